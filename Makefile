@@ -1,0 +1,52 @@
+# Everything one can do here. `make demo` and `make test` set up what they need themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help demo test lint types unit bench format clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
+	@rm -rf demo && mkdir demo
+	$(BIN)/orchestrator run examples/prompts.jsonl --endpoint local:examples/handlers.py:caption \
+		--listen 127.0.0.1:0 --ledger demo/orchestrator.db --output demo/results.jsonl
+	@echo "the first three lines of demo/results.jsonl:"
+	@head -n 3 demo/results.jsonl
+
+test: $(READY)  ## everything that is checked: lint, types, import rules, tests, coverage
+	@$(MAKE) --no-print-directory lint types unit
+
+lint: $(READY)  ## ruff and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(READY)  ## mypy --strict
+	$(BIN)/mypy
+
+unit: $(READY)  ## the test suite with its coverage floors
+	rm -f .coverage .coverage.*
+	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
+
+bench: $(READY)  ## prints the speed and memory figures
+	$(BIN)/python -m tests.benchmarks
+
+format: $(READY)  ## let ruff format and sort
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## removes the environment and every cache
+	rm -rf $(VENV) dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -1,0 +1,153 @@
+"""A whole deployment: a secret, a template, an endpoint, a hundred jobs, a pod; and everything deleted again.
+
+On the real service this costs a little money:
+
+    export ORCHESTRATOR_API_KEY=...
+    python examples/deploy.py
+
+The rehearsal differs in its URLs only:
+
+    orchestrator emulate --handler examples/handlers.py:caption --time-scale 60 &
+    export ORCHESTRATOR_API_KEY=any
+    export ORCHESTRATOR_SERVERLESS_URL=http://127.0.0.1:8900 ORCHESTRATOR_REST_URL=http://127.0.0.1:8900
+    export ORCHESTRATOR_BASE_URL=http://127.0.0.1:8900 ORCHESTRATOR_GRAPHQL_URL=http://127.0.0.1:8900/graphql
+    python examples/deploy.py
+
+Whatever goes wrong on the way, what was created is deleted: each part is a context, left in the reverse order.
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import anyio
+
+from orchestrator import Connection, RunRequest, RunSettings, Summary, run
+from orchestrator.client import Service
+from orchestrator.client.endpoints import EndpointSpec
+from orchestrator.client.templates import EnvironmentVariable, Template
+from orchestrator.core.pod_specs import GpuRequest, PodCreate
+from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+
+NAME = "orchestrator-example"
+IMAGE = "runpod/mock-worker:dev"
+GPUS = ("NVIDIA GeForce RTX 4090", "NVIDIA RTX A5000")
+JOBS = 100
+
+READY_S_MAX = 600
+LOOK_S = 1.0
+
+
+@asynccontextmanager
+async def secret(service: Service, value: str) -> AsyncIterator[str]:
+    """Its name, as templates refer to it."""
+    created = await service.secrets.create(f"{NAME}-token", value)
+    try:
+        yield created.name
+    finally:
+        await service.secrets.delete(created.id)
+
+
+@asynccontextmanager
+async def template(service: Service, token: str) -> AsyncIterator[str]:
+    """Its id. Deleting waits until the endpoint that used it is forgotten, which can take two minutes."""
+    saved = await service.templates.save(
+        Template(
+            name=NAME,
+            image_name=IMAGE,
+            container_disk_in_gb=5,
+            volume_in_gb=0,
+            is_serverless=True,
+            env=(EnvironmentVariable(key="TOKEN", value=f"{{{{ RUNPOD_SECRET_{token} }}}}"),),
+        )
+    )
+    assert saved.id is not None
+    try:
+        yield saved.id
+    finally:
+        await service.templates.delete(NAME, waiting=print)
+
+
+@asynccontextmanager
+async def endpoint(service: Service, template_id: str) -> AsyncIterator[str]:
+    """Its id, once the job API knows it."""
+    spec = EndpointSpec(
+        name=NAME, template_id=template_id, gpu_type_ids=GPUS, workers_min=0, workers_max=2, idle_timeout=5
+    )
+    created = await service.endpoints.create(spec)
+    try:
+        await ready(service, created.id)
+        yield created.id
+    finally:
+        await service.endpoints.delete(created.id)
+
+
+async def ready(service: Service, endpoint_id: str) -> None:
+    """Returns once the job API knows the endpoint; it answers 404 at first."""
+    with anyio.fail_after(READY_S_MAX):
+        while (await service.check(endpoint_id)).status == HTTPStatus.NOT_FOUND:  # noqa: ASYNC110  nobody rings
+            await anyio.sleep(LOOK_S)
+
+
+async def batch(folder: Path, endpoint_id: str, connection: Connection) -> Summary:
+    """A hundred jobs, their results in a file."""
+    inputs = folder / "inputs.jsonl"
+    inputs.write_text("".join(f'{{"prompt": "picture {n}"}}\n' for n in range(JOBS)))
+    return await run(
+        RunRequest(
+            name="deploy",
+            source=str(inputs),
+            endpoint=endpoint_id,
+            ledger=folder / "orchestrator.db",
+            output=folder / "results.jsonl",
+            errors=folder / "results.errors.jsonl",
+            connection=connection,
+            settings=RunSettings(),
+        )
+    )
+
+
+@asynccontextmanager
+async def pod(service: Service) -> AsyncIterator[str]:
+    """Its id."""
+    created = await service.pods.create(PodCreate(name=NAME, gpu=GpuRequest(id=GPUS[0]), image=IMAGE, disk=5))
+    try:
+        yield created.id
+    finally:
+        await service.pods.terminate(created.id)
+
+
+async def main(environment: Mapping[str, str]) -> Summary:
+    """Everything, one after the other; `environment` says where the service is, and the key."""
+    key = environment["ORCHESTRATOR_API_KEY"]
+    connection = Connection(
+        api_key=key, serverless_url=environment.get("ORCHESTRATOR_SERVERLESS_URL", SERVERLESS_URL_DEFAULT)
+    )
+    folder = Path(tempfile.mkdtemp(prefix="orchestrator-"))
+    async with Service(
+        connection.serverless_url,
+        key,
+        rest_url=environment.get("ORCHESTRATOR_REST_URL", REST_URL_DEFAULT),
+        base_url=environment.get("ORCHESTRATOR_BASE_URL", BASE_URL_DEFAULT),
+        graphql_url=environment.get("ORCHESTRATOR_GRAPHQL_URL", GRAPHQL_URL_DEFAULT),
+    ) as service:
+        async with (
+            secret(service, "not really a secret") as token,
+            template(service, token) as template_id,
+            endpoint(service, template_id) as endpoint_id,
+        ):
+            print(f"endpoint {endpoint_id} is ready")
+            summary = await batch(folder, endpoint_id, connection)
+            print(f"{summary.jobs['succeeded']} of {JOBS} jobs succeeded; their results are in {folder}")
+        async with pod(service) as pod_id:
+            print(f"pod {pod_id} is {(await service.pods.stop(pod_id, wait=READY_S_MAX)).status}")
+            print(f"pod {pod_id} is {(await service.pods.start(pod_id, wait=READY_S_MAX)).status}")
+    print("everything is deleted again")
+    return summary
+
+
+if __name__ == "__main__":
+    anyio.run(main, os.environ)

@@ -1,0 +1,33 @@
+"""Handlers for the embedded emulator, written as for the service's official worker.
+
+    orchestrator run examples/prompts.jsonl --endpoint local:examples/handlers.py:caption
+    orchestrator emulate --port 8900 --handler examples/handlers.py:caption --workers 8
+
+A handler takes the job (`job["id"]`, `job["input"]`) and returns what becomes the job's `output`. It may be a plain
+function (each worker runs it in a thread) or an async one. What it raises fails the execution.
+"""
+
+import asyncio
+import random
+import time
+from typing import Any
+
+SECONDS_MIN, SECONDS_MAX = 0.02, 0.12
+
+_stumbled: set[str] = set()
+
+
+async def caption(job: dict[str, Any]) -> dict[str, Any]:
+    """Pretends to describe a picture. Every hundredth prompt runs out of memory the first time, as models do."""
+    prompt = job["input"]["prompt"]
+    await asyncio.sleep(random.uniform(SECONDS_MIN, SECONDS_MAX))  # noqa: TID251  a made-up model may roll dice
+    if prompt.endswith("00") and prompt not in _stumbled:
+        _stumbled.add(prompt)
+        raise MemoryError("CUDA out of memory (not really)")
+    return {"caption": f"A picture of {prompt}", "tokens": len(prompt.split())}
+
+
+def shout(job: dict[str, Any]) -> str:
+    """A plain function works as well."""
+    time.sleep(SECONDS_MIN)
+    return str(job["input"]["prompt"]).upper()

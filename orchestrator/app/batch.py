@@ -1,0 +1,283 @@
+"""One run in one process, from its request to its summary.
+
+Stopping is nesting. The innermost group takes new work; the one around it holds requests in flight and gets a deadline;
+the outermost writes, listens and shows, and ends last.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from orchestrator.app import embedded, files, messages
+from orchestrator.app.identity import check_reach, find_run, resume_command
+from orchestrator.app.parts import Parts, Webhook
+from orchestrator.app.signals import IN_FLIGHT_S_MAX, Stop
+from orchestrator.app.summary import snapshot_of, summary_of
+from orchestrator.app.surroundings import Surroundings
+from orchestrator.app.view import Silent, View
+from orchestrator.client import Service
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
+from orchestrator.errors import StoppedError, leading
+from orchestrator.ledger import Ledger, open_ledger, reports
+from orchestrator.ledger.key import webhook_key
+from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger.reports import Run
+from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.intake import Intake
+from orchestrator.services.notices import Notices
+from orchestrator.services.progress import Progress
+from orchestrator.settings import RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
+from orchestrator.web.application import application
+from orchestrator.web.server import Listener
+from orchestrator.web.webhooks import Webhooks
+
+FINISHED_S_MAX: Final = 1.0
+"""How long they may go on when every job of the run has its outcome."""
+
+REOPEN_PAGE: Final = 1_000
+SECOND_US: Final = 1_000_000
+
+
+async def run(request: RunRequest, view: View | None = None, surroundings: Surroundings | None = None) -> Summary:
+    """Runs or resumes a batch until every job has an outcome, or a signal interrupts it.
+
+    Raises `UsageError` (nothing was sent), `StoppedError` where going on is pointless (its `summary` says how far it
+    came) and other `OrchestratorError`s; everything so far is in the ledger.
+    """
+    try:
+        return await Batch(request, view or Silent(), surroundings or Surroundings()).run()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group
+
+
+class Batch:
+    """One run in one process."""
+
+    def __init__(self, request: RunRequest, view: View, surroundings: Surroundings) -> None:
+        self._request = request
+        self._view = view
+        self._around = surroundings
+        self._clock = surroundings.clock
+        self._started_at = surroundings.clock.now()
+        self._stop = Stop(view)
+        self._settings_of: dict[int, RunSettings] = {}
+        self._intake: Intake | None = None
+        self._parts: Parts | None = None
+
+    async def run(self) -> Summary:
+        """Everything, in order. What can be refused is refused before anything is opened."""
+        request = self._request
+        files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
+        with dispatcher_lock(request.ledger, now=self._clock.now()):
+            async with anyio.create_task_group() as watching:  # to the very end, or a signal would hit the closing
+                if self._around.signals:
+                    await watching.start(self._stop.watch)
+                summary = await self._with_ledger()
+                watching.cancel_scope.cancel()
+            return summary
+
+    async def _with_ledger(self) -> Summary:
+        path = self._request.ledger
+        connect = self._around.connect(path) if self._around.connect else None
+        async with open_ledger(path, clock=self._clock, connect=connect) as ledger:
+            async with anyio.create_task_group() as outer:
+                await outer.start(ledger.serve)
+                summary = await self._work(ledger, outer)
+                outer.cancel_scope.cancel()
+            return summary
+
+    async def _work(self, ledger: Ledger, outer: TaskGroup) -> Summary:
+        desk = Notices(ledger=ledger, clock=self._clock, endpoint_of=self._endpoint_of, hint=self._hint)
+        listener, webhook = self._bind(desk)
+        await ledger.intake_remove_unfinished()
+        run = await find_run(ledger, self._request)
+        check_reach(run, self._request)
+        self._settings_of.update({each.id: each.settings for each in await ledger.read(reports.runs_all)})
+        if self._request.settings is not None:
+            self._settings_of[run.id] = self._request.settings
+        async with self._service(run, outer) as service:
+            if listener is not None:
+                await outer.start(listener.serve)
+            return await self._with_service(run, ledger, outer, service, desk, webhook)
+
+    # --- the two ways to the service and back
+
+    def _bind(self, desk: Notices) -> tuple[Listener | None, Webhook | None]:
+        """The webhook listener, bound at once, so that a port in use is found before anything is sent."""
+        connection = self._request.connection
+        if connection.listen is None:
+            return None, None
+        key = webhook_key(self._request.ledger)
+        public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
+        webhooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=path_prefix(public) if public else "")
+        listener = Listener(application(webhooks), parse_address(connection.listen))
+        return listener, Webhook(key, public or webhook_base_url(listener.url))
+
+    @asynccontextmanager
+    async def _service(self, run: Run, outer: TaskGroup) -> AsyncIterator[Service]:
+        """The service that the run is for: over the network, or embedded."""
+        connection = self._request.connection
+        if run.service_url != embedded.LOCAL:
+            connection = msgspec.structs.replace(connection, serverless_url=run.service_url)
+            service = self._around.service(connection, self._clock)
+            try:
+                yield service
+            finally:
+                await service.aclose()
+            return
+        settings = self._settings_of[run.id]
+        emulator, deliverer = embedded.embedded(run.endpoint, connection, settings, self._clock)
+        await outer.start(emulator.serve)
+        try:
+            yield embedded.in_process(emulator, connection, self._clock)
+        finally:
+            await deliverer.aclose()
+
+    def _endpoint_of(self, endpoint_id: int) -> Endpoint | None:
+        return None if self._parts is None else self._parts.endpoint_of(endpoint_id)
+
+    def _hint(self, job: Job) -> None:
+        if self._parts is not None:
+            self._parts.hint(job)
+
+    # --- working
+
+    async def _with_service(
+        self, run: Run, ledger: Ledger, outer: TaskGroup, service: Service, desk: Notices, webhook: Webhook | None
+    ) -> Summary:
+        progress = await self._progress(run, ledger)
+        async with anyio.create_task_group() as flights:
+            parts = self._parts = Parts(
+                run=run,
+                ledger=ledger,
+                surroundings=self._around,
+                settings_of=self._settings_of,
+                desk=desk,
+                progress=progress,
+                webhook=webhook,
+                flights=flights,
+                view=self._view,
+            )
+            await parts.add_endpoints(service)
+            outer.start_soon(self._view.follow, partial(self._snapshot, run, parts))
+            async with anyio.create_task_group() as taking:
+                taking.start_soon(self._cancel_on_stop, taking)
+                await self._take_work(run, ledger, taking, parts, webhook)
+                taking.cancel_scope.cancel()
+            flights.cancel_scope.deadline = anyio.current_time() + self._patience_s(parts)
+        return await self._end(run, ledger, parts)
+
+    def _patience_s(self, parts: Parts) -> float:
+        """How long to wait for requests in flight: once every job has its outcome, no answer matters any more."""
+        return IN_FLIGHT_S_MAX if parts.progress.unfinished else FINISHED_S_MAX
+
+    async def _progress(self, run: Run, ledger: Ledger) -> Progress:
+        counts = await ledger.read(partial(reports.counts_of, run=run.id))
+        margins = await ledger.read(partial(reports.margins_of, run=run.id))
+        progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self._clock)
+        ledger.subscribe(progress.on_steps)
+        return progress
+
+    async def _cancel_on_stop(self, taking: TaskGroup) -> None:
+        await self._stop.asked.wait()
+        taking.cancel_scope.cancel()
+
+    async def _take_work(
+        self, run: Run, ledger: Ledger, taking: TaskGroup, parts: Parts, webhook: Webhook | None
+    ) -> None:
+        """Collects, reads the input, sends, and returns when there is nothing left to do.
+
+        Collecting begins before the input is read: results of an earlier process may be about to expire.
+        """
+        recovered = await parts.janitor.recover(parts.adopt)
+        await parts.desk.recover()
+        for collector in parts.collectors:
+            await taking.start(collector.serve)
+        await taking.start(parts.desk.serve)
+        await self._take_in(run, ledger, parts, webhook)
+        messages.say_recovered(self._view, recovered)
+        await taking.start(parts.janitor.serve)
+        await taking.start(parts.dispatcher().serve)
+        await self._until_done(parts)
+
+    async def _take_in(self, run: Run, ledger: Ledger, parts: Parts, webhook: Webhook | None) -> None:
+        """Reads the input, if there is one, and makes the settings of the request those of the run."""
+        if self._request.source is not None:
+            webhook_bytes = 0 if webhook is None else len(hook_url(webhook.base_url, "0" * TOKEN_CHARS_MAX))
+            await self._read(run, ledger, parts, self._request.source, webhook_bytes)
+        await ledger.run_configure(run.id, self._settings_of[run.id])
+        if self._request.retry_failed:
+            await self._reopen(run, ledger)
+
+    async def _read(self, run: Run, ledger: Ledger, parts: Parts, source: str, webhook_bytes: int) -> None:
+        self._intake = Intake(ledger, run, source=source)
+        batches = files.row_batches(
+            source,
+            environ=self._around.environ,
+            policy=self._settings_of[run.id].policy,
+            webhook_bytes=webhook_bytes,
+            body_bytes_max=self._request.body_bytes_max,
+        )
+        taken = await self._intake.take(batches, advice=partial(messages.refusal_advice, self._request, parts))
+        self._intake = None
+        parts.progress.add(State.QUEUED, taken.new)
+        messages.say_taken(self._view, run.name, taken)
+
+    async def _reopen(self, run: Run, ledger: Ledger) -> None:
+        """Queues the run's failed jobs again, with fresh counters."""
+        after = reopened = 0
+        while page := await ledger.read(partial(reports.jobs_failed, run=run.id, after=after, most=REOPEN_PAGE)):
+            after = page[-1].id
+            reopened += len(await ledger.take([steps.reopened(job, at=self._clock.now()) for job in page]))
+        self._view.say(f"failed jobs reopened: {reopened:,}")
+
+    async def _until_done(self, parts: Parts) -> None:
+        """Until every job has an outcome, or going on is pointless and nothing is left to collect."""
+        progress, endpoint = parts.progress, parts.endpoint
+        endpoint.on_change(progress.nudge)
+        await progress.until(lambda: progress.unfinished == 0 or endpoint.pointless is not None)
+        if endpoint.pointless is not None:
+            self._view.warn(f"{endpoint.pointless}: nothing more is sent")
+            adoptable = self._request.connection.listen is not None
+            await progress.until(
+                lambda: progress.to_collect(adoptable=adoptable) == 0 or endpoint.uncollectable is not None
+            )
+
+    # --- ending
+
+    async def _end(self, run: Run, ledger: Ledger, parts: Parts) -> Summary:
+        """Files and summary; raises `StoppedError` when the run could not go on."""
+        request = self._request
+        if request.output is not None and request.errors is not None:
+            await files.write_files(ledger, run.id, request.output, request.errors)
+        summary = summary_of(
+            run.name,
+            await ledger.read(partial(reports.counts_of, run=run.id)),
+            await ledger.read(partial(reports.margins_of, run=run.id)),
+            parts,
+            wall_s=self._wall_s(),
+            interrupted=self._stop.asked.is_set(),
+        )
+        if summary.interrupted:
+            messages.say_goodbye(self._view, request, parts, is_reading=self._intake is not None)
+        elif parts.progress.unfinished:
+            error = StoppedError(f"{parts.endpoint.pointless}; mend that, then: {resume_command(request)}")
+            error.summary = summary
+            raise error
+        return summary
+
+    def _snapshot(self, run: Run, parts: Parts) -> Snapshot:
+        rows_read = None if self._intake is None else self._intake.rows_read
+        return snapshot_of(run.name, parts, rows_read=rows_read, wall_s=self._wall_s())
+
+    def _wall_s(self) -> float:
+        return (self._clock.now() - self._started_at) / SECOND_US

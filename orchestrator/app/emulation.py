@@ -1,0 +1,100 @@
+"""What `orchestrator emulate` is asked for, and the emulator's settings that follow from it."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.faults import read_faults
+from orchestrator.emulator.fleet import Scaler, Scaling
+from orchestrator.emulator.gate import ANY_ENDPOINT
+from orchestrator.emulator.handlers import Handler, load_handler
+from orchestrator.emulator.server import EmulatorSettings
+from orchestrator.errors import UsageError
+
+CONTRACT_WEBHOOK_DELAYS_S = (10.0, 10.0)
+OBSERVED_WEBHOOK_DELAYS_S = (5.0, 15.0)
+"""The gaps that were seen at the service, unlike those of the contract."""
+
+
+class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be emulated; `docs/interface-emulator.md` explains each."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    handler: str | None = None
+    endpoints: tuple[str, ...] = ()
+    """`NAME=FILE.py:FUNCTION` each."""
+    worker: str | None = None
+    workers_min: int = 4
+    workers_max: int = 4
+    idle_timeout_s: float = 5.0
+    scaler: str = "QUEUE_DELAY"
+    scaler_value: float = 4.0
+    cold_start_s: float = 0.0
+    requests_per_worker: int | None = None
+    faults_file: Path | None = None
+    faults: tuple[str, ...] = ()
+    seed: int | None = None
+    error_bodies: str = "json"
+    webhooks_as_observed: bool = False
+    time_scale: float = 1.0
+
+
+def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
+    """The settings that a request asks for. Raises `UsageError`."""
+    if request.scaler not in set(Scaler) or request.error_bodies not in set(ErrorBodies):
+        raise UsageError(f"--scaler is one of {', '.join(Scaler)}; --error-bodies one of {', '.join(ErrorBodies)}")
+    handlers = _handlers(request)
+    command = None if request.worker is None else _command(request.worker)
+    if command is not None and ANY_ENDPOINT in handlers:
+        raise UsageError("--handler and --worker exclude each other: both would serve every endpoint")
+    if request.time_scale <= 0:
+        raise UsageError(f"--time-scale must be positive, not {request.time_scale}")
+    return EmulatorSettings(
+        endpoints=handlers,
+        command=command,
+        scaling=Scaling(
+            workers_min=request.workers_min,
+            workers_max=max(request.workers_min, request.workers_max),
+            idle_timeout_s=request.idle_timeout_s,
+            scaler=Scaler(request.scaler),
+            scaler_value=request.scaler_value,
+            cold_start_s=request.cold_start_s,
+        ),
+        requests_per_worker=request.requests_per_worker,
+        faults=read_faults(request.faults_file, request.faults),
+        error_bodies=ErrorBodies(request.error_bodies),
+        webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
+        time_scale=request.time_scale,
+    )
+
+
+def _handlers(request: EmulateRequest) -> dict[str, Handler]:
+    handlers = {} if request.handler is None else {ANY_ENDPOINT: load_handler(request.handler)}
+    for given in request.endpoints:
+        name, equals, reference = given.partition("=")
+        if not equals or not name or "/" in name:
+            raise UsageError(f"--endpoint {given}: write it as NAME=FILE.py:FUNCTION")
+        handlers[name] = load_handler(reference)
+    return handlers
+
+
+def _command(text: str) -> tuple[str, ...]:
+    """The command of `--worker`; a bare `python` is this program's own where the official worker is installed there."""
+    try:
+        words: Sequence[str] = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--worker {text}: {error}") from error
+    if not words:
+        raise UsageError("--worker: write a command, as in --worker 'python handler.py'")
+    is_ours = words[0] in {"python", "python3"} and find_spec("runpod") is not None
+    program = sys.executable if is_ours else shutil.which(words[0])
+    if program is None:
+        raise UsageError(f"--worker: there is no program {words[0]}")
+    return (program, *words[1:])

@@ -1,0 +1,98 @@
+"""Inputs read into batches of rows, and outcomes written to files."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from orchestrator.core.policy import Policy
+from orchestrator.errors import UsageError
+from orchestrator.formats.jsonl import read_rows
+from orchestrator.formats.outcome_lines import error_line, result_line
+from orchestrator.formats.replace import Replacement, check_writable
+from orchestrator.formats.rows import Problem, Row, batches
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.reports import Finished
+from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
+from orchestrator.services.intake import InputBatch
+
+BATCH_ROWS_MAX: Final = 20_000
+"""Rows of one transaction, a third of a second. With 5,000 the pages of the index of ids, which has no order, are
+written so often that a million rows take half as long again (measured).
+"""
+
+STDIN: Final = "-"
+
+LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key")
+"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
+
+
+def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
+    """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
+    companions = {ledger.with_name(ledger.name + suffix).resolve() for suffix in LEDGER_COMPANIONS}
+    for path in outputs:
+        if path.resolve() in companions:
+            raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
+        check_writable(path)
+
+
+def row_batches(
+    source: str, *, environ: Mapping[str, str], policy: Policy, webhook_bytes: int, body_bytes_max: int
+) -> Iterator[InputBatch]:
+    """The rows of a JSONL input, checked, in batches. Raises `UsageError` where it cannot be opened.
+
+    It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
+    """
+    with _opened(source) as stream:
+        rows = read_rows(
+            stream,
+            environ=environ,
+            run_policy=policy,
+            webhook_bytes=webhook_bytes,
+            body_bytes_max=body_bytes_max,
+        )
+        for batch in batches(rows, rows_max=BATCH_ROWS_MAX):
+            faults = [item for item in batch if isinstance(item, Problem)]
+            yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
+
+
+def _opened(source: str) -> AbstractContextManager[BinaryIO]:
+    if source == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(source).open("rb")
+    except OSError as error:
+        raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
+
+
+async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
+    """Both files of a run, as it stands now, each written beside and renamed."""
+    with Replacement(output) as results, Replacement(errors) as failures:
+        async for page in finished_jobs(ledger, run, RESULTS):
+            results.write(b"".join(map(line_of, page)))
+        async for page in finished_jobs(ledger, run, FAILURES):
+            failures.write(b"".join(map(line_of, page)))
+        results.commit()
+        failures.commit()
+
+
+def line_of(job: Finished) -> bytes:
+    """The line of `job` in the results or the errors file."""
+    if job.trouble is None:
+        return result_line(
+            custom_id=job.custom_id,
+            job_id=job.remote_id,
+            output=job.output,
+            attempts=job.attempts,
+            delay_ms=job.delay_ms,
+            execution_ms=job.execution_ms,
+        )
+    return error_line(
+        custom_id=job.custom_id,
+        job_id=job.remote_id,
+        status=job.status,
+        trouble=job.trouble,
+        message=job.message or "",
+        attempts=job.attempts,
+    )

@@ -1,0 +1,72 @@
+"""Looking at a ledger, beside whoever works on it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
+from orchestrator.app.files import line_of
+from orchestrator.clock import SystemClock
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger.lock import holder
+from orchestrator.ledger.reports import Run
+from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
+from orchestrator.settings import RunStatus
+
+SECOND_US: Final = 1_000_000
+RATE_WINDOW_US: Final = 60 * SECOND_US
+"""Jobs a second are those of the last minute."""
+
+
+async def status(ledger: Path) -> list[RunStatus]:
+    """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        held_by = holder(ledger)
+        since = opened.now() - RATE_WINDOW_US
+        ends = await opened.read(partial(reports.ends_since, since=since)) if held_by else {}
+        rates = {run: n * SECOND_US / RATE_WINDOW_US for run, n in ends.items()}
+        runs = await opened.read(reports.runs_all)
+        return [await _status(opened, run, rates.get(run.id), held_by) for run in runs if run.accepted]
+
+
+async def _status(ledger: Ledger, run: Run, jobs_per_s: float | None, held_by: str | None) -> RunStatus:
+    counts = await ledger.read(partial(reports.counts_of, run=run.id))
+    margins = await ledger.read(partial(reports.margins_of, run=run.id))
+    return RunStatus(
+        run=run.name,
+        endpoint=run.endpoint,
+        service_url=run.service_url,
+        source=run.source,
+        jobs=state_counts(counts),
+        uncertain=uncertain_summary(counts),
+        lost=counts.get("lost", 0),
+        expired=counts.get("expired", 0),
+        margin_s=margin_summary(margins),
+        created_at=run.created_at,
+        jobs_per_s=jobs_per_s,
+        held_by=held_by,
+    )
+
+
+async def results(ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:
+    """Hands the lines of a run's results (or errors) to `write`, a page at a time; returns how many lines.
+
+    Raises `UsageError` where there is no such run.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await opened.run_named(name)
+        if run is None:
+            raise unknown_run(name, ledger, await opened.read(reports.runs_all))
+        lines = 0
+        async for page in finished_jobs(opened, run.id, FAILURES if errors else RESULTS):
+            write(b"".join(map(line_of, page)))
+            lines += len(page)
+        return lines
+
+
+def unknown_run(name: str, ledger: Path, known: list[Run]) -> UsageError:
+    """There is no run of that name; says which there are."""
+    names = ", ".join(run.name for run in known) or "none"
+    return UsageError(f"{ledger}: there is no run called {name!r} here; there is: {names}")

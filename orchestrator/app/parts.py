@@ -1,0 +1,158 @@
+"""The moving parts of one process, each built once, and what they know together."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from anyio.abc import TaskGroup
+
+from orchestrator.app import embedded
+from orchestrator.app.surroundings import Surroundings
+from orchestrator.app.view import View
+from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.core.job import Job
+from orchestrator.core.pacing import Figures, Operation
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.reports import Run
+from orchestrator.services.bodies import Bodies
+from orchestrator.services.collector import Collector
+from orchestrator.services.dispatcher import Dispatcher
+from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.janitor import Janitor
+from orchestrator.services.notices import Notices
+from orchestrator.services.progress import Progress
+from orchestrator.settings import RunSettings
+
+SECOND_US: Final = 1_000_000
+ANSWER_US_MAX: Final = 60 * SECOND_US
+"""A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
+
+
+class Webhook(NamedTuple):
+    """How the service reaches us: the key of the tokens, and the base URL."""
+
+    key: bytes
+    base_url: str
+
+
+class Parts:
+    """Everything that works on one run, and collects for the others of its service."""
+
+    def __init__(
+        self,
+        *,
+        run: Run,
+        ledger: Ledger,
+        surroundings: Surroundings,
+        settings_of: Mapping[int, RunSettings],
+        desk: Notices,
+        progress: Progress,
+        webhook: Webhook | None,
+        flights: TaskGroup,
+        view: View,
+    ) -> None:
+        self._run = run
+        self._ledger = ledger
+        self._around = surroundings
+        self._settings_of = settings_of
+        self._webhook = webhook
+        self._flights = flights
+        self._view = view
+        self._apis: dict[int, ServerlessEndpoint] = {}
+        self._endpoints: dict[int, Endpoint] = {}
+        self._collectors: dict[int, Collector] = {}
+        self.desk = desk
+        self.progress = progress
+        self.janitor = Janitor(
+            ledger=ledger, clock=surroundings.clock, settings_of=settings_of, endpoint_of=self.endpoint_of
+        )
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The run's own endpoint."""
+        return self._endpoints[self._run.endpoint_id]
+
+    @property
+    def collectors(self) -> tuple[Collector, ...]:
+        """One for each endpoint that the ledger's runs have at this service."""
+        return tuple(self._collectors.values())
+
+    def endpoint_of(self, endpoint_id: int) -> Endpoint | None:
+        """The endpoint of that number, where this process serves it."""
+        return self._endpoints.get(endpoint_id)
+
+    async def add_endpoints(self, service: Service) -> None:
+        """Builds what is needed for every endpoint that the ledger's runs have at this service.
+
+        A process submits only its own run, but collects for all of them: results do not wait for their run's turn.
+        """
+        local = self._run.service_url == embedded.LOCAL
+        for run in await self._ledger.read(reports.runs_all):
+            same_service = run.service_url == self._run.service_url
+            served = run.endpoint_id == self._run.endpoint_id if local else same_service
+            if served and run.endpoint_id not in self._endpoints:
+                api = service.endpoint(embedded.LOCAL_ENDPOINT if local else run.endpoint).api
+                await self._hold_slots(api, run.endpoint_id)
+                self._add(api, run.endpoint_id, local=local)
+
+    async def _hold_slots(self, api: ServerlessEndpoint, endpoint_id: int) -> None:
+        """What an earlier process sent within the last window still counts against the limit."""
+        window_us = int(api.limit(Operation.RUN).window_s * SECOND_US)
+        now = self._around.clock.now()
+        since = now - window_us - ANSWER_US_MAX
+        sent = partial(reports.sent_since, endpoint_id=endpoint_id, since=since, now=now, answer_us=ANSWER_US_MAX)
+        api.hold(Operation.RUN, await self._ledger.read(sent))
+
+    def _add(self, api: ServerlessEndpoint, endpoint_id: int, *, local: bool) -> None:
+        endpoint = Endpoint(
+            id=endpoint_id,
+            api=api,
+            clock=self._around.clock,
+            settings_of=self._settings_of,
+            webhooks=self._webhook is not None,
+            status_limit=api.limit(Operation.STATUS),
+            warn=self._view.warn,
+            is_local=local,
+        )
+        self._apis[endpoint_id] = api
+        self._endpoints[endpoint_id] = endpoint
+        self._collectors[endpoint_id] = Collector(
+            endpoint=endpoint, ledger=self._ledger, clock=self._around.clock, flights=self._flights
+        )
+
+    def dispatcher(self) -> Dispatcher:
+        """The one that sends the run's jobs."""
+        run = self._run.id
+        return Dispatcher(
+            run=run,
+            endpoint=self.endpoint,
+            ledger=self._ledger,
+            bodies=Bodies(lambda: self._settings_of[run], self._around.environ, self._webhook),
+            clock=self._around.clock,
+            flights=self._flights,
+            outstanding=lambda: self._collectors[self._run.endpoint_id].outstanding,
+        )
+
+    def adopt(self, jobs: list[Job]) -> None:
+        """Hands outstanding jobs of an earlier process to their collectors."""
+        for job in jobs:
+            if (collector := self._collectors.get(job.endpoint)) is not None:
+                collector.adopt((job,), ask_now=True)
+
+    def hint(self, job: Job) -> None:
+        """A webhook said something about `job` that has to be asked for."""
+        if (collector := self._collectors.get(job.endpoint)) is not None:
+            collector.hint(job.id)
+
+    def safe_for_us(self) -> int | None:
+        """How long nobody needs to collect, in microseconds; None where no result can expire."""
+        deadlines = [deadline for each in self.collectors if (deadline := each.soonest_deadline()) is not None]
+        return min(deadlines) - self._around.clock.now() if deadlines else None
+
+    def figures(self, operation: Operation) -> Figures:
+        """The figures of the run's own endpoint."""
+        return self._apis[self._run.endpoint_id].figures(operation)
+
+    def all_figures(self) -> list[tuple[Operation, Figures]]:
+        """The figures of every operation of every endpoint."""
+        return [(operation, api.figures(operation)) for api in self._apis.values() for operation in Operation]

@@ -1,0 +1,53 @@
+"""How a run stands, in numbers: for the summary and the progress display."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
+from orchestrator.app.parts import Parts
+from orchestrator.core.pacing import Operation
+from orchestrator.ledger.reports import Margins
+from orchestrator.settings import Snapshot, Summary
+
+
+def summary_of(
+    name: str, counts: Mapping[str, int], margins: Margins, parts: Parts, *, wall_s: float, interrupted: bool
+) -> Summary:
+    """The summary of a run: what `counts` and `margins` of the ledger say, and what this process sent."""
+    figures = parts.all_figures()
+    sent: Counter[str] = Counter()
+    for operation, figure in figures:
+        if figure.sent:
+            sent[operation.value] += figure.sent
+    return Summary(
+        run=name,
+        jobs=state_counts(counts),
+        requests=dict(sent),
+        throttled=sum(figure.throttled for _, figure in figures),
+        uncertain=uncertain_summary(counts),
+        lost=counts.get("lost", 0),
+        expired=counts.get("expired", 0),
+        margin_s=margin_summary(margins),
+        wall_s=round(wall_s, 3),
+        interrupted=interrupted,
+    )
+
+
+def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
+    """How a run stands now. `rows_read` is None once the input was read."""
+    progress, figures = parts.progress, parts.figures(Operation.RUN)
+    return Snapshot(
+        run=name,
+        reading=rows_read is not None,
+        rows_read=rows_read or 0,
+        counts=progress.counts,
+        jobs_per_s=progress.jobs_per_s(),
+        eta_s=progress.eta_s(),
+        sent=figures.sent,
+        window_used=figures.used,
+        window_allowed=figures.allowance,
+        throttled=sum(figure.throttled for _, figure in parts.all_figures()),
+        uncertain_seen=progress.count("uncertain_seen"),
+        margin_min_s=progress.margin_min_s,
+        wall_s=wall_s,
+    )

@@ -1,0 +1,42 @@
+"""How the program talks to a person: whoever runs it brings one of these."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from orchestrator.settings import Snapshot
+
+
+class View(Protocol):
+    """Where the program talks to a person."""
+
+    def say(self, line: str) -> None:
+        """One line of information."""
+        ...
+
+    def warn(self, line: str) -> None:
+        """One line that the person should not miss."""
+        ...
+
+    def interrupted(self, signum: int) -> None:
+        """A signal asked the program to stop."""
+        ...
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Shows progress until it is cancelled, asking `look` whenever it wants to."""
+        ...
+
+
+class Silent:
+    """For programs that show nothing."""
+
+    def say(self, line: str) -> None:
+        """Nothing."""
+
+    def warn(self, line: str) -> None:
+        """Nothing."""
+
+    def interrupted(self, signum: int) -> None:
+        """Nothing."""
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Nothing."""

@@ -1,0 +1,103 @@
+"""The command line: `orchestrator`. One module for each noun; it prints and sets exit codes, and decides nothing.
+
+Rules: standard output carries data only, standard error everything for people. What is slow to import (the program
+itself, AnyIO, Rich) is imported by the command that needs it, so that `--help` and completion answer at once.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from orchestrator import __version__
+from orchestrator.cli import printing
+from orchestrator.cli.api import add_api
+from orchestrator.cli.emulate import add_emulate
+from orchestrator.cli.endpoints import add_endpoints
+from orchestrator.cli.execution import App, explain, load_app
+from orchestrator.cli.pods import add_pods
+from orchestrator.cli.results import add_results
+from orchestrator.cli.run import add_resume, add_run
+from orchestrator.cli.secrets import add_secrets
+from orchestrator.cli.status import add_status
+from orchestrator.cli.templates import add_templates
+
+EPILOG = (
+    "Try it without an account: orchestrator run INPUT --endpoint local:FILE.py:FUNCTION."
+    " Exit codes: 0 all succeeded, 1 some did not, 2 wrong usage or input, 3 stopped, 70 a defect,"
+    " 130 or 143 interrupted."
+)
+
+
+class _Commands(TyperGroup):
+    """The group of all commands; what is wrong with a command line is told like every other error."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the command that the arguments name, and exits."""
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except typer.TyperException as error:
+            if message := error.format_message().strip():  # empty where the help was shown instead
+                printing.complain(f"{message}{_hint(error)}")
+            code = error.exit_code
+        except Exception as error:  # noqa: BLE001  outside of a command's own guard: all that is left is to tell
+            code = explain(error)
+        sys.exit(code or 0)
+
+
+def _hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"\nsee: {context.command_path} --help" if context is not None else ""
+
+
+def build(load: Callable[[], App]) -> typer.Typer:
+    """The command line of the program that `load` gives."""
+    commands = typer.Typer(
+        name="orchestrator",
+        cls=_Commands,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        epilog=EPILOG,
+    )
+
+    @commands.callback()
+    def orchestrator(
+        version: Annotated[
+            bool,
+            typer.Option("--version", metavar="", help="Print the version.", is_eager=True, callback=_print_version),
+        ] = False,
+    ) -> None:
+        """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
+
+    for add in (
+        add_run,
+        add_resume,
+        add_status,
+        add_results,
+        add_emulate,
+        add_api,
+        add_pods,
+        add_endpoints,
+        add_templates,
+        add_secrets,
+    ):
+        add(commands, load)
+    return commands
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        printing.put(f"orchestrator {__version__}\n".encode())
+        raise typer.Exit
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        build(load_app)()
+    except SystemExit as end:
+        printing.leave(end.code if isinstance(end.code, int) else 0)

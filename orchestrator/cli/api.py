@@ -1,0 +1,257 @@
+"""`orchestrator api`: the raw operations of an endpoint, one request each, without a ledger.
+
+They are sent within 5 % of the endpoint's limits, which a running batch leaves free (but of `/run`), so that a person
+can look and intervene at any time. What submits is never repeated; questions are, while the connection or the service
+fails.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Final
+
+import typer
+
+from orchestrator.cli import api_calls, options, printing
+from orchestrator.cli.account import Yes, needed_key
+from orchestrator.cli.api_calls import Access, Work
+from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.job_input import JobInput, object_text, read_job_input
+from orchestrator.cli.request import key_warning, ledger_of, limits_of, parse_service_url, policy_of
+from orchestrator.core.policy import parse_duration
+from orchestrator.errors import UsageError
+from orchestrator.settings import SERVERLESS_URL_DEFAULT
+
+_MS_US: Final = 1_000
+
+EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as the service gave it.")]
+Input = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE|-|JSON",
+        help="The input: a file, [bold]-[/] for standard input, or the JSON object itself. An object with an object"
+        ' "input" in it is a whole job request (input, policy, s3Config, webhook).',
+    ),
+]
+Body = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|-|JSON",
+        help="The request body: a file, [bold]-[/] for standard input, or the JSON object itself."
+        " Without it, the request is a GET.",
+    ),
+]
+Webhook = Annotated[
+    str | None, typer.Option(metavar="URL", help="The service calls this URL when the job has finished.")
+]
+Wait = Annotated[
+    str | None,
+    typer.Option(metavar="D", help="How long the service may hold the request; 1s to 5m. Default: the service's, 90s."),
+]
+OpenAiPath = Annotated[
+    str, typer.Argument(metavar="PATH", help="The path below /openai, as in [bold]/v1/chat/completions[/].")
+]
+Json = Annotated[
+    bool | None,
+    typer.Option(
+        "--json", metavar="", help="The service's answer as JSON on standard output.", rich_help_panel=options.SHOWN
+    ),
+]
+
+
+def add_api(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `api` and its operations."""
+    api = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        help="Single requests to an endpoint, without a ledger. They are sent within 5 % of its limits; the rest"
+        " is for a batch that may be running. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.",
+    )
+    _add_submits(api)
+    _add_questions(api)
+    _add_changes(api, load)
+    _add_openai(api)
+    commands.add_typer(api, name="api")
+
+
+def _add_submits(api: typer.Typer) -> None:
+    @api.command()
+    def run(  # read through locals()
+        endpoint: EndpointId,
+        input: Input,  # noqa: A002  the name of the flag
+        webhook: Webhook = None,
+        ttl: options.Ttl = None,
+        execution_timeout: options.ExecutionTimeout = None,
+        low_priority: options.LowPriority = None,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Submit a job that runs in the background. Never repeated by itself."""
+        _carry_out(locals(), partial(_prepare_run, input, webhook))
+
+    @api.command()
+    def runsync(
+        endpoint: EndpointId,
+        input: Input,  # noqa: A002
+        wait: Wait = None,
+        webhook: Webhook = None,
+        ttl: options.Ttl = None,
+        execution_timeout: options.ExecutionTimeout = None,
+        low_priority: options.LowPriority = None,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
+        _carry_out(locals(), partial(_prepare_runsync, input, webhook, wait))
+
+
+def _add_questions(api: typer.Typer) -> None:
+    @api.command()
+    def status(
+        endpoint: EndpointId,
+        job: JobId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Show how a job stands, with its result once it has one."""
+        _ask_for(locals(), partial(api_calls.status, job))
+
+    @api.command()
+    def stream(
+        endpoint: EndpointId,
+        job: JobId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
+        _ask_for(locals(), partial(api_calls.stream, job))
+
+    @api.command()
+    def health(
+        endpoint: EndpointId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Show how many jobs and workers the endpoint has in which state."""
+        _ask_for(locals(), api_calls.health)
+
+    @api.command()
+    def requests(
+        endpoint: EndpointId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
+        _ask_for(locals(), api_calls.requests)
+
+
+def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
+    @api.command()
+    def cancel(
+        endpoint: EndpointId,
+        job: JobId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Stop a job that waits or runs."""
+        _ask_for(locals(), partial(api_calls.cancel, job))
+
+    @api.command()
+    def retry(
+        endpoint: EndpointId,
+        job: JobId,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
+        _ask_for(locals(), partial(api_calls.retry, job))
+
+    @api.command()
+    def purge(
+        endpoint: EndpointId,
+        yes: Yes = False,
+        ledger: options.Ledger = None,
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
+        _carry_out(locals(), partial(_prepare_purge, load, yes))
+
+
+def _add_openai(api: typer.Typer) -> None:
+    @api.command()
+    def openai(
+        endpoint: EndpointId,
+        path: OpenAiPath,
+        input: Body = None,  # noqa: A002
+        serverless_url: options.ServerlessUrl = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
+        _carry_out(locals(), lambda _: partial(api_calls.openai, path, None if input is None else object_text(input)))
+
+
+def _ask_for(flags: Mapping[str, object], work: Work) -> None:
+    _carry_out(flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
+
+
+def _carry_out(flags: Mapping[str, object], prepare: Callable[[Choices], Work]) -> None:
+    """Everything between the flags and the exit code."""
+    try:
+        choices = choose({**flags, "endpoint": None}, os.environ)
+        access = _access(str(flags["endpoint"]), choices)
+        work = prepare(choices)
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    if warning := key_warning(access.url):
+        printing.warn(warning)
+    raise typer.Exit(execute(partial(api_calls.send, access, work)))
+
+
+def _access(endpoint: str, choices: Choices) -> Access:
+    return Access(
+        url=choices.parsed("serverless-url", parse_service_url) or SERVERLESS_URL_DEFAULT,
+        endpoint=endpoint,
+        key=needed_key(),
+        limits=limits_of(choices),
+        as_json=choices.switch("json"),
+        quiet=choices.switch("quiet"),
+    )
+
+
+def _prepare_run(given: str, webhook: str | None, choices: Choices) -> Work:
+    return partial(api_calls.run, _job_input(given, webhook, choices))
+
+
+def _prepare_runsync(given: str, webhook: str | None, wait: str | None, choices: Choices) -> Work:
+    return partial(
+        api_calls.runsync, _job_input(given, webhook, choices), None if wait is None else _milliseconds(wait)
+    )
+
+
+def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:
+    return read_job_input(given, policy=policy_of(choices), webhook=webhook, environment=os.environ)
+
+
+def _milliseconds(wait: str) -> int:
+    try:
+        return parse_duration(wait) // _MS_US
+    except ValueError as error:
+        raise UsageError(f"--wait: {error}") from None
+
+
+def _prepare_purge(load: Callable[[], App], yes: bool, choices: Choices) -> Work:
+    ledger = ledger_of(choices)
+    return partial(api_calls.purge, load, ledger if ledger.exists() else None, yes)

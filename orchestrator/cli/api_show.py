@@ -1,0 +1,142 @@
+"""The answers of the service as tables for people, and as the JSON that they were."""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from orchestrator.cli import printing
+from orchestrator.cli.figures import lasting
+from orchestrator.core.compact import compact
+
+if TYPE_CHECKING:
+    from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged  # slow to import
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What could draw on the user's terminal; tabs and line ends may stay."""
+
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+Rows = Iterable[tuple[str, str]]
+
+
+def put_answer(raw: bytes) -> None:
+    """The answer as one line of JSON, its tokens untouched."""
+    printing.put(compact(raw) + b"\n")
+    printing.flush()
+
+
+def put_job(record: "JobRecord") -> None:
+    """A job as a table."""
+    put_rows(_job_rows(record))
+
+
+def _job_rows(record: "JobRecord") -> Rows:
+    yield "job", record.id or "(no id)"
+    yield "status", record.status
+    if record.delay_ms is not None:
+        yield "waited", lasting(record.delay_ms / 1000)
+    if record.execution_ms is not None:
+        yield "ran", lasting(record.execution_ms / 1000)
+    if record.worker_id is not None:
+        yield "worker", record.worker_id
+    if record.retries is not None:
+        yield "retries", str(record.retries)
+    if record.reason is not None:
+        yield "error", record.reason
+    raw = _fields.decode(record.raw)
+    if "output" in raw:
+        yield "output", compact(bytes(raw["output"])).decode()
+    for name in record.more:
+        if name not in ("error", "input", "webhook"):  # shown above, known to whoever asks, and a secret perhaps
+            yield name, compact(bytes(raw[name])).decode()
+
+
+def put_purged(purged: "Purged") -> None:
+    """What a purge came to."""
+    rows = [("removed", "(not told)" if purged.removed is None else f"{purged.removed:,}")]
+    put_rows(rows if purged.status is None else [*rows, ("status", purged.status)])
+
+
+def put_health(health: "Health") -> None:
+    """The counts of an endpoint, one row for each state that the service names."""
+    put_table(("jobs", ""), _counts(health.jobs))
+    printing.put(b"\n")
+    put_table(("workers", ""), _counts(health.workers))
+
+
+def _counts(counts: msgspec.Struct) -> Rows:
+    for field in msgspec.structs.fields(counts):
+        value = getattr(counts, field.name)
+        if field.name == "more":
+            yield from ((str(name), str(more)) for name, more in value.items())
+        elif value is not None:
+            yield field.name.replace("_", " "), f"{value:,}"
+
+
+def put_json_answer(answer: "JsonAnswer", *, as_json: bool) -> None:
+    """An answer of a shape that is not ours: indented for people; events one a line."""
+    if isinstance(answer.value, tuple):
+        events = [msgspec.json.encode(event) for event in answer.value]
+        printing.put(b"[" + b",".join(events) + b"]\n" if as_json else b"".join(event + b"\n" for event in events))
+        printing.flush()
+    elif as_json:
+        put_answer(answer.raw)
+    else:
+        printing.put(msgspec.json.format(answer.raw, indent=2) + b"\n")
+        printing.flush()
+
+
+def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:
+    """One chunk, at once: what was yielded, text as it is and all else as JSON; or the whole item as JSON."""
+    if as_json:
+        put_answer(chunk.raw)
+    elif isinstance(chunk.output, str):
+        printing.put(harmless(chunk.output).encode("utf-8", "replace") + b"\n")
+        printing.flush()
+    else:
+        put_answer(bytes(_fields.decode(chunk.raw)["output"]) if _is_item(chunk) else chunk.raw)
+
+
+def _is_item(chunk: "Chunk") -> bool:
+    return chunk.raw.lstrip().startswith(b"{") and "output" in _fields.decode(chunk.raw)
+
+
+def put_rows(rows: Rows) -> None:
+    """Names and values, one a line."""
+    put_table((), rows)
+
+
+def put_table(headings: Sequence[str], rows: Rows) -> None:
+    """A table of two columns on standard output."""
+    from rich import box  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(
+        box=box.SIMPLE_HEAD if headings else None,
+        show_header=bool(headings),
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1),
+        header_style="bold",
+    )
+    numbers = bool(headings)
+    table.add_column(headings[0] if headings else "", style="bold" if not headings else "", no_wrap=True)
+    table.add_column(headings[1] if headings else "", justify="right" if numbers else "left", overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(harmless(name)), Text(harmless(value)))
+    drawn = printing.can_draw(sys.stdout)
+    out = StringIO()
+    Console(file=out, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False).print(table)
+    printing.put(out.getvalue().encode(sys.stdout.encoding or "utf-8", "replace"))
+    printing.flush()
+
+
+def harmless(text: str) -> str:
+    """`text` without what a terminal would obey."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

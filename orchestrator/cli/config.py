@@ -1,0 +1,216 @@
+"""What was set, and where: flags over the environment over the file.
+
+The keys of all three are the names of the flags: `--max-attempts 5`, `ORCHESTRATOR_MAX_ATTEMPTS=5`, and in the file
+`max-attempts = 5` (or `max_attempts`). Whatever is wrong with a value is said with the name that the user wrote. Values
+stay text until they are asked for, since only the asker knows what they mean.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from orchestrator.errors import UsageError
+
+T = TypeVar("T")
+
+FILE_DEFAULT: Final = Path("orchestrator.toml")
+"""The configuration file that is read, where it is present, when none is named."""
+
+ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
+
+KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"
+
+
+class Kind(Enum):
+    """How a value is written in the file; the text completes "must be ..."."""
+
+    TEXT = 'text, as in {key} = "..."'
+    WHOLE = "a whole number, as in {key} = 5"
+    DURATION = 'a duration, as in {key} = "90s" (or a number of seconds)'
+    SWITCH = "true or false"
+    LIST = 'a list of texts, as in {key} = ["..."]'
+
+
+KEYS: Final[Mapping[str, Kind]] = {
+    "endpoint": Kind.TEXT,
+    "name": Kind.TEXT,
+    "ledger": Kind.TEXT,
+    "output": Kind.TEXT,
+    "errors": Kind.TEXT,
+    "serverless-url": Kind.TEXT,
+    "base-url": Kind.TEXT,
+    "team": Kind.TEXT,
+    "rest-url": Kind.TEXT,
+    "graphql-url": Kind.TEXT,
+    "graphql-key": Kind.TEXT,
+    "listen": Kind.TEXT,
+    "webhook-url": Kind.TEXT,
+    "max-attempts": Kind.WHOLE,
+    "ttl": Kind.DURATION,
+    "execution-timeout": Kind.DURATION,
+    "low-priority": Kind.SWITCH,
+    "result-retention": Kind.DURATION,
+    "on-uncertain": Kind.TEXT,
+    "uncertain-after": Kind.DURATION,
+    "on-expired": Kind.TEXT,
+    "retry-failed": Kind.SWITCH,
+    "limit": Kind.LIST,
+    "json": Kind.SWITCH,
+    "quiet": Kind.SWITCH,
+    "output-required": Kind.SWITCH,
+    "body-bytes-max": Kind.WHOLE,
+}
+"""Every key of the file."""
+
+FILE_ONLY: Final = frozenset({"output-required", "body-bytes-max"})
+"""Keys without a flag and a variable: what is set once for good."""
+
+_SWITCHES: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+class Given(NamedTuple):
+    """A value as it was written, and where: `--ttl`, `ORCHESTRATOR_TTL` or `ttl in orchestrator.toml`."""
+
+    texts: tuple[str, ...]
+    origin: str
+
+
+class Choices:
+    """What the user chose, whichever way; None for what was left to the program."""
+
+    def __init__(self, given: Mapping[str, Given]) -> None:
+        self._given = given
+
+    def parsed(self, key: str, parse: Callable[[str], T]) -> T | None:
+        """The value of `key` as `parse` reads it. What `parse` raises becomes a `UsageError` that names the place."""
+        given = self._given.get(key)
+        return None if given is None else self._read(given, given.texts[-1], parse)
+
+    def each(self, key: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+        """All values of a `key` that may be given more than once."""
+        given = self._given.get(key)
+        return () if given is None else tuple(self._read(given, text, parse) for text in given.texts)
+
+    def switch(self, key: str) -> bool:
+        """Whether `key` is on; off where nothing was said."""
+        return bool(self.parsed(key, _parse_switch))
+
+    def origin(self, key: str) -> str:
+        """Where `key` was set, or the flag that would set it."""
+        given = self._given.get(key)
+        return f"--{key}" if given is None else given.origin
+
+    def _read(self, given: Given, text: str, parse: Callable[[str], T]) -> T:
+        try:
+            return parse(text)
+        except (ValueError, UsageError) as error:
+            raise UsageError(f"{given.origin}: {error}") from None
+
+
+def _parse_switch(text: str) -> bool:
+    value = _SWITCHES.get(text.strip().lower())
+    if value is None:
+        raise ValueError(f'"{text:.40}" is neither true nor false')
+    return value
+
+
+def choose(flags: Mapping[str, object], environment: Mapping[str, str]) -> Choices:
+    """What the flags (by parameter name; None where not given), the environment and the file say together.
+
+    `flags["config"]` names the file. Raises `UsageError` for a file that cannot be read or has a wrong key.
+    """
+    named = flags.get("config") or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG") or None
+    layers = (_of_file(_file(named)), _of_environment(environment), _of_flags(flags))
+    return Choices({key: given for layer in layers for key, given in layer.items()})
+
+
+def _file(named: object) -> Path | None:
+    if named is not None:
+        return Path(str(named))
+    return FILE_DEFAULT if FILE_DEFAULT.is_file() else None
+
+
+def _of_flags(flags: Mapping[str, object]) -> dict[str, Given]:
+    given = {}
+    for name, value in flags.items():
+        key = name.replace("_", "-")
+        if key in KEYS and value is not None and value != []:
+            values = value if isinstance(value, list) else [value]
+            given[key] = Given(tuple(map(_text, values)), f"--{key}")
+    return given
+
+
+def _of_environment(environment: Mapping[str, str]) -> dict[str, Given]:
+    """The variables that are set to something: an empty one counts as not set, as usual."""
+    given = {}
+    for key in KEYS.keys() - FILE_ONLY:
+        variable = ENVIRONMENT_PREFIX + key.upper().replace("-", "_")
+        text = environment.get(variable, "").strip()
+        if text:
+            texts = text.replace(",", " ").split() if KEYS[key] is Kind.LIST else [text]
+            given[key] = Given(tuple(texts), variable)
+    return given
+
+
+def _of_file(path: Path | None) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for name, value in _members(path).items() if path else ():
+        key = name.replace("_", "-")
+        if key not in KEYS:
+            raise UsageError(f"{path}: {_unknown(key, name)}")
+        if key in given:
+            raise UsageError(f"{path}: {key} stands there twice, with a dash and with an underscore")
+        if not _fits(value, KEYS[key]):
+            raise UsageError(f"{path}: {name} must be {KEYS[key].value.format(key=name)}")
+        values: Iterable[object] = value if isinstance(value, list) else [value]
+        given[key] = Given(tuple(map(_text, values)), f"{name} in {path}")
+    return {key: setting for key, setting in given.items() if setting.texts}
+
+
+def _members(path: Path) -> Mapping[str, object]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: this is not TOML: {error}") from error
+
+
+def _unknown(key: str, name: str) -> str:
+    if "api-key" in key or key in ("key", "apikey", "token"):
+        return f"{name} cannot be set here; {KEY_ADVICE}"
+    near = difflib.get_close_matches(key, KEYS, n=1)
+    advice = f"did you mean {near[0]}?" if near else "docs/reference.md lists the keys"
+    return f'there is no key "{name:.40}"; {advice}'
+
+
+def _fits(value: object, kind: Kind) -> bool:
+    match kind:
+        case Kind.TEXT:
+            return isinstance(value, str)
+        case Kind.WHOLE:
+            return isinstance(value, int) and not isinstance(value, bool)
+        case Kind.DURATION:
+            return isinstance(value, str | int | float) and not isinstance(value, bool)
+        case Kind.SWITCH:
+            return isinstance(value, bool)
+        case Kind.LIST:
+            return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+
+
+def _text(value: object) -> str:
+    """A value as it would be typed on the command line."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return format(value, "f")  # never 1e-05, which no duration is
+        case _:
+            return str(value)

@@ -1,0 +1,96 @@
+"""What a person sees while a run goes on, always on standard error. These are the views of `orchestrator.app`.
+
+A terminal gets one calm display that is redrawn in place (`live`), everything else a plain line now and then.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from orchestrator.cli import printing
+from orchestrator.cli.figures import finished, lasting, percent, rate, total
+from orchestrator.settings import Snapshot
+
+PLAIN_EVERY_S: Final = 5
+"""How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
+
+
+class QuietView:
+    """No progress and no news, until the program is interrupted: what it says then the user has to know."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.first: Snapshot | None = None
+        """How things stood when following began, for the speed of this process."""
+
+    def say(self, line: str) -> None:
+        """One line of information."""
+        if self.signal is not None:
+            printing.say(line)
+
+    def warn(self, line: str) -> None:
+        """One line that the person should not miss."""
+        printing.warn(line)
+
+    def interrupted(self, signum: int) -> None:
+        """A signal asked the program to stop; its number makes the exit code."""
+        self.signal = signum
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Shows nothing until it is cancelled."""
+        import anyio  # noqa: PLC0415
+
+        self.first = look()
+        await anyio.sleep_forever()
+
+
+class PlainView(QuietView):
+    """A line every few seconds and one at the end, for logs and pipes: no colours, nothing redrawn."""
+
+    def say(self, line: str) -> None:
+        """One line of information."""
+        printing.say(line)
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Prints lines until it is cancelled."""
+        import anyio  # noqa: PLC0415
+
+        self.first = look()
+        try:
+            while True:
+                await anyio.sleep(PLAIN_EVERY_S)
+                printing.say(progress_line(look()))
+        finally:
+            printing.say(progress_line(look()))
+
+
+def progress_line(snapshot: Snapshot) -> str:
+    """How the run stands, on one line."""
+    if snapshot.reading and not finished(snapshot.counts):
+        return f"{snapshot.run}: reading the input, {snapshot.rows_read:,} rows checked"
+    done, of = finished(snapshot.counts), total(snapshot.counts)
+    parts = [
+        f"{done:,}/{of:,} jobs finished ({percent(done, of)})",
+        *(f"{snapshot.counts[state]:,} {state}" for state in ("outstanding", "failed") if snapshot.counts.get(state)),
+    ]
+    if snapshot.jobs_per_s is not None:
+        parts.append(rate(snapshot.jobs_per_s))
+    if snapshot.eta_s is not None and done < of:
+        parts.append(f"{lasting(math.ceil(snapshot.eta_s))} left")
+    if snapshot.throttled:
+        parts.append(f"{snapshot.throttled:,} answered 429")
+    if snapshot.uncertain_seen:
+        parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
+    return f"{snapshot.run}: {', '.join(parts)}"
+
+
+def view_for_stderr(*, quiet: bool) -> QuietView:
+    """The view that suits where standard error leads."""
+    if quiet:
+        return QuietView()
+    if printing.can_draw(sys.stderr):
+        from orchestrator.cli.live import LiveView, terminal  # noqa: PLC0415
+
+        return LiveView(terminal())
+    return PlainView()

@@ -1,0 +1,218 @@
+"""`orchestrator endpoints`: create, list, show, update, delete. Their jobs are `orchestrator api`'s affair."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from orchestrator.cli import account, options, printing
+from orchestrator.cli.account import REST, Command, Connect, carry_out
+from orchestrator.cli.execution import App
+from orchestrator.core.policy import parse_duration
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service  # at run time `--help` would pay for them
+    from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
+
+_SECOND_US: Final = 1_000_000
+
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The endpoint's id, as [bold]orchestrator endpoints list[/] shows it.")
+]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="The endpoint's name.")]
+Template = Annotated[str, typer.Option(metavar="ID", help="The serverless template that its workers start from.")]
+NewTemplate = Annotated[str | None, typer.Option(metavar="ID", help="Another template.")]
+Gpu = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TYPE", help="GPU type; the first that is available is taken. Repeatable, best first."),
+]
+WorkersMin = Annotated[int | None, typer.Option(metavar="N", help="Workers that are always there, and paid for.")]
+WorkersMax = Annotated[int | None, typer.Option(metavar="N", help="Workers at most.")]
+IdleTimeout = Annotated[
+    str | None, typer.Option(metavar="D", help="How long a worker without a job is kept; 1s to 1h.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=JSON", help="Any other field of the service's, as in gpuCount=2. Repeatable."),
+]
+
+
+def add_endpoints(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+    """Registers `endpoints` and its commands. They need no other part of the program than the client."""
+    endpoints = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
+    commands.add_typer(endpoints, name="endpoints")
+    _add_changes(endpoints, connect)
+    _add_looks(endpoints, connect)
+    _add_delete(endpoints, connect)
+
+
+def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
+    @endpoints.command()
+    def create(  # read through locals()
+        template: Template,
+        name: Name = None,
+        gpu: Gpu = None,
+        workers_min: WorkersMin = None,
+        workers_max: WorkersMax = None,
+        idle_timeout: IdleTimeout = None,
+        set_: Set = None,
+        rest_url: account.RestUrl = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Create an endpoint from a serverless template. The job API may need a while to know it."""
+        flags = locals()
+        _run(connect, flags, partial(_create, flags))
+
+    @endpoints.command()
+    def update(
+        endpoint_id: Id,
+        template: NewTemplate = None,
+        name: Name = None,
+        gpu: Gpu = None,
+        workers_min: WorkersMin = None,
+        workers_max: WorkersMax = None,
+        idle_timeout: IdleTimeout = None,
+        set_: Set = None,
+        rest_url: account.RestUrl = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Change what is given and nothing else. Active workers may have to be restarted to have it."""
+        flags = locals()
+        _run(connect, flags, partial(_update, endpoint_id, flags))
+
+
+def _add_looks(endpoints: typer.Typer, connect: Connect) -> None:
+    @endpoints.command("list")
+    def list_(rest_url: account.RestUrl = None, config: options.Config = None, json: account.Json = None) -> None:
+        """List the account's endpoints."""
+        _run(connect, locals(), _list)
+
+    @endpoints.command()
+    def show(
+        endpoint_id: Id, rest_url: account.RestUrl = None, config: options.Config = None, json: account.Json = None
+    ) -> None:
+        """Show one endpoint; --json has all that the service says about it."""
+        _run(connect, locals(), partial(_show, endpoint_id))
+
+
+def _add_delete(endpoints: typer.Typer, connect: Connect) -> None:
+    @endpoints.command()
+    def delete(
+        endpoint_id: Id,
+        yes: account.Yes = False,
+        rest_url: account.RestUrl = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
+        _run(connect, locals(), partial(_delete, endpoint_id, yes))
+
+
+def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
+    carry_out(connect, flags, command, interface=REST)
+
+
+async def _create(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
+    record = await service.endpoints.create(_spec(flags), more=_more(flags["set_"] or ()))
+    _put(record, as_json)
+    printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
+
+
+async def _update(endpoint_id: str, flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
+    record = await service.endpoints.update(endpoint_id, _spec(flags), more=_more(flags["set_"] or ()))
+    _put(record, as_json)
+    printing.say(f"endpoint {record.id}: updated")
+
+
+def _spec(flags: Mapping[str, Any]) -> "EndpointSpec":
+    from orchestrator.client.endpoints import EndpointSpec  # noqa: PLC0415
+
+    idle_timeout = flags["idle_timeout"]
+    return EndpointSpec(
+        name=flags["name"],
+        template_id=flags["template"],
+        gpu_type_ids=tuple(flags["gpu"]) if flags["gpu"] else None,
+        workers_min=flags["workers_min"],
+        workers_max=flags["workers_max"],
+        idle_timeout=None if idle_timeout is None else _whole_seconds(idle_timeout),
+    )
+
+
+def _whole_seconds(text: str) -> int:
+    try:
+        seconds, rest = divmod(parse_duration(text), _SECOND_US)
+    except ValueError as error:
+        raise UsageError(f"--idle-timeout: {error}") from None
+    if rest:
+        raise UsageError("--idle-timeout: the service counts in whole seconds")
+    return seconds
+
+
+def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
+    more: dict[str, object] = {}
+    for text in settings:
+        field, equals, value = text.partition("=")
+        if not field or not equals:
+            raise UsageError(f"--set {text}: write it as FIELD=JSON")
+        try:
+            more[field] = msgspec.json.decode(value)
+        except (ValueError, RecursionError):
+            raise UsageError(
+                f"--set {field}: this is not JSON; a text needs quotes, as in {field}='\"text\"'"
+            ) from None
+    return more
+
+
+async def _list(service: "Service", as_json: bool) -> None:
+    records = await service.endpoints.list()
+    if as_json:
+        printing.put_json([record.raw for record in records])
+    elif records:
+        _table(records)
+    else:
+        printing.say("the account has no endpoints")
+
+
+async def _show(endpoint_id: str, service: "Service", as_json: bool) -> None:
+    _put(await service.endpoints.show(endpoint_id), as_json)
+
+
+def _put(record: "EndpointRecord", as_json: bool) -> None:
+    if as_json:
+        printing.put_json(record.raw)
+    else:
+        _table((record,))
+
+
+def _table(records: "tuple[EndpointRecord, ...]") -> None:
+    account.put_table(("id", "name", "template", "workers", "idle", "GPU types"), map(_row, records))
+
+
+def _row(record: "EndpointRecord") -> tuple[object, ...]:
+    return (
+        record.id,
+        record.name,
+        record.template_id,
+        f"{_number(record.workers_min)}-{_number(record.workers_max)}",
+        f"{_number(record.idle_timeout)} s",
+        ", ".join(record.gpu_type_ids),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+async def _delete(endpoint_id: str, yes: bool, service: "Service", as_json: bool) -> None:
+    if not yes:
+        record = await service.endpoints.show(endpoint_id)
+        account.confirm(f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?", yes=False)
+    await service.endpoints.delete(endpoint_id)
+    if as_json:
+        printing.put_json({"id": endpoint_id, "deleted": True})
+    printing.say(f"endpoint {endpoint_id}: deleted")

@@ -1,0 +1,86 @@
+"""Carries out one command: loads the program, runs it, and turns what happened into messages and an exit code."""
+
+import gc
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from orchestrator.cli import printing
+from orchestrator.cli.failures import DEFECT_EXIT_CODE, defect_message, leading_failure, write_crash_report
+from orchestrator.errors import OrchestratorError
+from orchestrator.settings import RunRequest, RunStatus, Summary
+
+if TYPE_CHECKING:
+    from orchestrator.app import View  # at run time it would cost every `--help` the import of the whole program
+    from orchestrator.app.emulation import EmulateRequest
+
+GC_THRESHOLD: Final = 20_000
+"""How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
+
+INTERRUPTED_EXIT_CODE: Final = 130
+
+WRITING_EXIT_CODE: Final = 3
+"""A results pipe whose reader left: everything is in the ledger, and the command can be given again."""
+
+
+class App(Protocol):
+    """What the command line asks of the program: the functions of `orchestrator.app`."""
+
+    async def run(self, request: RunRequest, view: "View") -> Summary: ...
+
+    async def status(self, ledger: Path) -> list[RunStatus]: ...
+
+    async def results(self, ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int: ...
+
+    async def emulate(
+        self,
+        request: "EmulateRequest",
+        view: "View",
+        ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
+    ) -> None: ...
+
+
+def load_app() -> App:
+    """The real program; imported only by a command that needs it."""
+    from orchestrator import app  # noqa: PLC0415
+
+    return app
+
+
+def execute(command: Callable[[], Awaitable[int]], *, ledger: Path | None = None) -> int:
+    """Runs `command` on an event loop and returns the exit code: its own, or that of the error which ended it."""
+    import anyio  # noqa: PLC0415
+
+    # A run makes millions of small values that no cycle holds; at the default threshold looking for cycles among them
+    # was a fifth of the processor time of a whole run (measured). What is loaded by now stays anyway.
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    try:
+        return anyio.run(command, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    except BaseException as error:  # noqa: BLE001  this is where every exception ends
+        return explain(error, ledger)
+
+
+def explain(error: BaseException, ledger: Path | None = None) -> int:
+    """Tells the user about `error`; returns the exit code. `SystemExit` is not ours and goes on."""
+    match leading_failure(error):
+        case SystemExit() as cause:
+            raise cause
+        case OrchestratorError() as cause:
+            printing.complain(str(cause))
+            return cause.exit_code
+        case KeyboardInterrupt():
+            return INTERRUPTED_EXIT_CODE
+        case BaseException(__context__=KeyboardInterrupt()):  # a signal hit the closing of the event loop
+            return INTERRUPTED_EXIT_CODE
+        case printing.ReaderLeftError():
+            return 0
+        case BrokenPipeError():
+            printing.complain("the reader of the pipe left before everything was written; all of it is in the ledger")
+            return WRITING_EXIT_CODE
+        case cause:
+            folders = (*([ledger.parent] if ledger else []), Path())
+            printing.complain(defect_message(cause, write_crash_report(error, folders, os.environ)))
+            return DEFECT_EXIT_CODE

@@ -1,0 +1,50 @@
+"""From an exception to what the user reads and the exit code. A traceback is for a defect only, and goes to a file."""
+
+import os
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from orchestrator.cli.printing import ReaderLeftError
+from orchestrator.errors import RANKS, leading
+
+DEFECT_EXIT_CODE: Final = 70
+
+API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
+"""Where the API key comes from, the first that is set."""
+
+_RANKS: Final = (*RANKS, KeyboardInterrupt, ReaderLeftError, BrokenPipeError)
+"""When several tasks failed, the cause: a full disk makes the others fail, not the other way round."""
+
+
+def leading_failure(error: BaseException) -> BaseException:
+    """The one exception of a (nested) group that says most to the user; `error` itself where it is no group."""
+    return leading(error, _RANKS)
+
+
+def write_crash_report(error: BaseException, folders: Iterable[Path], environment: Mapping[str, str]) -> Path | None:
+    """Writes the traceback of `error`, without the values of variables and without the API key, to a new file.
+
+    It lands in the first of `folders` that takes it; returns where, or None.
+    """
+    text = "".join(traceback.TracebackException.from_exception(error, capture_locals=False).format())
+    for variable in API_KEY_VARIABLES:
+        if key := environment.get(variable, "").strip():
+            text = text.replace(key, f"[{variable}]")
+    for folder in folders:
+        path = folder / f"orchestrator-crash-{os.getpid()}.log"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        except OSError:
+            continue
+        return path
+    return None
+
+
+def defect_message(error: BaseException, report: Path | None) -> str:
+    """What the user reads about an exception that nobody foresaw."""
+    where = f"the traceback is in {report}" if report else "the traceback could not be written anywhere"
+    return f"{type(error).__name__}: this is a defect of orchestrator, please report it; {where}"

@@ -1,0 +1,157 @@
+"""The progress display of a terminal: four aligned lines, redrawn in place, gone at the end.
+
+captions  ━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━   6,120/10,000   61 %
+jobs      3,581 queued   280 outstanding   6,101 succeeded   19 failed
+speed     98.7 jobs/s   40 s left   1 min 02 s so far
+service   allowance used 994/1000   no 429s   margin 24 min 10 s
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cli.display import QuietView
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total
+from orchestrator.settings import Snapshot
+
+REDRAW_EVERY_S: Final = 0.25
+"""Fast enough to look alive, slow enough to be read."""
+
+NAME_WIDTH_MAX: Final = 20
+
+WIDTH_MAX: Final = 100
+"""A bar across a very wide terminal says no more."""
+
+_STYLES: Final = {"uncertain": "yellow", "outstanding": "cyan", "succeeded": "green", "failed": "red"}
+
+GAP: Final = "   "
+"""Between the parts of a line."""
+
+
+def terminal() -> Console:
+    """The terminal behind standard error."""
+    return Console(stderr=True, highlight=False)
+
+
+class LiveView(QuietView):
+    """Redraws the display; lines that are said meanwhile appear above it."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def say(self, line: str) -> None:
+        """One line of information, above the display."""
+        self._console.print(Text(line), soft_wrap=True)
+
+    def warn(self, line: str) -> None:
+        """One line that the person should not miss, above the display."""
+        self._console.print(Text.assemble(("warning:", "yellow"), " ", line), soft_wrap=True)
+
+    def interrupted(self, signum: int) -> None:
+        """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
+        super().interrupted(signum)
+        self._console.show_cursor()
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Draws until it is cancelled, then takes the display away: the summary comes in its place."""
+        self.first = look()
+        with (
+            suppress(OSError),  # a terminal that was closed is no reason to stop a run
+            Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop") as live,
+        ):
+            while True:
+                live.update(Display(look()), refresh=True)
+                await anyio.sleep(REDRAW_EVERY_S)
+        await anyio.sleep_forever()
+
+
+class Display:
+    """How the run stands, as it is drawn."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Narrower than the terminal: a `^C` echoed behind a full line would push the display out of its place."""
+        snapshot = self._snapshot
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.width = min(options.max_width - len("^C^C"), WIDTH_MAX)
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH_MAX)
+        grid.add_column(ratio=1)
+        grid.add_row(Text(snapshot.run, style="bold"), _progress(snapshot))
+        if total(snapshot.counts):
+            grid.add_row(_label("jobs"), _Spread(_counts(snapshot)))
+            grid.add_row(_label("speed"), _Spread(_speed(snapshot)))
+            grid.add_row(_label("service"), _Spread(_service(snapshot)))
+        yield grid
+
+
+def _label(text: str) -> Text:
+    return Text(text, style="dim")
+
+
+class _Spread:
+    """Parts beside each other, as many on a line as fit; a number stays with its word."""
+
+    def __init__(self, parts: Iterable[Text]) -> None:
+        self._parts = tuple(parts)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(max(part.cell_len for part in self._parts), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for part in self._parts:
+            if line and line.cell_len + len(GAP) + part.cell_len > options.max_width:
+                yield line
+                line = Text(no_wrap=True, overflow="ellipsis")
+            line = line.append(GAP if line else "").append_text(part)
+        yield line
+
+
+def _progress(snapshot: Snapshot) -> RenderableType:
+    if snapshot.reading:
+        return Text(f"reading the input: {snapshot.rows_read:,} rows checked so far")
+    done, of = finished(snapshot.counts), total(snapshot.counts)
+    line = Table.grid(padding=(0, 3, 0, 0), expand=True)
+    line.add_column(ratio=1)
+    line.add_column(no_wrap=True, justify="right")
+    line.add_column(no_wrap=True, justify="right", min_width=5)
+    line.add_row(
+        ProgressBar(total=max(of, 1), completed=done, complete_style="cyan", finished_style="green"),
+        f"{done:,}/{of:,}",
+        percent(done, of),
+    )
+    return line
+
+
+def _counts(snapshot: Snapshot) -> Iterable[Text]:
+    for state in STATES:
+        if count := snapshot.counts.get(state, 0):
+            yield Text(f"{count:,} {state}", style=_STYLES.get(state, ""))
+
+
+def _speed(snapshot: Snapshot) -> Iterable[Text]:
+    yield Text("..." if snapshot.jobs_per_s is None else rate(snapshot.jobs_per_s))
+    if snapshot.eta_s is not None:
+        yield Text(f"{lasting(math.ceil(snapshot.eta_s))} left")
+    yield Text(f"{lasting(int(snapshot.wall_s))} so far")
+
+
+def _service(snapshot: Snapshot) -> Iterable[Text]:
+    yield Text(f"allowance used {snapshot.window_used}/{snapshot.window_allowed}")
+    yield Text(f"{snapshot.throttled:,} answered 429", style="yellow") if snapshot.throttled else Text("no 429s")
+    if snapshot.uncertain_seen:
+        yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
+    if snapshot.margin_min_s is not None:
+        yield Text(f"margin {lasting(snapshot.margin_min_s)}")

@@ -1,0 +1,163 @@
+"""Pods and rate limits as people read them."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cli import printing
+from orchestrator.cli.figures import lasting
+from orchestrator.core.pods import Pod, PodStatus
+from orchestrator.core.quotas import Window
+
+_STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR: "red", PodStatus.EXITED: "dim"}
+
+_SECOND_US: Final = 1_000_000
+
+
+def pods_text(pods: Sequence[Pod], *, width: int | None = None, colours: bool | None = None) -> str:
+    """The pods as a table, and what they cost together; `width` and `colours`: None for the terminal's."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    for heading in ("id", "name", "status", "hardware", "image"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("$/h", justify="right", no_wrap=True)
+    for pod in pods:
+        table.add_row(
+            Text(_plain(pod.id), style="bold"),
+            Text(_plain(pod.name)),
+            Text(_plain(pod.status), style=_STYLES.get(pod.status, "")),
+            Text(_plain(_hardware(pod))),
+            Text(_plain(pod.image)),
+            f"{pod.cost:.3f}",
+        )
+    total = sum(pod.cost for pod in pods)
+    count = f"{len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
+    return _drawn(table, Text(f"\n{count}, ${total:.3f} an hour"), width, colours)
+
+
+def pod_text(pod: Pod, *, width: int | None = None, colours: bool | None = None) -> str:
+    """One pod, a line for each thing that there is to say."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in _lines(pod):
+        grid.add_row(name, Text(_plain(value)))
+    return _drawn(grid, None, width, colours)
+
+
+def window_line(window: Window, now: int) -> str:
+    """One window of the rate limit as last told, at `now`."""
+    parts = []
+    if window.remaining is not None:
+        quota = "" if window.quota is None else f" of {window.quota:,}"
+        noun = "request" if window.remaining == 1 and not quota else "requests"
+        parts.append(f"{window.remaining:,}{quota} {noun} left")
+    elif window.quota is not None:
+        parts.append(f"{window.quota:,} requests")
+    if window.window_s is not None:
+        parts.append(f"per {lasting(window.window_s)}")
+    if window.reset_at is not None:
+        parts.append(f"full again in {lasting(max(0, window.reset_at - now) / _SECOND_US)}")
+    return f"rate limit, {_plain(window.name)}: {', '.join(parts) or 'nothing told'}"
+
+
+def _lines(pod: Pod) -> Iterable[tuple[str, str]]:
+    yield "id", pod.id
+    yield "name", pod.name
+    yield "status", pod.status + (" (locked)" if pod.locked else "")
+    if pod.allowed is not None:
+        yield "actions", ", ".join(pod.allowed) or "none"
+    yield "cost", f"${pod.cost:.3f} an hour"
+    yield "image", pod.image
+    yield from _command(pod)
+    yield "hardware", _hardware(pod)
+    yield from _storage(pod)
+    yield from _place(pod)
+    if pod.ports:
+        yield "ports", ", ".join(pod.ports)
+    if pod.env:
+        yield "env", f"{', '.join(sorted(pod.env))} (values in --json)"
+    yield from _ssh(pod)
+    yield from _runtime(pod)
+    yield "created", pod.created_at or "unknown"
+    yield "started", pod.started_at or "never"
+
+
+def _command(pod: Pod) -> Iterable[tuple[str, str]]:
+    if pod.entrypoint:
+        yield "entrypoint", " ".join(pod.entrypoint)
+    if pod.cmd:
+        yield "cmd", " ".join(pod.cmd)
+    elif pod.args:
+        yield "args", pod.args
+
+
+def _hardware(pod: Pod) -> str:
+    if pod.gpu is not None:
+        return f"{pod.gpu.count} x {pod.gpu.id}"
+    if pod.cpu is not None:
+        return f"{pod.cpu.vcpu_count} vCPU {pod.cpu.id}"
+    return "unknown"
+
+
+def _storage(pod: Pod) -> Iterable[tuple[str, str]]:
+    if pod.disk is not None:
+        yield "disk", f"{pod.disk} GB, wiped on restart"
+    if mount := pod.mounts.persistent:
+        yield "mount", f"{mount.size} GB of the host at {mount.path}"
+    for network in pod.mounts.network or ():
+        yield "mount", f"network volume {network.volume_id} at {network.path}"
+    for volume in pod.mounts.global_ or ():
+        yield "mount", f"global volume {volume.volume_id} at {volume.path or 'a path of its own'}"
+
+
+def _place(pod: Pod) -> Iterable[tuple[str, str]]:
+    yield "cloud", ", ".join(filter(None, (pod.cloud, pod.data_center_id))) or "unknown"
+    if pod.cluster is not None:
+        rank = "" if pod.cluster.rank is None else f", rank {pod.cluster.rank}"
+        yield "cluster", f"{pod.cluster.id}{rank}"
+    if pod.global_networking.enabled:
+        yield "network", " ".join(filter(None, (pod.global_networking.ip, pod.global_networking.internal_dns)))
+    if pod.template:
+        yield "template", pod.template
+
+
+def _ssh(pod: Pod) -> Iterable[tuple[str, str]]:
+    """Only pods that were created with SSH let anybody in, whatever stands here (contract, PodSsh)."""
+    if pod.ssh.proxy:
+        yield "ssh", f"{pod.ssh.proxy.command} (shell only)"
+    if pod.ssh.direct:
+        yield "ssh", pod.ssh.direct.command
+
+
+def _runtime(pod: Pod) -> Iterable[tuple[str, str]]:
+    if pod.runtime is None:
+        return
+    use = [f"CPU {pod.runtime.cpu.util} %", f"memory {pod.runtime.memory.util} %"]
+    use += [f"GPU {gpu.util} % (memory {gpu.memory_util} %)" for gpu in pod.runtime.gpus]
+    yield "running", f"for {lasting(pod.runtime.uptime)}: {', '.join(use)}"
+    for port in pod.runtime.ports:
+        if port.public is not None:
+            yield "reached at", f"{port.private}/{port.type} on {port.ip or 'the service'}:{port.public}"
+
+
+def _plain(text: str) -> str:
+    """What the service says must not move the cursor of the user's terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _drawn(table: Table, below: Text | None, width: int | None, colours: bool | None) -> str:
+    drawn = printing.can_draw(sys.stdout) if colours is None else colours
+    out = StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False
+    )
+    console.print(table)
+    if below is not None:
+        console.print(below)
+    return out.getvalue()

@@ -1,0 +1,251 @@
+"""`orchestrator pods`: list, show, start, stop, restart, terminate."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli import options, printing
+from orchestrator.cli.account import Yes, confirm, needed_key
+from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.figures import lasting
+from orchestrator.cli.request import key_warning
+from orchestrator.clock import SystemClock
+from orchestrator.core.pods import Pod, PodAction, encode_pod
+from orchestrator.core.policy import parse_duration
+from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
+from orchestrator.settings import BASE_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service  # at run time `--help` would pay for it
+
+Connect = Callable[[str, str, str | None], "Service"]
+"""Makes the service from base URL, API key and team."""
+
+WAIT_DEFAULT: Final = "10m"
+
+_SECOND_US: Final = 1_000_000
+
+PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help=f"Where the REST interface is; /v2/pods is added. Default: {BASE_URL_DEFAULT}.",
+        rich_help_panel=options.SERVICE,
+    ),
+]
+Team = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
+        rich_help_panel=options.SERVICE,
+    ),
+]
+ClusterPods = Annotated[
+    bool, typer.Option("--include-cluster-pods", metavar="", help="The members of clusters as well.")
+]
+Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
+Timeout = Annotated[
+    str, typer.Option(metavar="D", help="How long --wait may take, as in 90s or 10m.", show_default=True)
+]
+Json = Annotated[
+    bool | None,
+    typer.Option(
+        "--json", metavar="", help="JSON on standard output, as the service sent it.", rich_help_panel=options.SHOWN
+    ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=options.SHOWN),
+]
+
+
+def add_pods(commands: typer.Typer, load: Callable[[], App], connect: Connect | None = None) -> None:  # noqa: ARG001
+    """Registers `pods` and its commands. They need no other part of the program than the client."""
+    pods = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
+    commands.add_typer(pods, name="pods")
+    _add_looks(pods, connect or _connect)
+    _add_actions(pods, connect or _connect)
+    _add_terminate(pods, connect or _connect)
+
+
+def _add_looks(pods: typer.Typer, connect: Connect) -> None:
+    @pods.command("list")
+    def list_(
+        include_cluster_pods: ClusterPods = False,
+        base_url: BaseUrl = None,
+        team: Team = None,
+        config: options.Config = None,
+        json: Json = None,
+        verbose: Verbose = False,
+    ) -> None:
+        """List the account's pods with their status, hardware and cost."""
+        _run(connect, locals(), partial(_list, include_cluster_pods))
+
+    @pods.command()
+    def show(
+        pod_id: PodId,
+        base_url: BaseUrl = None,
+        team: Team = None,
+        config: options.Config = None,
+        json: Json = None,
+        verbose: Verbose = False,
+    ) -> None:
+        """Show one pod. The values of its environment variables are in --json only."""
+        _run(connect, locals(), partial(_show, pod_id))
+
+
+def _add_actions(pods: typer.Typer, connect: Connect) -> None:
+    descriptions = {
+        PodAction.START: "Boot a stopped pod again. --wait: until it is RUNNING.",
+        PodAction.STOP: "Stop a pod: its compute is released, its disk is kept. --wait: until it has EXITED.",
+        PodAction.RESTART: "Restart a running pod's container, which wipes its disk. --wait: until it is RUNNING.",
+    }
+    for action, description in descriptions.items():
+        _add_action(pods, connect, action, description)
+
+
+def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, description: str) -> None:
+    @pods.command(action.value, help=description)
+    def act(
+        pod_id: PodId,
+        wait: Wait = False,
+        timeout: Timeout = WAIT_DEFAULT,
+        base_url: BaseUrl = None,
+        team: Team = None,
+        config: options.Config = None,
+        json: Json = None,
+        verbose: Verbose = False,
+    ) -> None:
+        _run(connect, locals(), partial(_act, action, pod_id, wait, timeout))
+
+
+def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
+    @pods.command()
+    def terminate(
+        pod_id: PodId,
+        yes: Yes = False,
+        wait: Wait = False,
+        timeout: Timeout = WAIT_DEFAULT,
+        base_url: BaseUrl = None,
+        team: Team = None,
+        config: options.Config = None,
+        json: Json = None,
+        verbose: Verbose = False,
+    ) -> None:
+        """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
+        _run(connect, locals(), partial(_terminate, pod_id, yes, wait, timeout))
+
+
+def _connect(base_url: str, key: str, team: str | None) -> "Service":
+    from orchestrator.client import Service  # noqa: PLC0415
+
+    return Service(SERVERLESS_URL_DEFAULT, key, SystemClock(), base_url=base_url, team_id=team)
+
+
+def _run(connect: Connect, flags: Mapping[str, object], command: Callable[["Service", bool], Awaitable[None]]) -> None:
+    """Carries `command` out with the service that the flags name, and exits."""
+    try:
+        choices = choose(flags, os.environ)
+        key = needed_key()
+        base_url = choices.parsed("base-url", str) or BASE_URL_DEFAULT
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    if warning := key_warning(base_url):
+        printing.warn(warning)
+    make = partial(connect, base_url, key, choices.parsed("team", str))
+    raise typer.Exit(execute(partial(_with_service, make, choices, bool(flags["verbose"]), command)))
+
+
+async def _with_service(
+    make: Callable[[], "Service"],
+    choices: Choices,
+    verbose: bool,
+    command: Callable[["Service", bool], Awaitable[None]],
+) -> int:
+    service = make()
+    service.pods.on_wait(lambda reason, wait_s: printing.say(f"waiting {lasting(wait_s)}: {reason}"))
+    try:
+        await command(service, choices.switch("json"))
+    except (NotSent, Unanswered) as error:
+        raise StoppedError(str(error)) from None
+    finally:
+        if verbose:
+            _say_limits(service)
+        await service.aclose()
+    return 0
+
+
+def _say_limits(service: "Service") -> None:
+    from orchestrator.cli.pod_tables import window_line  # noqa: PLC0415
+
+    windows = service.pods.windows
+    for window in windows:
+        printing.say(window_line(window, SystemClock().now()))
+    if not windows:
+        printing.say("rate limit: the service told none")
+
+
+async def _list(include_cluster_pods: bool, service: "Service", as_json: bool) -> None:
+    from orchestrator.cli.pod_tables import pods_text  # noqa: PLC0415
+
+    pods = await service.pods.list(include_cluster_pods=include_cluster_pods)
+    if as_json:
+        printing.put_json([encode_pod(pod) for pod in pods])
+    elif pods:
+        _put_text(pods_text(pods))
+    else:
+        printing.say("the account has no pods")
+
+
+async def _show(pod_id: str, service: "Service", as_json: bool) -> None:
+    from orchestrator.cli.pod_tables import pod_text  # noqa: PLC0415
+
+    pod = await service.pods.show(pod_id)
+    if as_json:
+        printing.put_json(encode_pod(pod))
+    else:
+        _put_text(pod_text(pod))
+
+
+async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
+    wait_s = _wait_s(wait, timeout)
+    acts: Mapping[PodAction, Callable[..., Awaitable[Pod]]] = {
+        PodAction.START: service.pods.start,
+        PodAction.STOP: service.pods.stop,
+        PodAction.RESTART: service.pods.restart,
+    }
+    pod = await acts[action](pod_id, wait=wait_s)
+    if as_json:
+        printing.put_json(encode_pod(pod))
+    printing.say(f"pod {pod_id}: {action} applied; it is {pod.status} now")
+
+
+async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
+    wait_s = _wait_s(wait, timeout)
+    if not yes:
+        pod = await service.pods.show(pod_id)
+        confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)
+    await service.pods.terminate(pod_id, wait=wait_s)
+    if as_json:
+        printing.put_json({"id": pod_id, "status": "TERMINATED"})
+    printing.say(f"pod {pod_id}: terminated")
+
+
+def _wait_s(wait: bool, timeout: str) -> float | None:
+    try:
+        seconds = parse_duration(timeout) / _SECOND_US
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}") from None
+    return seconds if wait else None
+
+
+def _put_text(text: str) -> None:
+    printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+    printing.flush()

@@ -1,0 +1,132 @@
+"""`orchestrator run` and `orchestrator resume`."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
+from functools import partial
+
+import typer
+
+from orchestrator.cli import options, printing
+from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.display import QuietView, view_for_stderr
+from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, explain
+from orchestrator.cli.failures import leading_failure
+from orchestrator.cli.request import resume_request, run_request, warnings
+from orchestrator.cli.summary import summary_lines
+from orchestrator.errors import UsageError
+from orchestrator.settings import RunRequest, Summary
+
+SIGNAL_EXIT_CODE_BASE = 128
+"""What shells add to the number of the signal that ended a program."""
+
+FAILURES_EXIT_CODE = 1
+
+
+def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `run`."""
+
+    @commands.command()
+    def run(  # one parameter for each flag, read through locals()
+        source: options.Source,
+        endpoint: options.Endpoint = None,
+        serverless_url: options.ServerlessUrl = None,
+        listen: options.Listen = None,
+        webhook_url: options.WebhookUrl = None,
+        limit: options.LimitRule = None,
+        name: options.Name = None,
+        ledger: options.Ledger = None,
+        output: options.Output = None,
+        errors: options.Errors = None,
+        config: options.Config = None,
+        max_attempts: options.MaxAttempts = None,
+        ttl: options.Ttl = None,
+        execution_timeout: options.ExecutionTimeout = None,
+        low_priority: options.LowPriority = None,
+        result_retention: options.ResultRetention = None,
+        on_uncertain: options.WhenUncertain = None,
+        uncertain_after: options.UncertainAfter = None,
+        on_expired: options.WhenExpired = None,
+        retry_failed: options.RetryFailed = None,
+        json: options.Json = None,
+        quiet: options.Quiet = None,
+    ) -> None:
+        """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
+
+        D is a duration: 250ms, 90s, 30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.
+        """
+        _carry_out(load, locals(), partial(run_request, source))
+
+
+def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `resume`."""
+
+    @commands.command()
+    def resume(
+        name: options.RunName,
+        listen: options.Listen = None,
+        webhook_url: options.WebhookUrl = None,
+        limit: options.LimitRule = None,
+        ledger: options.Ledger = None,
+        output: options.Output = None,
+        errors: options.Errors = None,
+        config: options.Config = None,
+        retry_failed: options.RetryFailed = None,
+        json: options.Json = None,
+        quiet: options.Quiet = None,
+    ) -> None:
+        """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
+        _carry_out(load, locals(), partial(resume_request, name))
+
+
+def _carry_out(
+    load: Callable[[], App], flags: Mapping[str, object], request_of: Callable[[Choices, Mapping[str, str]], RunRequest]
+) -> None:
+    """Everything between the flags and the exit code."""
+    try:
+        choices = choose(flags, os.environ)
+        request = request_of(choices, os.environ)
+        as_json, quiet = choices.switch("json"), choices.switch("quiet")
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    for line in warnings(request):
+        printing.warn(line)
+    view = view_for_stderr(quiet=quiet)
+
+    def report(summary: Summary) -> None:
+        if not quiet:
+            opening, *lines = summary_lines(summary, request, view.first)
+            printing.headline(opening)
+            for line in lines:
+                printing.say(line)
+        if as_json:
+            with suppress(printing.ReaderLeftError):  # the run's own exit code is the one to tell
+                printing.put_json(summary)
+
+    code = execute(partial(_run, load, request, view, report), ledger=request.ledger)
+    raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
+
+
+async def _run(load: Callable[[], App], request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+    try:
+        with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
+            summary = await load().run(request, view)
+    except Exception as error:
+        so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped
+        if isinstance(so_far, Summary):
+            report(so_far)
+        raise
+    report(summary)
+    return exit_code(summary, view)
+
+
+def exit_code(summary: Summary, view: QuietView) -> int:
+    """What the command's exit code says about the run."""
+    if summary.interrupted:
+        return _signal_code(view)
+    return 0 if summary.jobs["succeeded"] == summary.jobs["total"] else FAILURES_EXIT_CODE
+
+
+def _signal_code(view: QuietView) -> int:
+    return INTERRUPTED_EXIT_CODE if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal

@@ -1,0 +1,114 @@
+"""`orchestrator secrets`: create, delete, list. A value is never an argument, which others on the machine can see."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from getpass import getpass
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from orchestrator.cli import account, options, printing
+from orchestrator.cli.account import GRAPHQL, Connect, carry_out
+from orchestrator.cli.execution import App
+from orchestrator.cli.templates import from_environment
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service  # at run time `--help` would pay for it
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name under which templates refer to it: {{ RUNPOD_SECRET_name }}.")
+]
+Value = Annotated[
+    str,
+    typer.Option(metavar="-|env:NAME", help="Where the value comes from: standard input, or an environment variable."),
+]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for; everybody may read that.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The secret's id, as [bold]orchestrator secrets list[/] shows it.")
+]
+
+
+def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+    """Registers `secrets` and its commands. They need no other part of the program than the client."""
+    secrets = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
+    commands.add_typer(secrets, name="secrets")
+
+    @secrets.command()
+    def create(
+        name: Name,
+        value: Value = "-",
+        description: Description = None,
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME."""
+        carry_out(connect, locals(), partial(_create, name, value, description), interface=GRAPHQL)
+
+    @secrets.command()
+    def delete(
+        secret_id: Id,
+        yes: account.Yes = False,
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Delete a secret by its id. Asks first."""
+        carry_out(connect, locals(), partial(_delete, secret_id, yes), interface=GRAPHQL)
+
+    @secrets.command("list")
+    def list_(
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
+        carry_out(connect, locals(), _list, interface=GRAPHQL)
+
+
+async def _create(name: str, source: str, description: str | None, service: "Service", as_json: bool) -> None:
+    secret = await service.secrets.create(name, _value(source), description=description)
+    if as_json:
+        printing.put_json(secret)
+    printing.say(f"secret {secret.name}: created as {secret.id}")
+
+
+def _value(source: str) -> str:
+    if source == "-":
+        return getpass("value: ", sys.stderr) if sys.stdin.isatty() else _piped(sys.stdin.buffer)
+    value = from_environment(source, "--value")
+    if value is None:  # not quoted: it may be the secret itself
+        raise UsageError("--value names where the value comes from: - (standard input) or env:NAME; never the value")
+    return value
+
+
+def _piped(stream: BinaryIO) -> str:
+    """All of `stream`, without the line break that `echo` puts at its end."""
+    try:
+        text = stream.read().decode()
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8 text; nothing was sent") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+async def _delete(secret_id: str, yes: bool, service: "Service", as_json: bool) -> None:
+    account.confirm(f"delete secret {secret_id}?", yes=yes)
+    await service.secrets.delete(secret_id)
+    if as_json:
+        printing.put_json({"id": secret_id, "deleted": True})
+    printing.say(f"secret {secret_id}: deleted")
+
+
+async def _list(service: "Service", as_json: bool) -> None:
+    secrets = await service.secrets.list()
+    if as_json:
+        printing.put_json(secrets)
+    elif secrets:
+        account.put_table(("id", "name", "description"), ((each.id, each.name, each.description) for each in secrets))
+    else:
+        printing.say("the account has no secrets")

@@ -1,0 +1,120 @@
+"""`orchestrator status`."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from orchestrator.cli import options, printing
+from orchestrator.cli.config import choose
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate
+from orchestrator.cli.request import ledger_of
+from orchestrator.errors import UsageError
+from orchestrator.settings import RunStatus
+
+if TYPE_CHECKING:
+    from rich.table import Table  # at run time `--help` would pay for it
+
+
+def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `status`."""
+
+    @commands.command()
+    def status(
+        ledger: options.Ledger = None,
+        config: options.Config = None,
+        json: options.JsonList = None,
+    ) -> None:
+        """Show the runs of a ledger and how they stand, also while they run."""
+        try:
+            choices = choose(locals(), os.environ)
+            path, as_json = ledger_of(choices), choices.switch("json")
+        except UsageError as error:
+            raise typer.Exit(explain(error)) from None
+        raise typer.Exit(execute(partial(_status, load, path, as_json), ledger=path))
+
+
+async def _status(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+    runs = await load().status(ledger)
+    if as_json:
+        printing.put_json(runs)
+    elif runs:
+        printing.put(status_text(runs).encode(sys.stdout.encoding or "utf-8", "replace"))
+        printing.flush()
+    else:
+        printing.say(f"{ledger} has no runs yet")
+    return 0
+
+
+def status_text(runs: Sequence[RunStatus], *, width: int | None = None, colours: bool | None = None) -> str:
+    """The runs as a table, and what else there is to say below it; `width` and `colours`: None for the terminal's."""
+    from io import StringIO  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = printing.can_draw(sys.stdout) if colours is None else colours
+    out = StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False
+    )
+    console.print(_table(runs))
+    console.print()
+    for run in runs:
+        console.print(Text(_remark(run)))
+    if held_by := next((run.held_by for run in runs if run.held_by), None):
+        console.print(Text(f"{held_by} is working on this ledger"))
+    return out.getvalue()
+
+
+def _table(runs: Sequence[RunStatus]) -> "Table":
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold", min_width=8)
+    for heading in ("jobs", "done", "succeeded", "failed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("since (UTC)", no_wrap=True)
+    for run in runs:
+        jobs = run.jobs
+        failed = jobs.get("failed", 0)
+        table.add_row(
+            Text(run.run, style="bold"),
+            f"{jobs['total']:,}",
+            percent(finished(jobs), jobs["total"]),
+            Text(f"{jobs.get('succeeded', 0):,}", style="green"),
+            Text(f"{failed:,}", style="red" if failed else "dim"),
+            datetime.fromtimestamp(run.created_at // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M"),
+        )
+    return table
+
+
+def _remark(run: RunStatus) -> str:
+    """What the table has no room for."""
+    return f"{run.run} at {run.endpoint}: {', '.join(_parts(run)) or 'nothing left to do'}"
+
+
+def _parts(run: RunStatus) -> list[str]:
+    jobs, uncertain = run.jobs, run.uncertain
+    parts = [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
+    if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
+        parts.append(rate(run.jobs_per_s))
+    if uncertain.seen:
+        parts.append(
+            f"{uncertain.seen:,} were uncertain ({uncertain.adopted:,} adopted, {uncertain.resubmitted:,} resubmitted)"
+        )
+    if run.lost:
+        parts.append(f"{run.lost:,} lost")
+    if run.expired:
+        parts.append(f"{run.expired:,} expired")
+    if run.margin_s.min is not None:
+        parts.append(f"smallest margin {lasting(run.margin_s.min)}")
+    return parts

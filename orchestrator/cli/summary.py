@@ -1,0 +1,86 @@
+"""What a run came to, in a few lines."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate
+from orchestrator.cli.request import LEDGER_DEFAULT
+from orchestrator.settings import RunRequest, Snapshot, Summary
+
+SECONDS_MIN: Final = 0.05
+"""Nothing can be said about the speed of what took less."""
+
+
+def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None) -> list[str]:
+    """A headline and aligned figures; `first` is how things stood when this process began."""
+    rows = [*_counts(summary), *_trouble(summary), *_effort(summary, first), *_files(summary, request)]
+    width = max(len(label) for label, _ in rows)
+    return [_headline(summary), *(f"  {label:<{width}}  {value}" for label, value in rows)]
+
+
+def _headline(summary: Summary) -> str:
+    jobs, done = summary.jobs, finished(summary.jobs)
+    if summary.interrupted:
+        return f"{summary.run}: interrupted; {done:,} of {jobs['total']:,} jobs are finished"
+    if jobs["succeeded"] == jobs["total"]:
+        return f"{summary.run}: finished; all {jobs['total']:,} jobs succeeded"
+    if done == jobs["total"]:
+        return f"{summary.run}: finished; {jobs['succeeded']:,} of {jobs['total']:,} jobs succeeded"
+    return f"{summary.run}: stopped; {done:,} of {jobs['total']:,} jobs are finished"
+
+
+def _counts(summary: Summary) -> Iterator[tuple[str, str]]:
+    shown = [state for state in (*ENDED, *STATES[: -len(ENDED)]) if summary.jobs.get(state) or state == "succeeded"]
+    width = max(len(f"{summary.jobs.get(state, 0):,}") for state in shown)
+    for state in shown:
+        # The row below is about submissions; this one about jobs whose fate is open.
+        label = "not settled" if state == "uncertain" else state
+        yield label, f"{summary.jobs.get(state, 0):>{width},}"
+
+
+def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
+    uncertain = summary.uncertain
+    if uncertain.seen:
+        yield "uncertain", f"{uncertain.seen:,}, adopted {uncertain.adopted:,}, resubmitted {uncertain.resubmitted:,}"
+    if summary.lost:
+        yield "lost", f"{summary.lost:,} (the service forgot them early)"
+    if summary.expired:
+        yield "expired", f"{summary.expired:,} (we came too late for their results)"
+    if summary.throttled:
+        yield "throttled", f"{summary.throttled:,} requests answered 429"
+
+
+def _effort(summary: Summary, first: Snapshot | None) -> Iterator[tuple[str, str]]:
+    margin = summary.margin_s
+    if margin.min is not None:
+        most = f", {lasting(margin.p1)} or more for 99 %" if margin.p1 is not None else ""
+        yield "margin", f"{lasting(margin.min)} at the least{most}"
+    sent = [f"{count:,} /{operation}" for operation, count in summary.requests.items() if count]
+    if sent:
+        yield "requests", ", ".join(sent)
+    here = finished(summary.jobs) - (finished(first.counts) if first else 0)
+    speed = f", {rate(here / summary.wall_s)}" if first and here > 0 and summary.wall_s >= SECONDS_MIN else ""
+    yield "took", f"{lasting(summary.wall_s)}{speed}"
+
+
+def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
+    failures = summary.jobs.get("failed", 0) + summary.jobs.get("cancelled", 0)
+    if request.output is not None:
+        yield "results", str(request.output)
+        if failures:
+            yield "errors", str(request.errors)
+        return
+    command = results_command(summary.run, request.ledger)
+    yield "results", f"{command} > results.jsonl"
+    if failures:
+        yield "errors", f"{command} --errors > errors.jsonl"
+
+
+def results_command(run: str, ledger: Path) -> str:
+    """The command that prints the results of `run`."""
+    command = ["orchestrator", "results", run]
+    if ledger != LEDGER_DEFAULT:
+        command += ["--ledger", str(ledger)]
+    return shlex.join(command)

@@ -1,0 +1,211 @@
+"""`orchestrator templates`: save, delete, list."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from orchestrator.cli import account, options, printing
+from orchestrator.cli.account import GRAPHQL, Command, Connect, carry_out
+from orchestrator.cli.execution import App
+from orchestrator.errors import UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service  # at run time `--help` would pay for them
+    from orchestrator.client.templates import EnvironmentVariable, Template
+
+_FROM_ENVIRONMENT: Final = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+
+CONTAINER: Final = "Container"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The template's name, which no other template has.")]
+Image = Annotated[str, typer.Option(metavar="IMAGE:TAG", help="Container image.", rich_help_panel=CONTAINER)]
+ContainerDisk = Annotated[
+    int, typer.Option(metavar="GB", help="Size of the container disk.", rich_help_panel=CONTAINER)
+]
+Volume = Annotated[
+    int | None,
+    typer.Option(metavar="GB", help="Size of the volume; 0 for serverless templates.", rich_help_panel=CONTAINER),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", metavar="ID", help="Modify this template; what is not given is reset. Default: create one."),
+]
+Serverless = Annotated[
+    bool, typer.Option("--serverless", metavar="", help="For endpoints rather than pods. Implies --volume 0.")
+]
+DockerArgs = Annotated[
+    str, typer.Option(metavar="TEXT", help="Start arguments of the container.", rich_help_panel=CONTAINER)
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Environment variable; KEY=env:NAME takes the value from here. Secrets: KEY='{{ RUNPOD_SECRET_name }}'."
+        " Repeatable.",
+        rich_help_panel=CONTAINER,
+    ),
+]
+Ports = Annotated[str | None, typer.Option(metavar="LIST", help="As in 8888/http,22/tcp.", rich_help_panel=CONTAINER)]
+Readme = Annotated[str | None, typer.Option(metavar="FILE", help="A file with the readme text.")]
+MountPath = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Where the volume is mounted.", rich_help_panel=CONTAINER)
+]
+RegistryAuth = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Saved registry credentials, for a private image.", rich_help_panel=CONTAINER),
+]
+
+
+def add_templates(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+    """Registers `templates` and its commands. They need no other part of the program than the client."""
+    templates = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
+    commands.add_typer(templates, name="templates")
+    _add_save(templates, connect)
+    _add_delete(templates, connect)
+    _add_list(templates, connect)
+
+
+def _add_save(templates: typer.Typer, connect: Connect) -> None:
+    @templates.command()
+    def save(  # read through locals()
+        name: Name,
+        image: Image,
+        container_disk: ContainerDisk,
+        volume: Volume = None,
+        id_: Id = None,
+        serverless: Serverless = False,
+        docker_args: DockerArgs = "",
+        env: Env = None,
+        ports: Ports = None,
+        readme: Readme = None,
+        volume_mount_path: MountPath = None,
+        registry_auth: RegistryAuth = None,
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Create a template, or with --id modify one."""
+        flags = locals()
+        _run(connect, flags, partial(_save, flags))
+
+
+def _add_delete(templates: typer.Typer, connect: Connect) -> None:
+    @templates.command()
+    def delete(
+        name: Name,
+        yes: account.Yes = False,
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """Delete a template by its name. Asks first. One that was in use is tried again for up to two minutes."""
+        _run(connect, locals(), partial(_delete, name, yes))
+
+
+def _add_list(templates: typer.Typer, connect: Connect) -> None:
+    @templates.command("list")
+    def list_(
+        graphql_url: account.GraphqlUrl = None,
+        graphql_key: account.GraphqlKey = None,
+        config: options.Config = None,
+        json: account.Json = None,
+    ) -> None:
+        """List the account's templates. The values of their environment variables are in --json only."""
+        _run(connect, locals(), _list)
+
+
+def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
+    carry_out(connect, flags, command, interface=GRAPHQL)
+
+
+async def _save(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
+    saved = await service.templates.save(_template(flags))
+    if as_json:
+        printing.put_json(saved)
+    printing.say(f"template {saved.name}: saved as {saved.id}")
+
+
+def _template(flags: Mapping[str, Any]) -> "Template":
+    from orchestrator.client.templates import Template  # noqa: PLC0415
+
+    if flags["volume"] is None and not flags["serverless"]:
+        raise UsageError("--volume is required for a template that is not --serverless")
+    return Template(
+        id=flags["id_"],
+        name=flags["name"],
+        image_name=flags["image"],
+        container_disk_in_gb=flags["container_disk"],
+        volume_in_gb=flags["volume"] or 0,
+        docker_args=flags["docker_args"],
+        env=tuple(_variable(text) for text in flags["env"] or ()),
+        ports=flags["ports"],
+        readme=None if flags["readme"] is None else _text(Path(flags["readme"])),
+        volume_mount_path=flags["volume_mount_path"],
+        is_serverless=flags["serverless"],
+        container_registry_auth_id=flags["registry_auth"],
+    )
+
+
+def _variable(text: str) -> "EnvironmentVariable":
+    from orchestrator.client.templates import EnvironmentVariable  # noqa: PLC0415
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError("--env: write it as KEY=VALUE")  # not quoted: it may be a value without its key
+    return EnvironmentVariable(key=key, value=from_environment(value, f"--env {key}") or value)
+
+
+def from_environment(text: str, flag: str) -> str | None:
+    """The value of the variable that `env:NAME` names; None where `text` has another form. Raises `UsageError`."""
+    named = _FROM_ENVIRONMENT.fullmatch(text)
+    if named is None:
+        return None
+    value = os.environ.get(named[1])
+    if not value:
+        raise UsageError(f"{flag}: the environment does not set {named[1]}")
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--readme {path}: cannot be read as text ({type(error).__name__})") from None
+
+
+async def _delete(name: str, yes: bool, service: "Service", as_json: bool) -> None:
+    account.confirm(f"delete template {name!r}?", yes=yes)
+    await service.templates.delete(name, waiting=printing.say)
+    if as_json:
+        printing.put_json({"name": name, "deleted": True})
+    printing.say(f"template {name}: deleted")
+
+
+async def _list(service: "Service", as_json: bool) -> None:
+    templates = await service.templates.list()
+    if as_json:
+        printing.put_json(templates)
+    elif templates:
+        headings = ("id", "name", "image", "for", "disk", "volume", "env")
+        account.put_table(headings, map(_row, templates))
+    else:
+        printing.say("the account has no templates")
+
+
+def _row(template: "Template") -> tuple[object, ...]:
+    return (
+        template.id,
+        template.name,
+        template.image_name,
+        "endpoints" if template.is_serverless else "pods",
+        f"{template.container_disk_in_gb} GB",
+        f"{template.volume_in_gb} GB",
+        ", ".join(variable.key for variable in template.env),
+    )

@@ -1,0 +1,35 @@
+"""The only HTTP out: requests that leave within the limits, and the truth about what became of them.
+
+async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) as service:
+    job = await service.endpoint("abc123").run({"prompt": "a lighthouse"})
+    async for chunk in service.endpoint("abc123").stream(job.id):
+        print(chunk.output)
+"""
+
+from orchestrator.client.allowance import PEOPLE_SHARE, for_a_batch, for_people
+from orchestrator.client.deliver import Deliverer
+from orchestrator.client.in_process import InProcess
+from orchestrator.client.jobs import EndpointJobs
+from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged
+from orchestrator.client.refusals import RefusedError
+from orchestrator.client.serverless import ServerlessEndpoint
+from orchestrator.client.service import Service
+from orchestrator.client.streams import JobStream
+
+__all__ = [
+    "PEOPLE_SHARE",
+    "Chunk",
+    "Deliverer",
+    "EndpointJobs",
+    "Health",
+    "InProcess",
+    "JobRecord",
+    "JobStream",
+    "JsonAnswer",
+    "Purged",
+    "RefusedError",
+    "ServerlessEndpoint",
+    "Service",
+    "for_a_batch",
+    "for_people",
+]

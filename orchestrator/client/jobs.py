@@ -1,0 +1,270 @@
+"""The job operations of one endpoint for people and their programs (contract, Endpoints).
+
+What goes in is checked against the contract first, what comes out is typed, and whatever else the service answers is
+one error, `RefusedError`. Questions are repeated while the connection or the service fails; what submits or changes
+anything never is, since the first request may have taken effect. `/stream` is a question that cannot be repeated
+either, once its answer was cut off: the service hands out each chunk once.
+
+Everything waits for its turn within the limits. The calls below, `ServerlessEndpoint`, leave all of this to the caller.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+import msgspec
+import tenacity
+
+from orchestrator.client import records
+from orchestrator.client.job_request import (
+    RUN_BODY_BYTES_MAX,
+    RUNSYNC_BODY_BYTES_MAX,
+    JobInput,
+    check_size,
+    check_wait,
+    job_body,
+    object_text,
+)
+from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
+from orchestrator.client.refusals import RefusedError
+from orchestrator.client.serverless import ServerlessEndpoint
+from orchestrator.client.streams import JobStream
+from orchestrator.core.outcome import Answer, is_remote_id
+from orchestrator.core.pacing import Operation
+from orchestrator.core.policy import Policy
+from orchestrator.core.ports import Turn
+from orchestrator.core.s3_config import S3Config
+from orchestrator.errors import NotSent, Unanswered, UsageError
+
+TRIES: Final = 4
+"""How often a question is asked in all."""
+
+REPEAT_S_MIN: Final = 0.5
+REPEAT_S_MAX: Final = 8.0
+"""The pause before a question is repeated, doubled each time."""
+
+RETRY_AFTER_S_MAX: Final = 30.0
+"""A service that wants a longer pause is reported instead of obeyed in silence."""
+
+LOOK_S_MIN: Final = 0.5
+LOOK_S_MAX: Final = 5.0
+LOOK_GROWTH: Final = 1.5
+"""The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
+
+_REPEATABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+T = TypeVar("T")
+_Send = Callable[[Turn], Awaitable[Answer]]
+
+
+class EndpointJobs:
+    """One endpoint, as `Service.endpoint` gives it.
+
+    Each call raises `UsageError` for what can be refused before it is sent, `RefusedError` for what the service
+    refuses, `NotSent` where the request never left, and `Unanswered` where no usable answer came.
+    """
+
+    def __init__(self, api: ServerlessEndpoint) -> None:
+        self._api = api
+
+    def __repr__(self) -> str:
+        return f"EndpointJobs({self._api.url!r})"
+
+    @property
+    def api(self) -> ServerlessEndpoint:
+        """The same operations as `core.ports.JobApi`: with turns, bytes and bare answers."""
+        return self._api
+
+    async def run(
+        self,
+        job_input: JobInput,
+        *,
+        policy: Policy | None = None,
+        webhook: str | None = None,
+        s3_config: S3Config | None = None,
+    ) -> JobRecord:
+        """Submits a job that runs in the background (`POST /run`); its record has the id.
+
+        `s3_config` holds the values themselves, not references. The result is kept for 30 minutes after the job has
+        finished, within its TTL.
+        """
+        body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
+        send = partial(self._api.run, body=body)
+        return await self._once("run", Operation.RUN, send, records.read_accepted, _secrets(s3_config))
+
+    async def runsync(
+        self,
+        job_input: JobInput,
+        *,
+        wait: int | None = None,
+        follow: bool = True,
+        policy: Policy | None = None,
+        webhook: str | None = None,
+        s3_config: S3Config | None = None,
+    ) -> JobRecord:
+        """Submits a job and waits for its end (`POST /runsync`).
+
+        The service holds the request for `wait` milliseconds (1000 to 300000; None: its own default, 90 s). A job that
+        takes longer is asked for with `/status` until it has finished, or with `follow` off returned as it is.
+        A result is kept for a minute, and where the answer is lost, so is the job's id: `run` is the safer call.
+        """
+        check_wait(wait)
+        body = job_body(
+            job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUNSYNC_BODY_BYTES_MAX
+        )
+        send = partial(self._api.runsync, body=body, wait_ms=wait)
+        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _secrets(s3_config))
+        if not record.finished and record.id is None:
+            raise _unanswered("runsync", Operation.RUNSYNC, "the answer has neither a result nor a job id")
+        return await self.follow(record.id) if follow and record.id and not record.finished else record
+
+    async def status(self, job_id: str) -> JobRecord:
+        """How a job stands, with its result once it has one (`GET /status/{job_id}`)."""
+        send = partial(self._api.status, remote_id=_checked(job_id))
+        return await self._asked(f"status of {job_id}", Operation.STATUS, send, records.read_job)
+
+    async def follow(self, job_id: str) -> JobRecord:
+        """Asks for a job until it has finished; for as long as that takes."""
+        pause_s = LOOK_S_MIN
+        while not (record := await self.status(job_id)).finished:
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * LOOK_GROWTH, LOOK_S_MAX)
+        return record
+
+    def stream(self, job_id: str) -> JobStream:
+        """The job's chunks as they come (`GET /stream/{job_id}`), to be iterated; ends when the job does."""
+        return JobStream(partial(self._stream_part, _checked(job_id)))
+
+    async def _stream_part(self, job_id: str) -> StreamPart:
+        send = partial(self._api.stream, remote_id=job_id)
+        doing = f"stream of {job_id}"
+        try:
+            return await self._asked(doing, Operation.STREAM, send, records.read_stream, repeat_unanswered=False)
+        except Unanswered as trouble:
+            raise Unanswered(f"{trouble}; chunks may be missing, another stream goes on with the next ones") from None
+
+    async def cancel(self, job_id: str) -> JobRecord:
+        """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
+        send = partial(self._api.cancel, remote_id=_checked(job_id))
+        return await self._once(f"cancel {job_id}", Operation.CANCEL, send, records.read_job)
+
+    async def retry(self, job_id: str) -> JobRecord:
+        """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
+        send = partial(self._api.retry, remote_id=_checked(job_id))
+        return await self._once(f"retry {job_id}", Operation.RETRY, send, records.read_job)
+
+    async def purge_queue(self) -> Purged:
+        """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
+        return await self._once("purge-queue", Operation.PURGE_QUEUE, self._api.purge_queue, records.read_purged)
+
+    async def health(self) -> Health:
+        """How many jobs and workers are in which state (`GET /health`)."""
+        return await self._asked("health", Operation.HEALTH, self._api.health, records.read_health)
+
+    async def requests(self) -> JsonAnswer:
+        """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
+        return await self._asked("requests", Operation.REQUESTS, self._api.requests, records.read_json)
+
+    async def openai(self, path: str, body: JobInput | None = None) -> JsonAnswer:
+        """`POST /openai{path}` with `body`, a JSON object; without one `GET`. `path` is as in `/v1/chat/completions`.
+
+        The answer is read to its end before it is returned, also where `"stream": true` asks for events.
+        """
+        path = path if path.startswith("/") else f"/{path}"
+        text = None if body is None else object_text(body, "the body")
+        check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
+
+        async def send(turn: Turn) -> Answer:
+            try:
+                return await self._api.openai(turn, path, text)
+            except ValueError as error:
+                turn.give_back()
+                raise UsageError(str(error)) from None
+
+        ask = self._once if text is not None else self._asked
+        return await ask(f"openai{path}", Operation.OPENAI, send, records.read_json)
+
+    async def _asked(
+        self,
+        doing: str,
+        operation: Operation,
+        send: _Send,
+        read: Callable[[bytes], T],
+        *,
+        repeat_unanswered: bool = True,
+    ) -> T:
+        """The answer to a question, which is asked again while that may help."""
+
+        def may_help(error: BaseException) -> bool:
+            if isinstance(error, RefusedError):
+                return error.status in _REPEATABLE and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
+            return isinstance(error, NotSent) or (repeat_unanswered and isinstance(error, Unanswered))
+
+        asking = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(TRIES),
+            wait=tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX),
+            retry=tenacity.retry_if_exception(may_help),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        return await asking(self._once, doing, operation, send, read)
+
+    async def _once(
+        self,
+        doing: str,
+        operation: Operation,
+        send: _Send,
+        read: Callable[[bytes], T],
+        secrets: tuple[str, ...] = (),
+    ) -> T:
+        """The answer to one request, read. Every error begins with `doing`."""
+        try:
+            answer = await send(await self._api.turn(operation))
+        except NotSent as trouble:
+            raise NotSent(f"{doing}: {trouble}") from None
+        except Unanswered as trouble:
+            raise _unanswered(doing, operation, str(trouble)) from None
+        if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
+            raise RefusedError(doing, operation, _without(answer, secrets))
+        try:
+            return read(answer.body)
+        except ValueError as trouble:
+            raise _unanswered(doing, operation, str(trouble)) from None
+
+
+_CONSEQUENCES: Final = {
+    Operation.RUN: "the job may exist all the same, and to repeat it may be paid twice",
+    Operation.RUNSYNC: "the job may exist all the same, and to repeat it may be paid twice",
+    Operation.OPENAI: "it may have been carried out all the same",
+    Operation.RETRY: "look at the job's status before repeating it",
+    Operation.CANCEL: "look at the job's status",
+    Operation.PURGE_QUEUE: "the queue may be empty all the same",
+}
+"""What it means that no usable answer came, where the request may have changed something."""
+
+
+def _unanswered(doing: str, operation: Operation, reason: str) -> Unanswered:
+    consequence = _CONSEQUENCES.get(operation)
+    return Unanswered(f"{doing}: {reason}; {consequence}" if consequence else f"{doing}: {reason}")
+
+
+def _checked(job_id: str) -> str:
+    if not is_remote_id(job_id):
+        raise UsageError(f"{job_id[:80]!r} is no job id: 1-128 letters, digits, '-' and '_'")
+    return job_id
+
+
+def _secrets(config: S3Config | None) -> tuple[str, ...]:
+    return () if config is None else tuple(filter(None, (config.access_secret, config.access_id)))
+
+
+def _without(answer: Answer, secrets: tuple[str, ...]) -> Answer:
+    """What a service says about a request it refused may repeat the request, and is shown."""
+    body = answer.body
+    for secret in secrets:
+        inside_json = msgspec.json.encode(secret)[1:-1]
+        inside_text = msgspec.json.encode(inside_json.decode())[1:-1]
+        for spelling in (inside_text, inside_json, secret.encode()):
+            body = body.replace(spelling, b"[hidden]")
+    return msgspec.structs.replace(answer, body=body)

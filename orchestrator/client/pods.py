@@ -1,0 +1,234 @@
+"""The pods of an account (contract of pods): `service.pods`.
+
+Whatever the contract says a service will refuse is refused here, before anything is sent: `UsageError` for a record
+that breaks a rule, `ActionRefusedError` for an action that the pod's record does not allow.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio
+import msgspec
+
+from orchestrator.client.rest import AnswerError, ProblemError, Rest
+from orchestrator.core.outcome import Answer
+from orchestrator.core.pod_specs import PodCreate, PodModify, create_problems, modify_problems
+from orchestrator.core.pods import Pod, PodAction, PodStatus, decode_pod, decode_pods
+from orchestrator.core.quotas import Window
+from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
+
+LOOK_S_MIN: Final = 2.0
+LOOK_S_MAX: Final = 10.0
+"""Between two looks at a pod that is followed; growing, since the minute window must last for others too."""
+
+_GOALS: Final = {
+    PodAction.START: PodStatus.RUNNING,
+    PodAction.STOP: PodStatus.EXITED,
+    PodAction.RESTART: PodStatus.RUNNING,
+    PodAction.TERMINATE: PodStatus.TERMINATED,
+}
+"""Where each action leads (contract, States and transitions)."""
+
+_RESTING: Final = (PodStatus.EXITED, PodStatus.ERROR, PodStatus.TERMINATED)
+"""What a pod does not leave by itself."""
+
+_POD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
+_TOO_MANY: Final = 429
+_SERVER_ERROR_MIN: Final = 500
+
+T = TypeVar("T")
+
+
+class ActionRefusedError(UsageError):
+    """The action is not valid for the pod as it is; nothing was sent. `allowed` lists the actions that are."""
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        self.allowed = allowed
+        super().__init__(message)
+
+
+class WaitError(OrchestratorError):
+    """The action was applied, and the pod did not reach its state. `pod` is its last record; None: it is gone."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, pod: Pod | None) -> None:
+        self.pod = pod
+        super().__init__(message)
+
+
+class Pods:
+    """Lists, shows, starts, stops, restarts and terminates pods; creates, modifies and deletes them.
+
+    Calls raise `ProblemError` for what the service refuses, `AnswerError` for an answer that cannot be read, `NotSent`
+    and `Unanswered`; and `UsageError` for an id that is none.
+    """
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def __repr__(self) -> str:
+        return f"Pods({self._rest!r})"
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows of the user's rate limit as last told; empty for exempt callers."""
+        return self._rest.windows
+
+    def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
+        """`notify` is told why a request waits for the rate limit, and for how many seconds."""
+        self._rest.notify = notify
+
+    async def list(self, *, include_cluster_pods: bool = False) -> tuple[Pod, ...]:
+        """All pods of the account. Members of clusters only if asked for (contract, Pod)."""
+        query = "?includeClusterPods=true" if include_cluster_pods else ""
+        return _read(await self._rest.get(f"/v2/pods{query}"), decode_pods)
+
+    async def show(self, pod_id: str) -> Pod:
+        """One pod."""
+        return _read(await self._rest.get(_path(pod_id)), decode_pod)
+
+    async def create(self, spec: PodCreate) -> Pod:
+        """Creates a pod, which is PROVISIONING then. Raises `UsageError` with every rule that `spec` breaks."""
+        _refuse("the pod cannot be created", create_problems(spec))
+        return _read(await self._rest.post("/v2/pods", msgspec.json.encode(spec)), decode_pod)
+
+    async def modify(self, pod_id: str, spec: PodModify) -> Pod:
+        """Changes what `spec` names. Raises `UsageError` with every rule that it breaks for the pod as it is."""
+        pod = await self.show(pod_id)
+        _refuse(f"pod {pod_id} cannot be modified", modify_problems(spec, pod))
+        return _read(await self._rest.patch(_path(pod_id), msgspec.json.encode(spec)), decode_pod)
+
+    async def delete(self, pod_id: str) -> None:
+        """Deletes a pod for good; the same as `terminate`."""
+        await self._rest.delete(_path(pod_id))
+
+    async def start(self, pod_id: str, *, wait: float | None = None) -> Pod:
+        """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.
+
+        `wait` is how many seconds that may take (None: return at once); then `WaitError`. So for all actions.
+        Raises `ActionRefusedError` where the pod's record does not allow the action.
+        """
+        return await self._act(pod_id, PodAction.START, wait)
+
+    async def stop(self, pod_id: str, *, wait: float | None = None) -> Pod:
+        """Stops a pod and releases its compute; its disk is kept. With `wait`, returns once it is EXITED."""
+        return await self._act(pod_id, PodAction.STOP, wait)
+
+    async def restart(self, pod_id: str, *, wait: float | None = None) -> Pod:
+        """Restarts a running pod's container, which wipes its disk. With `wait`, returns once it is RUNNING."""
+        return await self._act(pod_id, PodAction.RESTART, wait)
+
+    async def terminate(self, pod_id: str, *, wait: float | None = None) -> None:
+        """Deletes a pod for good. With `wait`, returns once the service no longer knows it."""
+        before = await self._allowed(pod_id, PodAction.TERMINATE)
+        await self._send(before, PodAction.TERMINATE)
+        if wait is not None:
+            await self._follow(before, None, PodAction.TERMINATE, wait)
+
+    async def _act(self, pod_id: str, action: PodAction, wait: float | None) -> Pod:
+        before = await self._allowed(pod_id, action)
+        pod = _read(await self._send(before, action), decode_pod)
+        if wait is None or _reached(pod, action):
+            return pod
+        followed = await self._follow(before, pod, action, wait)
+        assert followed is not None, "only a terminated pod is gone and where it should be"
+        return followed
+
+    async def _allowed(self, pod_id: str, action: PodAction) -> Pod:
+        """The pod before the action. Raises `ActionRefusedError`."""
+        pod = await self.show(pod_id)
+        allowed = pod.allowed
+        if allowed is not None and action not in allowed:
+            choice = ", ".join(allowed) or "none"
+            raise ActionRefusedError(
+                f"pod {pod_id} is {pod.status}, which does not allow {action}; it allows: {choice}; nothing was sent",
+                allowed,
+            )
+        if pod.locked and action is PodAction.STOP:
+            raise ActionRefusedError(f"pod {pod_id} is locked against {action}; unlock it first", allowed or ())
+        if pod.cluster is not None and action is PodAction.TERMINATE:
+            raise ActionRefusedError(
+                f"pod {pod_id} belongs to cluster {pod.cluster.id} and cannot be deleted on its own; nothing was sent",
+                allowed or (),
+            )
+        return pod
+
+    async def _send(self, pod: Pod, action: PodAction) -> Answer:
+        body = msgspec.json.encode({"action": action})
+        try:
+            return await self._rest.post(f"{_path(pod.id)}/action", body)
+        except ProblemError as error:
+            raise _explained(error, pod, action) if error.status == _CONFLICT else error from None
+        except Unanswered as error:
+            raise Unanswered(f"{error}; whether pod {pod.id} did {action} is unknown, look at it first") from None
+
+    async def _follow(self, before: Pod, after: Pod | None, action: PodAction, wait_s: float) -> Pod | None:
+        """The pod once it is where `action` leads; None: it is gone, as it should be. Raises `WaitError`."""
+        last = after or before
+        moved = last.status != before.status
+        look_s = LOOK_S_MIN
+        with anyio.move_on_after(wait_s):
+            while True:
+                seen = await self._look(last)
+                if seen is None and action is not PodAction.TERMINATE:
+                    raise WaitError(f"pod {last.id} is gone; somebody terminated it", None)
+                if seen is None or _reached(seen, action):
+                    return seen
+                moved = moved or seen.status != before.status
+                if moved and seen.status in _RESTING and action is not PodAction.TERMINATE:
+                    raise WaitError(f"pod {seen.id} is {seen.status} now; after {action} it should be elsewhere", seen)
+                last = seen
+                await anyio.sleep(look_s)
+                look_s = min(2 * look_s, LOOK_S_MAX)
+        raise WaitError(f"pod {last.id} is still {last.status} {wait_s:g} s after {action}; it may get there yet", last)
+
+    async def _look(self, last: Pod) -> Pod | None:
+        """The pod now, None if it is gone, and `last` if nothing was learned: the next look may learn it."""
+        try:
+            return await self.show(last.id)
+        except ProblemError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR_MIN:
+                return last
+            raise
+        except (NotSent, Unanswered, AnswerError):
+            return last
+
+
+def _read(answer: Answer, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(answer.body)
+    except (ValueError, RecursionError) as error:
+        text = f"the service answered {answer.status} with a body that cannot be read: {error}"
+    raise AnswerError(text)
+
+
+def _path(pod_id: str) -> str:
+    if _POD_ID.fullmatch(pod_id) is None:  # it becomes a part of a path
+        raise UsageError(f"{pod_id!r} is no pod id: 1-128 letters, digits, '-' and '_'")
+    return f"/v2/pods/{pod_id}"
+
+
+def _refuse(what: str, problems: tuple[str, ...]) -> None:
+    if problems:
+        raise UsageError(f"{what}: {'; '.join(problems)}; nothing was sent")
+
+
+def _reached(pod: Pod, action: PodAction) -> bool:
+    return pod.status == _GOALS[action]
+
+
+def _explained(error: ProblemError, pod: Pod, action: PodAction) -> ProblemError:
+    """A 409 with what we know: the pod has changed since, or something that no record tells stands in the way."""
+    why = f"pod {pod.id} was {pod.status} a moment ago, so {action} looked valid"
+    if pod.cluster is not None:
+        why = f"pod {pod.id} belongs to cluster {pod.cluster.id}, and its members are managed through the cluster"
+    elif pod.locked:
+        why = f"pod {pod.id} is locked"
+    detail = f"{error.detail or 'the action is not valid now'} ({why})"
+    return ProblemError(error.status, error.title, detail, error.errors, error.retry_after_s)

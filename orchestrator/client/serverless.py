@@ -1,0 +1,230 @@
+"""The job operations of one endpoint, within its limits (contract, Endpoints).
+
+Paths are `{serverless_url}/v2/{endpoint_id}/run`, `…/status/{id}` and so on. Requests are put together here from
+prepared parts, since a client object that merges headers and parses URLs for each request would double its cost.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import httpx
+import msgspec
+
+from orchestrator import __version__
+from orchestrator.client.throttle import Throttle, ThrottledTurn
+from orchestrator.client.transport import REQUEST_S_MAX, Transport
+from orchestrator.clock import Clock
+from orchestrator.core.outcome import Answer, is_remote_id
+from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.core.ports import Turn
+from orchestrator.errors import NotSent, UsageError
+
+_ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+
+_OPENAI_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
+
+RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
+"""How long the service holds a `/runsync` that names no `wait`."""
+
+OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
+"""How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
+
+KEY_CHARS_HIDDEN_MIN: Final = 8
+"""A shorter API key (of an emulator) may be an ordinary word of an answer."""
+
+_Headers = list[tuple[bytes, bytes]]
+
+
+class ServerlessEndpoint:
+    """One endpoint: `core.ports.JobApi`.
+
+    `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `headers` are `request_headers`. Calls raise
+    `NotSent` and `Unanswered` as the protocol says, and `RuntimeError` for a turn that is used up.
+    """
+
+    def __init__(
+        self, base: httpx.URL, headers: Mapping[bytes, bytes], throttle: Throttle, transport: Transport, clock: Clock
+    ) -> None:
+        self._base = str(base)
+        self._throttle = throttle
+        self._transport = transport
+        self._clock = clock
+        self._key = headers.get(b"Authorization", b"").removeprefix(b"Bearer ")
+        self._headers: _Headers = [(b"Host", base.netloc), *headers.items()]
+        self._submit_headers: _Headers = [*self._headers, (b"Content-Type", b"application/json")]
+        self._run_url = httpx.URL(f"{self._base}/run")
+        self._runsync_url = httpx.URL(f"{self._base}/runsync")
+        self._health_url = httpx.URL(f"{self._base}/health")
+        self._purge_queue_url = httpx.URL(f"{self._base}/purge-queue")
+        self._requests_url = httpx.URL(f"{self._base}/requests")
+
+    def __repr__(self) -> str:
+        return f"ServerlessEndpoint({self._base!r})"
+
+    @property
+    def url(self) -> str:
+        """`{serverless_url}/v2/{endpoint_id}`."""
+        return self._base
+
+    async def turn(self, operation: Operation) -> ThrottledTurn:
+        """Waits until one request of `operation` may be sent."""
+        return await self._throttle.turn(operation)
+
+    def room(self, operation: Operation, within_us: int) -> int:
+        """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
+        return self._throttle.room(operation, within_us)
+
+    def figures(self, operation: Operation) -> Figures:
+        """How `operation` stands with its limit."""
+        return self._throttle.figures(operation)
+
+    def limit(self, operation: Operation) -> Limit:
+        """The limit in force."""
+        return self._throttle.limit(operation)
+
+    def change(self, operation: Operation, limit: Limit) -> None:
+        """Puts another limit in force."""
+        self._throttle.change(operation, limit)
+
+    def hold(self, operation: Operation, times: Iterable[int]) -> None:
+        """At a restart: requests of an earlier process, by the times of their answers, hold their slots."""
+        self._throttle.hold(operation, times)
+
+    async def run(self, turn: Turn, body: bytes) -> Answer:
+        """`POST /run` with `body`, the complete JSON of the job request."""
+        request = _post(self._run_url, self._submit_headers, body)
+        return await self._send(turn, Operation.RUN, request)
+
+    async def runsync(self, turn: Turn, body: bytes, *, wait_ms: int | None = None) -> Answer:
+        """`POST /runsync` with `body`, the complete JSON of the job request.
+
+        The service holds it until the job has finished, `wait_ms` at most (None: its own default).
+        """
+        url = self._runsync_url if wait_ms is None else self._runsync_url.copy_with(query=b"wait=%d" % wait_ms)
+        within_s = (RUNSYNC_WAIT_MS_DEFAULT if wait_ms is None else wait_ms) / 1000 + REQUEST_S_MAX
+        request = _post(url, self._submit_headers, body)
+        return await self._send(turn, Operation.RUNSYNC, request, within_s=within_s)
+
+    async def status(self, turn: Turn, remote_id: str) -> Answer:
+        """`GET /status/{remote_id}`."""
+        request = _get(self._job_url("status", remote_id), self._headers)
+        return await self._send(turn, Operation.STATUS, request)
+
+    async def stream(self, turn: Turn, remote_id: str) -> Answer:
+        """`GET /stream/{remote_id}`: what the job gave since the last such call. Each part is handed out once."""
+        request = _get(self._job_url("stream", remote_id), self._headers)
+        return await self._send(turn, Operation.STREAM, request)
+
+    async def retry(self, turn: Turn, remote_id: str) -> Answer:
+        """`POST /retry/{remote_id}`."""
+        request = _post(self._job_url("retry", remote_id), self._headers, b"")
+        return await self._send(turn, Operation.RETRY, request)
+
+    async def cancel(self, turn: Turn, remote_id: str) -> Answer:
+        """`POST /cancel/{remote_id}`."""
+        request = _post(self._job_url("cancel", remote_id), self._headers, b"")
+        return await self._send(turn, Operation.CANCEL, request)
+
+    async def health(self, turn: Turn) -> Answer:
+        """`GET /health`."""
+        request = _get(self._health_url, self._headers)
+        return await self._send(turn, Operation.HEALTH, request)
+
+    async def purge_queue(self, turn: Turn) -> Answer:
+        """`POST /purge-queue`."""
+        return await self._send(turn, Operation.PURGE_QUEUE, _post(self._purge_queue_url, self._headers, b""))
+
+    async def requests(self, turn: Turn) -> Answer:
+        """`GET /requests`."""
+        return await self._send(turn, Operation.REQUESTS, _get(self._requests_url, self._headers))
+
+    async def openai(self, turn: Turn, path: str, body: bytes | None) -> Answer:
+        """`POST /openai{path}` with the JSON `body`, or `GET` where that is None. `path` is as in `/v1/models`.
+
+        Raises `ValueError` for a path that would lead elsewhere.
+        """
+        if _OPENAI_PATH.fullmatch(path) is None:
+            raise ValueError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
+        url = httpx.URL(f"{self._base}/openai{path}")
+        request = _get(url, self._headers) if body is None else _post(url, self._submit_headers, body)
+        return await self._send(turn, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
+
+    def _job_url(self, operation: str, remote_id: str) -> httpx.URL:
+        if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
+            raise ValueError(f"{remote_id!r} is no remote id")
+        return httpx.URL(f"{self._base}/{operation}/{remote_id}")
+
+    async def _send(
+        self, turn: Turn, operation: Operation, request: httpx.Request, *, within_s: float | None = None
+    ) -> Answer:
+        """Sends `request` and ends `turn` according to what came of it."""
+        if not isinstance(turn, ThrottledTurn):
+            raise TypeError(f"a turn comes from `turn`, not from elsewhere: {turn!r}")
+        turn.use(operation)
+        try:
+            answer = await self._transport.send(request, within_s=within_s)
+        except NotSent:
+            turn.not_sent()
+            raise
+        except BaseException:  # unanswered or cancelled: the service may be at it still
+            turn.given_up(self._clock.now())
+            raise
+        turn.answered(answer.sent_at, answer.answered_at, answer.status, answer.retry_after_s)
+        return answer if answer.status < 300 else self._without_key(answer)  # noqa: PLR2004
+
+    def _without_key(self, answer: Answer) -> Answer:
+        """What a service says about a request it refused may repeat the request, and is kept and shown."""
+        if len(self._key) < KEY_CHARS_HIDDEN_MIN or self._key not in answer.body:
+            return answer
+        return msgspec.structs.replace(answer, body=answer.body.replace(self._key, b"[the API key]"))
+
+
+def _post(url: httpx.URL, headers: _Headers, body: bytes) -> httpx.Request:
+    return _request("POST", url, [*headers, (b"Content-Length", b"%d" % len(body))], body)
+
+
+def _get(url: httpx.URL, headers: _Headers) -> httpx.Request:
+    return _request("GET", url, headers, b"")
+
+
+def _request(method: str, url: httpx.URL, headers: _Headers, body: bytes) -> httpx.Request:
+    # Given a stream, httpx adds no headers of its own, and given an encoding, it tries none out on each of them:
+    # together a tenth of a request's cost.
+    request = httpx.Request(method, url, headers=headers, stream=httpx.ByteStream(body))
+    request.headers.encoding = "ascii"
+    request.read()
+    return request
+
+
+def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:
+    """`{serverless_url}/v2/{endpoint_id}`. Raises `UsageError` for what is no http(s) address or no endpoint id."""
+    if _ENDPOINT_ID.fullmatch(endpoint_id) is None:
+        raise UsageError(f"{endpoint_id!r} is no endpoint id: 1-128 letters, digits, '-' and '_'")
+    return httpx.URL(f"{service_url(serverless_url)}/v2/{endpoint_id}")
+
+
+def service_url(text: str) -> httpx.URL:
+    """The service's address without a slash at its end; it may have a path. Raises `UsageError`."""
+    try:
+        url = httpx.URL(text.strip().rstrip("/"))
+    except httpx.InvalidURL:
+        raise UsageError("the service URL cannot be read; it looks like https://api.example.com") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise UsageError("the service URL must begin with http:// or https:// and name a host")
+    if url.userinfo or url.query or url.fragment:
+        raise UsageError("the service URL must have no user, query or fragment; the API key is a setting of its own")
+    return httpx.URL(scheme=url.scheme, host=url.host, port=url.port, path=url.path.rstrip("/"))
+
+
+def request_headers(api_key: str) -> dict[bytes, bytes]:
+    """What every request carries. Raises `UsageError`, without quoting it, for a key that fits in no header."""
+    if _API_KEY.fullmatch(api_key) is None:
+        raise UsageError("the API key is empty, too long, or has blanks or other characters that fit in no header")
+    return {
+        b"Authorization": b"Bearer " + api_key.encode("ascii"),
+        b"Accept": b"application/json",
+        b"Accept-Encoding": b"identity",
+        b"User-Agent": b"orchestrator/" + __version__.encode("ascii"),
+    }

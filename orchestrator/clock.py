@@ -1,0 +1,54 @@
+"""The one place that asks the system for the time.
+
+Times are INTEGER microseconds UTC everywhere in the program. Everything else takes the time as an argument or holds
+a `Clock`, so that a simulation can bring its own.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+SECOND = 1_000_000
+"""One second in the program's unit of time, microseconds."""
+
+JUMP_US_MIN = 1 * SECOND
+"""Wall and monotonic clock that part by more than this are worth a line in the log."""
+
+
+class Clock(Protocol):
+    """What tells the time."""
+
+    def now(self) -> int:
+        """Microseconds since the epoch, UTC. Never goes back within a process."""
+        ...
+
+
+class SystemClock:
+    """Wall time at start plus the larger of the wall's and the monotonic clock's advance.
+
+    A wall clock set back must not make deadlines late, and a machine that slept (its monotonic clock stood still)
+    must not believe that no time has passed. Taking the larger advance makes every error an early one: a result is
+    asked for too soon, never too late.
+    """
+
+    def __init__(
+        self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
+        self._wall_start = wall_ns() // 1000
+        self._monotonic_start = monotonic_ns() // 1000
+        self._latest = self._wall_start
+        self._skew = 0
+
+    def now(self) -> int:
+        """Microseconds since the epoch, UTC. Never goes back."""
+        wall = self._wall_ns() // 1000 - self._wall_start
+        monotonic = self._monotonic_ns() // 1000 - self._monotonic_start
+        if abs(wall - monotonic - self._skew) > JUMP_US_MIN:
+            log.warning("the wall clock jumped by %+.1f s", (wall - monotonic - self._skew) / SECOND)
+            self._skew = wall - monotonic
+        self._latest = max(self._latest, self._wall_start + max(wall, monotonic))
+        return self._latest

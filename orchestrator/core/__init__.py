@@ -1,0 +1,1 @@
+"""The rules, as pure functions and frozen values: no I/O, no clock, no logging, no chance."""

@@ -1,0 +1,201 @@
+"""When a result must have been collected, when to ask for it, and what a 404 means.
+
+The service keeps a result for the retention after completion and deletes a job at its TTL, whatever its state
+(contract, "States and transitions"). We know when a job was last certainly not finished; the result cannot expire
+before that time plus the retention.
+"""
+
+from bisect import bisect_left, bisect_right
+from enum import Enum, auto
+from itertools import accumulate
+
+from orchestrator.core.job import Job
+
+SECOND_US = 1_000_000
+ASK_GAP_US_MIN = 1 * SECOND_US
+"""No job is asked for more often than once a second, whatever its deadline."""
+
+WEBHOOK_SLACK_US = 30 * SECOND_US
+"""How long after its predicted finish a job is left to its webhook: three tries take 20 s (contract, "Events")."""
+
+LOST_GAP_US = 30 * SECOND_US
+"""Two 404s this far apart, at a retention of 30 min, make a job lost; scaled with the retention."""
+
+TTL_GRACE_US = 60 * SECOND_US
+"""A job whose TTL has passed is asked for this much longer: clocks differ."""
+
+RETENTION_US_DEFAULT = 30 * 60 * SECOND_US
+
+
+def margin_us(retention_us: int) -> int:
+    """How long before the last moment a result is asked for at the latest: a sixth of the retention."""
+    return retention_us // 6
+
+
+def hard_deadline(job: Job, retention_us: int) -> int:
+    """When an outstanding job must have been asked for, in microseconds UTC.
+
+    The earlier of last "not finished" + retention - margin, and shortly before its TTL (the result dies with the job).
+    """
+    unfinished_at, ttl_at = job.unfinished_at or 0, job.ttl_at
+    deadline = unfinished_at + retention_us - margin_us(retention_us)
+    if ttl_at is None:
+        return deadline
+    lifetime_us = ttl_at - (job.sent_at or unfinished_at)
+    return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))
+
+
+def margin_left(unfinished_at: int, retention_us: int, collected_at: int) -> int:
+    """The time that was certainly left to a result collected at `collected_at`: a lower bound, may be negative."""
+    return unfinished_at + retention_us - collected_at
+
+
+class Turnaround:
+    """What has been learned of an endpoint: how long jobs take from submission to finish.
+
+    A decaying histogram, 4 steps to the octave, from 1 ms to 12 days. Without observations it knows nothing and says
+    so.
+    """
+
+    STEPS_PER_OCTAVE = 4
+    STEPS = 120
+    WEIGHT_MAX = 1_000.0
+
+    def __init__(self) -> None:
+        self._counts = [0.0] * self.STEPS
+        self._total = 0.0
+
+    def observe(self, delay_ms: int | None, execution_ms: int | None) -> None:
+        """Takes in one finished job's times, in milliseconds."""
+        if delay_ms is None and execution_ms is None:
+            return
+        milliseconds = (delay_ms or 0) + (execution_ms or 0)
+        self._counts[self._step(milliseconds)] += 1.0
+        self._total += 1.0
+        if self._total > self.WEIGHT_MAX:
+            self._counts = [count / 2 for count in self._counts]
+            self._total /= 2
+
+    def quantile_us(self, share: float) -> int | None:
+        """The time within which `share` (0-1) of the jobs finished, rounded up to a step; None before the first."""
+        if not self._total:
+            return None
+        within = list(accumulate(self._counts))
+        step = max(bisect_left(within, share * within[-1]), bisect_right(within, 0.0))
+        octaves, quarters = divmod(step, self.STEPS_PER_OCTAVE)
+        return (1 << octaves) * 1_000 * (self.STEPS_PER_OCTAVE + quarters + 1) // self.STEPS_PER_OCTAVE
+
+    def _step(self, milliseconds: int) -> int:
+        octaves = max(milliseconds, 1).bit_length() - 1
+        fraction = max(milliseconds, 1) / 2**octaves - 1
+        return min(self.STEPS - 1, octaves * self.STEPS_PER_OCTAVE + int(fraction * self.STEPS_PER_OCTAVE))
+
+
+def next_ask(job: Job, *, asked_at: int | None, predicted_us: int | None, webhooks: bool, retention_us: int) -> int:
+    """When an outstanding job is to be asked for next, in microseconds UTC, its hard deadline at the latest.
+
+    `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
+    sent, where nothing was learned yet), with webhooks that much later that all their tries have had their time; then
+    at gaps of a quarter of its age; past the hard deadline at a pace that grows towards the last moment.
+    """
+    started_at = job.unfinished_at or 0 if asked_at is None else job.sent_at or 0
+    deadline = hard_deadline(job, retention_us)
+    if asked_at is None:
+        wait = predicted_us or ASK_GAP_US_MIN
+        wanted = started_at + max(wait, ASK_GAP_US_MIN) + (min(WEBHOOK_SLACK_US, retention_us // 4) if webhooks else 0)
+        return max(min(wanted, deadline), started_at)
+    if asked_at < deadline:
+        gap = max(ASK_GAP_US_MIN, min((asked_at - started_at) // 4, margin_us(retention_us)))
+        return max(min(asked_at + gap, deadline), asked_at + ASK_GAP_US_MIN)
+    return asked_at + _late_gap(job, asked_at, retention_us)
+
+
+def _late_gap(job: Job, asked_at: int, retention_us: int) -> int:
+    """The gap after a question past the hard deadline: an eighth of what is left to the last moment, so that the pace
+    grows towards it; a quarter of what has passed since, so that a job in a state nobody knows is not asked for ever.
+    """
+    last_at = (job.unfinished_at or 0) + retention_us
+    if job.ttl_at is not None:
+        last_at = min(last_at, job.ttl_at)
+    gap = (last_at - asked_at) // 8 if asked_at < last_at else (asked_at - last_at) // 4
+    return max(ASK_GAP_US_MIN, min(gap, margin_us(retention_us)))
+
+
+class Absence(Enum):
+    """What a 404 for an outstanding job means."""
+
+    TTL = auto()
+    """The service deleted it at its TTL."""
+
+    EXPIRED = auto()
+    """Its retention could have run out: we came too late."""
+
+    MISSING = auto()
+    """Neither explains it: the service forgot it early, or the endpoint is out of its mind for a moment."""
+
+
+def absence(job: Job, *, now: int, retention_us: int) -> Absence:
+    """What a 404 answered at `now` means."""
+    if job.ttl_at is not None and now >= job.ttl_at - SECOND_US:
+        return Absence.TTL
+    if now >= (job.unfinished_at or 0) + retention_us:
+        return Absence.EXPIRED
+    return Absence.MISSING
+
+
+def lost_gap_us(retention_us: int) -> int:
+    """How far apart two 404s must be for a job to be lost."""
+    return max(SECOND_US, LOST_GAP_US * retention_us // RETENTION_US_DEFAULT)
+
+
+def uncertain_grace_us(job: Job, *, webhooks: bool, p95_us: int | None, wanted_us: int | None) -> int:
+    """How long an uncertain submission may wait to be adopted.
+
+    With webhooks the larger of two minutes and twice the learned p95, at most until the TTL; without them nothing can
+    adopt it, so 10 s, doubling with each uncertainty of the job. `wanted_us`, the user's own, goes before.
+    """
+    if wanted_us is not None:
+        return wanted_us
+    if not webhooks:
+        return 10 * SECOND_US << min(job.uncertain, 8)
+    grace = max(120 * SECOND_US, 2 * (p95_us or 0))
+    if job.ttl_at is not None and job.sent_at is not None:
+        grace = min(grace, job.ttl_at - job.sent_at)
+    return grace
+
+
+class Absences:
+    """The share of 404s among an endpoint's latest status answers.
+
+    An endpoint that vanished for a minute must not have all its jobs paid again: while many answers are 404, no job is
+    declared lost. Counts two windows of a minute and forgets the older.
+    """
+
+    WINDOW_US = 60 * SECOND_US
+    SHARE_MAX = 0.05
+    MANY = 20
+
+    def __init__(self) -> None:
+        self._window_at = 0
+        self._answers = [0, 0]
+        self._absent = [0, 0]
+
+    def observe(self, *, absent: bool, now: int) -> None:
+        """Takes in one status answer."""
+        self._roll(now)
+        self._answers[0] += 1
+        self._absent[0] += absent
+
+    def are_many(self, now: int) -> bool:
+        """Whether 404s are so many that the endpoint, not the jobs, must be to blame."""
+        self._roll(now)
+        answers, absent = sum(self._answers), sum(self._absent)
+        return absent >= self.MANY and absent > self.SHARE_MAX * answers
+
+    def _roll(self, now: int) -> None:
+        if now < self._window_at + self.WINDOW_US:
+            return
+        is_next = now < self._window_at + 2 * self.WINDOW_US
+        self._answers = [0, self._answers[0] if is_next else 0]
+        self._absent = [0, self._absent[0] if is_next else 0]
+        self._window_at = now

@@ -1,0 +1,301 @@
+"""A job, and the steps it can take.
+
+`Job` is the narrow record that the moving parts hold and the ledger guards. A `Step` is made only by the named
+constructors below, one for each way something can happen; each takes exactly what it needs, asks the lifecycle table
+for the next state, and returns the job as it will be. The ledger applies a step only if the job still is what it was
+(`id`, state, submission, attempt); else the step is stale, and nothing is written.
+"""
+
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from orchestrator.core.lifecycle import ENDS, Event, State, next_state
+from orchestrator.core.outcome import Record, Trouble
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The hot record of a job. Times are microseconds UTC."""
+
+    id: int
+    run: int
+    endpoint: int
+    """Which (service URL, endpoint) it is for: the number of a row of the ledger's `endpoints`."""
+
+    state: State
+    submission: int | None = None
+    """The latest submission; None before the first."""
+
+    attempt: int = 0
+    """Executions that may have been paid so far, the current one included. Never reset."""
+
+    failures: int = 0
+    """Executions that failed, timed out or gave invalid output; fresh after a reopening, like the next three."""
+
+    lost: int = 0
+    uncertain: int = 0
+    expired: int = 0
+    deferrals: int = 0
+    """Requests in a row that came to nothing without effect; sets the backoff."""
+
+    due_at: int = 0
+    """Queued: not to be sent before. Uncertain: to be settled then."""
+
+    retry_until: int | None = None
+    """Queued or submitting: the attempt is a `/retry` of the latest submission until then; else `/run`."""
+
+    remote_id: str | None = None
+    """What the service calls the latest submission, once known."""
+
+    first_attempt: int = 0
+    """The attempt with which the latest submission began: after a `/retry`, `attempt` is larger."""
+
+    sent_at: int | None = None
+    """When the latest submission was sent; its claim time until that is known."""
+
+    ttl_at: int | None = None
+    """When the service deletes the latest submission, whatever its state."""
+
+    unfinished_at: int | None = None
+    """The latest time at which the current execution was certainly not finished."""
+
+    @property
+    def by_retry(self) -> bool:
+        """Whether the current attempt is (or is to be) a `/retry`."""
+        return self.retry_until is not None
+
+    @property
+    def is_first_execution(self) -> bool:
+        """Whether the latest submission has been executed at most once, so that a webhook can only speak of that.
+
+        A deferral gives the attempt back: what it was refused for (a 503) may have been executed all the same.
+        """
+        return self.attempt <= self.first_attempt
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended: one row of the results or the errors file."""
+
+    submission: int | None
+    remote_id: str | None
+    status: str | None
+    """What the service last said."""
+
+    output: bytes | None = None
+    """Compact JSON. For `invalid_output`, the raw bytes of the answer: nothing paid is thrown away."""
+
+    trouble: Trouble | None = None
+    message: str | None = None
+    delay_ms: int | None = None
+    execution_ms: int | None = None
+    margin_us: int | None = None
+    """Time that was left to the result when it was collected; a lower bound."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event in the life of a job: what it was, what it becomes, and why."""
+
+    before: Job
+    after: Job
+    event: Event
+    reason: str
+    at: int
+    trouble: Trouble | None = None
+    outcome: Outcome | None = None
+
+
+class _Counters(TypedDict, total=False):
+    """The counters that troubles raise."""
+
+    failures: int
+    lost: int
+    uncertain: int
+    expired: int
+
+
+class _Changes(_Counters, total=False):
+    """What a step may change besides the state."""
+
+    submission: int
+    attempt: int
+    deferrals: int
+    due_at: int
+    retry_until: int | None
+    remote_id: str | None
+    first_attempt: int
+    sent_at: int
+    ttl_at: int | None
+    unfinished_at: int
+
+
+def _step(
+    job: Job,
+    event: Event,
+    reason: str,
+    at: int,
+    *,
+    trouble: Trouble | None = None,
+    outcome: Outcome | None = None,
+    **changes: Unpack[_Changes],
+) -> Step:
+    state = next_state(job.state, event)
+    after: Job = msgspec.structs.replace(job, state=state, **changes)
+    return Step(before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome)
+
+
+def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Step:
+    """The job is about to be sent by `/run` as a new submission."""
+    return _step(
+        job, Event.CLAIMED, "run", at,
+        submission=submission, attempt=job.attempt + 1, first_attempt=job.attempt + 1, remote_id=None,
+        retry_until=None, sent_at=at, ttl_at=at + ttl_us, unfinished_at=at,
+    )  # fmt: skip
+
+
+def claimed_for_retry(job: Job, *, at: int) -> Step:
+    """The job is about to be sent by `/retry` of its latest submission."""
+    return _step(job, Event.CLAIMED, "retry", at, attempt=job.attempt + 1, unfinished_at=at)
+
+
+def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Step:
+    """The service answered `/run` with a usable id. `sent_at` is when that request left."""
+    ttl_at = None if job.ttl_at is None or job.sent_at is None else job.ttl_at - job.sent_at + sent_at
+    return _step(
+        job, Event.ACCEPTED, "run", at,
+        remote_id=remote_id, sent_at=sent_at, ttl_at=ttl_at, unfinished_at=sent_at, deferrals=0, due_at=0,
+    )  # fmt: skip
+
+
+def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True) -> Step:
+    """The service took the `/retry`, or did not answer it: its remote id is known, so `/status` decides."""
+    reason = "retry" if answered else "retry unanswered"
+    return _step(job, Event.ACCEPTED, reason, at, retry_until=None, unfinished_at=sent_at, deferrals=0, due_at=0)
+
+
+def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
+    """A `/run` left and no usable answer came. It is settled at `settle_at` unless a webhook adopts it before."""
+    return _step(job, Event.UNANSWERED, reason, at, trouble=Trouble.UNCERTAIN, due_at=settle_at, deferrals=0)
+
+
+def deferred(
+    job: Job,
+    *,
+    due_at: int,
+    reason: str,
+    at: int,
+    trouble: Trouble | None = None,
+    retry_until: int | None = None,
+) -> Step:
+    """The request had no effect: the attempt is given back. `trouble` None means that we were interrupted.
+
+    `retry_until` is given by a `/retry` that is to be repeated; without it the next attempt is a `/run`.
+    """
+    deferrals = job.deferrals + 1 if trouble is not None else job.deferrals
+    return _step(
+        job, Event.DEFERRED, reason, at,
+        trouble=trouble, attempt=job.attempt - 1, due_at=due_at, deferrals=deferrals, retry_until=retry_until,
+    )  # fmt: skip
+
+
+def adopted(job: Job, *, remote_id: str, at: int) -> Step:
+    """A webhook told the remote id of the latest submission before, or instead of, the answer to its `/run`."""
+    return _step(job, Event.ADOPTED, "webhook", at, remote_id=remote_id, due_at=0, retry_until=None)
+
+
+def retried(job: Job, trouble: Trouble, *, due_at: int, retry_until: int | None, reason: str, at: int) -> Step:
+    """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given."""
+    return _step(
+        job,
+        Event.RETRIED,
+        reason,
+        at,
+        trouble=trouble,
+        due_at=due_at,
+        retry_until=retry_until,
+        **_counted(job, trouble),
+    )
+
+
+def completed(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+    """A result, from any submission of the job."""
+    return _step(job, Event.COMPLETED, reason, at, outcome=outcome, due_at=0, retry_until=None)
+
+
+def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+    """The job has failed for good. `outcome.trouble` says why."""
+    trouble = outcome.trouble or Trouble.FAILED
+    counted = _counted(job, trouble)
+    attempt = job.attempt - 1 if trouble is Trouble.REJECTED and job.state is State.SUBMITTING else job.attempt
+    return _step(
+        job, Event.ABANDONED, reason, at,
+        trouble=trouble, outcome=outcome, attempt=attempt, due_at=0, retry_until=None, **counted,
+    )  # fmt: skip
+
+
+def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+    """Stopped by a person, here or at the service."""
+    return _step(
+        job, Event.CANCELLED, reason, at, trouble=Trouble.CANCELLED, outcome=outcome, due_at=0, retry_until=None
+    )
+
+
+def reopened(job: Job, *, at: int) -> Step:
+    """A person asked to try again: fresh counters, a new submission."""
+    return _step(
+        job, Event.REOPENED, "asked for", at,
+        failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
+    )  # fmt: skip
+
+
+def _counted(job: Job, trouble: Trouble) -> _Counters:
+    """The counter that `trouble` raises by one."""
+    match trouble:
+        case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:
+            return {"failures": job.failures + 1}
+        case Trouble.LOST:
+            return {"lost": job.lost + 1}
+        case Trouble.UNCERTAIN:
+            return {"uncertain": job.uncertain + 1}
+        case Trouble.EXPIRED:
+            return {"expired": job.expired + 1}
+        case _:
+            return {}
+
+
+def tallies(step: Step) -> tuple[str, ...]:
+    """The cumulative counters of the run that `step` raises by one."""
+    match step.event, step.trouble:
+        case Event.UNANSWERED, _:
+            return ("uncertain_seen",)
+        case Event.ADOPTED, _ if step.before.state is State.UNCERTAIN:
+            return ("uncertain_adopted",)
+        case Event.COMPLETED, _ if step.before.state is State.UNCERTAIN:
+            return ("uncertain_adopted",)
+        case Event.RETRIED, Trouble.UNCERTAIN:
+            return ("uncertain_resubmitted",)
+        case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
+            return (trouble.value,)
+        case _:
+            return ()
+
+
+def is_ended(job: Job) -> bool:
+    """Whether the job is finished (a person may still reopen it)."""
+    return job.state in ENDS
+
+
+def outcome_of(
+    job: Job, record: Record, *, trouble: Trouble | None, message: str | None, margin_us: int | None
+) -> Outcome:
+    """The outcome that a finished record of the latest submission gives."""
+    return Outcome(
+        submission=job.submission,
+        remote_id=record.remote_id or job.remote_id,
+        status=record.status or None,
+        output=record.output if trouble is None else None,
+        trouble=trouble,
+        message=message,
+        delay_ms=record.delay_ms,
+        execution_ms=record.execution_ms,
+        margin_us=margin_us,
+    )

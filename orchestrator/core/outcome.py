@@ -1,0 +1,358 @@
+"""Whatever happened to a request, turned into one of few values.
+
+One function for each operation maps the answer, or the lack of one, to what it means for the job. The HTTP status
+decides; bodies are tolerated in every form, since error bodies of the service are documented nowhere. Callers `match`
+on the result exhaustively.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.compact import compact
+from orchestrator.errors import NotSent, Unanswered
+
+_REMOTE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+MESSAGE_CHARS_MAX: Final = 2_000
+"""How much of a foreign text (an error body, a traceback) is kept."""
+
+HINT_CHARS_MAX: Final = 200
+"""How much of an error body is shown to people."""
+
+MILLISECONDS_MAX: Final = 2**53
+"""Durations beyond this are no durations."""
+
+
+class Trouble(StrEnum):
+    """Why an execution or a request came to nothing. These words stand in the errors file."""
+
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INVALID_OUTPUT = "invalid_output"
+    LOST = "lost"
+    UNCERTAIN = "uncertain"
+    EXPIRED = "expired"
+    REJECTED = "rejected"
+    TRANSPORT = "transport"
+    THROTTLED = "throttled"
+    SERVER = "server"
+    CANCELLED = "cancelled"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP answer, read to its end.
+
+    `sent_at` is taken just before the request was handed to the transport, `answered_at` after the last byte
+    (microseconds UTC); `retry_after_s` is the `Retry-After` header in seconds, if one came and made sense.
+    """
+
+    status: int
+    body: bytes
+    sent_at: int
+    answered_at: int
+    retry_after_s: float | None = None
+    headers: Mapping[str, str] = {}
+    """Those of the answer, whatever the case of a name; whoever needs one reads it here."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service says about a job (`/status`, webhooks), as far as we use it.
+
+    `output` is compact JSON text, tokens as they came; `None` when the key was absent.
+    """
+
+    remote_id: str | None
+    status: str
+    output: bytes | None = None
+    error: str | None = None
+    delay_ms: int | None = None
+    execution_ms: int | None = None
+    worker_id: str | None = None
+
+
+class _WireRecord(msgspec.Struct, frozen=True):
+    id: str | None = None
+    status: str | None = None
+    output: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+    delay_ms: int | float | None = msgspec.field(default=None, name="delayTime")
+    execution_ms: int | float | None = msgspec.field(default=None, name="executionTime")
+    worker_id: str | None = msgspec.field(default=None, name="workerId")
+
+
+class _LenientRecord(msgspec.Struct, frozen=True):
+    """The same keys with whatever types they come in: only what makes sense is taken over."""
+
+    id: object = None
+    status: object = None
+    output: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+    delay_ms: object = msgspec.field(default=None, name="delayTime")
+    execution_ms: object = msgspec.field(default=None, name="executionTime")
+    worker_id: object = msgspec.field(default=None, name="workerId")
+
+
+_wire_record = msgspec.json.Decoder(_WireRecord)
+_lenient_record = msgspec.json.Decoder(_LenientRecord)
+_string = msgspec.json.Decoder(str)
+_any_json = msgspec.json.Decoder(object)
+
+
+def is_remote_id(text: object) -> bool:
+    """Whether `text` may be used as a remote id: 1-128 letters, digits, `_` and `-`."""
+    return isinstance(text, str) and _REMOTE_ID.fullmatch(text) is not None
+
+
+def read_record(body: bytes) -> Record | None:
+    """The job record in `body`, or None when it cannot be decoded (cut JSON, NaN, lone surrogates, absurd nesting).
+
+    A record without a status (the service can answer 200 with a bare error object) has the status "".
+    """
+    try:
+        try:
+            wire: _WireRecord | _LenientRecord = _wire_record.decode(body)
+        except msgspec.ValidationError:
+            wire = _lenient_record.decode(body)
+        output = compact(bytes(wire.output)) if wire.output else None
+        error = _error_text(bytes(wire.error)) if wire.error else None
+    except (ValueError, RecursionError):
+        return None
+    return Record(
+        remote_id=wire.id if isinstance(wire.id, str) and is_remote_id(wire.id) else None,
+        status=wire.status if isinstance(wire.status, str) else "",
+        output=output,
+        error=error,
+        delay_ms=_whole(wire.delay_ms),
+        execution_ms=_whole(wire.execution_ms),
+        worker_id=wire.worker_id if isinstance(wire.worker_id, str) else None,
+    )
+
+
+def _error_text(raw: bytes) -> str | None:
+    """The `error` of a record as text: a string as it is, null as none, anything else as compact JSON.
+
+    Only strings are decoded: a number in a traceback that Python cannot hold must not make the record undecodable.
+    """
+    if raw == b"null":
+        return None
+    text = _string.decode(raw) if raw.startswith(b'"') else compact(raw).decode()
+    return text[:MESSAGE_CHARS_MAX]
+
+
+def _whole(value: object) -> int | None:
+    """A duration in whole milliseconds, where `value` is a sane number."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MILLISECONDS_MAX:
+        return int(value)
+    return None
+
+
+# --- /run and /retry -------------------------------------------------------------------------------------------------
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The service has the job under this id."""
+
+    remote_id: str
+
+
+class Deferred(msgspec.Struct, frozen=True):
+    """Nothing happened at the service; to be repeated later, at no cost. `retry_after_s` is the service's wish."""
+
+    trouble: Trouble
+    reason: str
+    retry_after_s: float | None = None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The service will never take this job."""
+
+    reason: str
+
+
+class Pointless(msgspec.Struct, frozen=True):
+    """No job of this run can get through until somebody changes something."""
+
+    reason: str
+
+
+class Uncertain(msgspec.Struct, frozen=True):
+    """The request may have taken effect, and nobody told us."""
+
+    reason: str
+
+
+RunOutcome = Accepted | Deferred | Rejected | Pointless | Uncertain
+
+POINTLESS: Final = {
+    401: "the service refused the API key (401)",
+    402: "the account's balance does not allow it (402)",
+    403: "the API key has no permission for this endpoint (403)",
+    404: "the service does not know this endpoint (404)",
+    405: "this address takes no such requests (405); is the service URL right?",
+    407: "the proxy wants authentication (407)",
+    410: "the endpoint is gone (410)",
+}
+"""The refusals that concern every job of a run, with what to tell the user."""
+
+
+class _RunAnswer(msgspec.Struct, frozen=True):
+    id: str
+
+
+_run_answer = msgspec.json.Decoder(_RunAnswer)
+
+
+def of_run(result: Answer | NotSent | Unanswered) -> RunOutcome:
+    """What the result of a `POST /run` means (docs/how-it-works.md, "What happened to a submission")."""
+    if isinstance(result, NotSent):
+        return Deferred(Trouble.TRANSPORT, str(result))
+    if isinstance(result, Unanswered):
+        return Uncertain(str(result))
+    if 200 <= result.status < 300:  # noqa: PLR2004  the range is the definition of success
+        return _accepted(result.body)
+    return _refused(result)
+
+
+def _accepted(body: bytes) -> Accepted | Uncertain:
+    try:
+        remote_id = _run_answer.decode(body).id
+    except (ValueError, RecursionError):
+        return Uncertain("the service answered without a usable id")
+    return Accepted(remote_id) if is_remote_id(remote_id) else Uncertain("the service answered with an unusable id")
+
+
+def _refused(answer: Answer) -> RunOutcome:
+    """The meaning of an answer that is not a 2xx."""
+    status = answer.status
+    if status == 429:  # noqa: PLR2004
+        return Deferred(Trouble.THROTTLED, "too many requests (429)", answer.retry_after_s)
+    if status in (408, 425, 503):
+        return Deferred(Trouble.SERVER, f"the service answered {status}", answer.retry_after_s)
+    if status in POINTLESS:
+        return Pointless(POINTLESS[status])
+    if 400 <= status < 500:  # noqa: PLR2004
+        return Rejected(f"the service refused the job ({status}{_hint(answer.body)})")
+    return Uncertain(f"the service answered {status}{_hint(answer.body)}")
+
+
+def of_retry(result: Answer | NotSent | Unanswered) -> RunOutcome:
+    """What the result of a `POST /retry/{id}` means.
+
+    The remote id is known already, so an unanswered `/retry` is not uncertain for long: `/status` decides. A 404 or 400
+    means that the job can no longer be retried there (forgotten, or not in a state for it): `Rejected`, and the
+    caller submits it anew.
+    """
+    if isinstance(result, Answer):
+        if 200 <= result.status < 300:  # noqa: PLR2004
+            return Accepted("")
+        if result.status in (400, 404, 405, 409, 410, 413, 422):
+            return Rejected(f"the service no longer retries this job ({result.status}{_hint(result.body)})")
+    return of_run(result)
+
+
+# --- /status ---------------------------------------------------------------------------------------------------------
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """Not finished. `known` is False for a status that we do not know: it does not prove that the job lives."""
+
+    status: str
+    known: bool
+    record: Record
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The service has finished with the job; `ended` says how."""
+
+    record: Record
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The service does not know the job (404)."""
+
+
+class AskAgain(msgspec.Struct, frozen=True):
+    """Nothing learned; the question is safe to repeat."""
+
+    trouble: Trouble
+    reason: str
+    retry_after_s: float | None = None
+
+
+class Undecodable(msgspec.Struct, frozen=True):
+    """A 2xx answer that is no job record. `raw` is what came."""
+
+    raw: bytes
+
+
+StatusOutcome = Unfinished | Finished | Gone | AskAgain | Undecodable | Pointless
+
+KNOWN_UNFINISHED: Final = frozenset({"IN_QUEUE", "IN_PROGRESS", "RUNNING"})
+FINISHED: Final = frozenset({"COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"})
+
+
+def of_status(result: Answer | NotSent | Unanswered) -> StatusOutcome:
+    """What the result of a `GET /status/{id}` means."""
+    if not isinstance(result, Answer):
+        return AskAgain(Trouble.TRANSPORT, str(result))
+    if 200 <= result.status < 300:  # noqa: PLR2004
+        return of_record(read_record(result.body), result.body)
+    if result.status in (404, 410):
+        return Gone()
+    if result.status in (401, 403, 407):
+        return Pointless(POINTLESS[result.status])
+    if result.status == 429:  # noqa: PLR2004
+        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+
+
+def of_record(record: Record | None, raw: bytes) -> Unfinished | Finished | Undecodable:
+    """What a job record says; `record` is None where `raw` could not be decoded."""
+    if record is None or not record.status:
+        return Undecodable(raw)
+    if record.status in FINISHED:
+        return Finished(record)
+    return Unfinished(record.status, record.status in KNOWN_UNFINISHED, record)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a finished execution ended: `trouble` is None for a result that counts."""
+
+    trouble: Trouble | None
+    message: str = ""
+
+
+def ended(record: Record, *, output_required: bool) -> Ended:
+    """Whether a finished record is a result, and if not, which trouble it is.
+
+    `COMPLETED` without output is a result unless the run requires output: a handler may have nothing to say.
+    """
+    if record.status == "COMPLETED":
+        if record.output is None and output_required:
+            return Ended(Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output")
+        return Ended(None)
+    message = record.error or f"the service said {record.status} and gave no reason"
+    match record.status:
+        case "TIMED_OUT":
+            return Ended(Trouble.TIMED_OUT, message)
+        case "CANCELLED":
+            return Ended(Trouble.CANCELLED, record.error or "cancelled at the service")
+        case _:
+            return Ended(Trouble.FAILED, message)
+
+
+def _hint(body: bytes) -> str:
+    """The beginning of a JSON error body's text, for people; empty for every other body."""
+    try:
+        value = _any_json.decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(value, dict):
+        for key in ("error", "message", "detail"):
+            if isinstance(text := value.get(key), str):
+                return f": {text[:HINT_CHARS_MAX]}"
+    return ""

@@ -1,0 +1,344 @@
+"""How fast requests may leave: the contract's limits, and the arithmetic that keeps them.
+
+The service's counting algorithm is unknown, so three meters work together, and a request leaves when all agree:
+
+- *The guard*: a slot is held from before the request leaves until its answer plus one window W. The service stamps a
+  request between its sending and its answer; when it is sent while fewer than N slots are held, every request outside
+  the guard was stamped at least W before it. So no window of the service, wherever it begins, holds more than N.
+- *Even pacing* at `EVEN_SHARE` of N/W, for services that count otherwise (token buckets, weighted counters). A send
+  that is late (timers are, by about a millisecond) is caught up, by at most `CATCH_UP_SHARE` of a window.
+- *Concurrency*: from before connecting until the answer is read.
+
+A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
+never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+_SECOND: Final = 1_000_000
+
+EVEN_SHARE: Final = 0.995
+"""Even pacing aims at this share of N/W: the rest absorbs what round trips do to the spacing."""
+
+CATCH_UP_SHARE: Final = 1 / 400
+"""How far a late sender may catch up, as a share of the window: 25 ms, or 0.25 % of N, at the contract's limits."""
+
+CUT: Final = 0.7
+"""What a 429 leaves of the rate, once per episode."""
+
+SHARE_MIN: Final = 0.05
+"""The rate is never cut below this share, or it would not find its way back."""
+
+RECOVERY_PER_WINDOW: Final = 0.01
+"""The share of the full rate that comes back in each window after a cut."""
+
+BACKOFF_US_MIN: Final = 1 * _SECOND
+BACKOFF_US_MAX: Final = 60 * _SECOND
+"""The pause after a 429 that names none, doubled while 429s go on."""
+
+RETRY_AFTER_S_MAX: Final = 3_600.0
+"""A longer `Retry-After` is taken for this: somebody should look, and a date in the next century stops nothing."""
+
+QUEUE_FULL_SHARE: Final = 0.5
+"""A 429 while we used less than this share of the allowance was not about our rate: the queue is full."""
+
+REQUESTS_MAX: Final = 1_000_000_000
+WINDOW_S_MAX: Final = 86_400.0
+
+Pacing = Literal["even", "window"]
+"""`even`: as above. `window`: the guard alone, bursts allowed, for services known to count plain windows."""
+
+
+class Operation(StrEnum):
+    """An operation of the job interface that has a limit of its own."""
+
+    RUN = "run"
+    RUNSYNC = "runsync"
+    STATUS = "status"
+    STREAM = "stream"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    PURGE_QUEUE = "purge-queue"
+    HEALTH = "health"
+    OPENAI = "openai"
+    REQUESTS = "requests"
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most `requests` in any `window_s` seconds, at most `concurrent` of them at once (None: any number).
+
+    Raises `ValueError` for numbers that are none.
+    """
+
+    requests: int
+    window_s: float
+    concurrent: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.requests <= REQUESTS_MAX:
+            raise ValueError(f"a limit allows 1 to {REQUESTS_MAX} requests, not {self.requests}")
+        if not 0.001 <= self.window_s <= WINDOW_S_MAX:  # noqa: PLR2004  a millisecond, in seconds
+            raise ValueError(f"a limit's window lasts 0.001 to {WINDOW_S_MAX:g} seconds, not {self.window_s:g}")
+        if self.concurrent is not None and self.concurrent < 1:
+            raise ValueError(f"at least 1 request at once is needed, not {self.concurrent}")
+
+
+CONTRACT_LIMITS: Final[Mapping[Operation, Limit]] = MappingProxyType(
+    {
+        Operation.RUN: Limit(1000, 10, 200),
+        Operation.RUNSYNC: Limit(2000, 10, 400),
+        Operation.STATUS: Limit(2000, 10, 400),
+        Operation.STREAM: Limit(2000, 10, 400),
+        Operation.CANCEL: Limit(100, 10, 20),
+        Operation.RETRY: Limit(100, 10, 20),
+        Operation.PURGE_QUEUE: Limit(2, 10),
+        Operation.HEALTH: Limit(1, 1),
+        Operation.OPENAI: Limit(2000, 10, 400),
+        Operation.REQUESTS: Limit(10, 10, 2),
+    }
+)
+"""The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`) and `/health` (here one
+a second)."""
+
+_LIMIT: Final = re.compile(r"([a-z-]+)=(\d{1,10})/(\d{1,5}(?:\.\d{1,6})?)(?::(\d{1,9}))?")
+
+
+def parse_limit(text: str) -> tuple[Operation, Limit]:
+    """`OPERATION=REQUESTS/SECONDS[:CONCURRENT]`, as in `run=1000/10:200`; without CONCURRENT the contract's stays.
+
+    Raises `ValueError` with a text for the user.
+    """
+    match = _LIMIT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no limit; write OPERATION=REQUESTS/SECONDS[:CONCURRENT], as in run=1000/10:200")
+    name, requests, window_s, concurrent = match.groups()
+    try:
+        operation = Operation(name)
+    except ValueError:
+        raise ValueError(f"{name!r} is no operation; there are {', '.join(Operation)}") from None
+    at_once = CONTRACT_LIMITS[operation].concurrent if concurrent is None else int(concurrent)
+    return operation, Limit(int(requests), float(window_s), at_once)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """How one operation stands with its limit.
+
+    `used` of `allowance` slots are held (requests in flight, and those answered less than a window ago). `free_at` is
+    when the next request may leave, None while that hangs on an answer. `share` is what a 429 has left of the rate.
+    `queue_full`: the latest 429 was not about our rate, the service's queue is full.
+    """
+
+    sent: int
+    throttled: int
+    used: int
+    allowance: int
+    in_flight: int
+    free_at: int | None
+    share: float
+    queue_full: bool
+
+
+class Pacer:
+    """The three meters of one operation at one endpoint, and what 429s do to them.
+
+    Mutable, since it is asked for every request; without clock and I/O. `take` a slot only when `wait_us` is 0, and
+    end every taken slot exactly once: `answered`, `given_up`, `not_sent` or `give_back`.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_backoff_us",
+        "_blocked_until",
+        "_catch_up_ns",
+        "_cut_at",
+        "_cut_share",
+        "_given_up",
+        "_in_flight",
+        "_interval_ns",
+        "_limit",
+        "_next_ns",
+        "_pacing",
+        "_queue_full",
+        "_sent",
+        "_share",
+        "_throttled",
+        "_throttled_at",
+        "_window_us",
+    )
+
+    def __init__(self, limit: Limit, pacing: Pacing = "even") -> None:
+        self._pacing = pacing
+        self._answered: deque[int] = deque()  # when each was answered or given up; ascending
+        self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
+        self._in_flight = 0
+        self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
+        self._blocked_until = 0
+        self._backoff_us = 0
+        self._share = self._cut_share = 1.0
+        self._cut_at = self._throttled_at = -1
+        self._sent = self._throttled = 0
+        self._queue_full = False
+        self.limit = limit
+
+    @property
+    def limit(self) -> Limit:
+        """The limit, which may be changed at any time: what is held stays held."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: Limit) -> None:
+        self._limit = limit
+        self._window_us = round(limit.window_s * _SECOND)
+        self._catch_up_ns = round(self._window_us * 1000 * CATCH_UP_SHARE)
+        self._set_share(self._share)
+
+    def _set_share(self, share: float) -> None:
+        self._share = share
+        full_ns = self._window_us * 1000 / (EVEN_SHARE * self._limit.requests)
+        self._interval_ns = 0 if self._pacing == "window" else int(full_ns / share) + 1
+
+    @property
+    def allowance(self) -> int:
+        """How many slots there are: N, or less after a 429."""
+        return max(1, int(self._limit.requests * self._share))
+
+    def wait_us(self, now: int) -> int | None:
+        """How long until the next request may leave: 0 means now, None that an answer has to come first."""
+        self._advance(now)
+        at = max(-(-self._next_ns // 1000), self._blocked_until)
+        taken = self._in_flight + len(self._answered) - self.allowance
+        if taken >= 0:
+            if taken >= len(self._answered):
+                return None
+            at = max(at, self._answered[taken] + self._window_us)
+        if self._limit.concurrent is not None:
+            excess = self._in_flight + len(self._given_up) - self._limit.concurrent
+            if excess >= 0:
+                if excess >= len(self._given_up):
+                    return None
+                at = max(at, self._given_up[excess] + self._window_us)
+        return at - now if at > now else 0
+
+    def _advance(self, now: int) -> None:
+        """Frees what was held long enough, and lets the rate recover."""
+        horizon = now - self._window_us
+        while self._answered and self._answered[0] <= horizon:
+            self._answered.popleft()
+        while self._given_up and self._given_up[0] <= horizon:
+            self._given_up.popleft()
+        if self._share < 1:
+            windows = (now - self._cut_at) / self._window_us
+            self._set_share(min(1.0, self._cut_share + RECOVERY_PER_WINDOW * windows))
+
+    def room(self, now: int, within_us: int) -> int:
+        """How many requests may leave until `now + within_us`, if no answer came until then."""
+        self._advance(now)
+        until = now + within_us
+        horizon = until - self._window_us
+        free = self.allowance - self._in_flight - _later_than(self._answered, horizon)
+        if self._limit.concurrent is not None:
+            free = min(free, self._limit.concurrent - self._in_flight - _later_than(self._given_up, horizon))
+        if self._blocked_until > until:
+            return 0
+        if self._interval_ns:
+            start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, self._blocked_until * 1000)
+            free = min(free, (until * 1000 - start_ns) // self._interval_ns + 1)
+        return max(0, free)
+
+    def take(self, now: int) -> None:
+        """A request leaves. Only when `wait_us(now)` is 0."""
+        self._in_flight += 1
+        self._sent += 1
+        earliest_ns = now * 1000 - self._catch_up_ns
+        self._next_ns = max(self._next_ns, earliest_ns) + self._interval_ns
+
+    def give_back(self) -> None:
+        """Nothing was sent after all, and nothing was tried: the slot and its place in the schedule are free again.
+
+        A burst cannot come of it: `take` allows no schedule to lie further back than the catch-up.
+        """
+        self._in_flight -= 1
+        self._sent -= 1
+        self._next_ns -= self._interval_ns
+
+    def not_sent(self) -> None:
+        """The request could not leave: its slots are free at once, but not its place in the schedule:
+        a host that is down must not be stormed.
+        """
+        self._in_flight -= 1
+        self._sent -= 1
+
+    def given_up(self, now: int) -> None:
+        """No answer will be read. The service may still be at it, and may have stamped it as late as now."""
+        self._in_flight -= 1
+        self._remember(now)
+        self._given_up.append(now)
+
+    def answered(self, now: int, sent_at: int, status: int, retry_after_s: float | None = None) -> None:
+        """The answer has been read to its end. A 429 is counted like every other request, for the service may do so."""
+        if status == 429:  # noqa: PLR2004
+            self._throttle(now, sent_at, retry_after_s)
+        elif sent_at > self._throttled_at:
+            self._backoff_us = 0
+            self._queue_full = False
+        self._in_flight -= 1
+        self._remember(now)
+
+    def _remember(self, at: int) -> None:
+        self._answered.append(max(at, self._answered[-1]) if self._answered else at)
+
+    def _throttle(self, now: int, sent_at: int, retry_after_s: float | None) -> None:
+        """One 429: pause, and cut the rate, unless this request left before an earlier 429 could be heeded."""
+        self._throttled += 1
+        self._advance(now)
+        news = sent_at > self._throttled_at
+        if retry_after_s is not None:
+            pause_us = round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * _SECOND)
+            self._blocked_until = max(self._blocked_until, now + pause_us)
+        elif news:
+            self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
+            self._blocked_until = max(self._blocked_until, now + self._backoff_us)
+        if not news:
+            return
+        self._throttled_at = now
+        used = self._in_flight + len(self._answered)
+        self._queue_full = used < QUEUE_FULL_SHARE * self._limit.requests * self._share
+        if not self._queue_full and (self._cut_at < 0 or sent_at > self._cut_at + self._window_us):
+            self._cut_share = max(SHARE_MIN, self._share * CUT)
+            self._cut_at = now
+            self._set_share(self._cut_share)
+
+    def hold(self, times: Iterable[int]) -> None:
+        """Slots of requests that an earlier process sent: `times` are their answers', or the latest they can be."""
+        self._answered = deque(sorted([*self._answered, *times]))
+
+    def figures(self, now: int) -> Figures:
+        """How things stand at `now`."""
+        wait_us = self.wait_us(now)
+        return Figures(
+            sent=self._sent,
+            throttled=self._throttled,
+            used=self._in_flight + len(self._answered),
+            allowance=self.allowance,
+            in_flight=self._in_flight,
+            free_at=None if wait_us is None else now + wait_us,
+            share=self._share,
+            queue_full=self._queue_full,
+        )
+
+
+def _later_than(times: deque[int], horizon: int) -> int:
+    """How many of the ascending `times` lie after `horizon`; cheap where few do not."""
+    early = 0
+    for at in times:
+        if at > horizon:
+            break
+        early += 1
+    return len(times) - early

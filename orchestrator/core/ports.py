@@ -1,0 +1,60 @@
+"""What the moving parts ask of the outside, as protocols: each has one real implementation and the simulation's."""
+
+from typing import Protocol
+
+from orchestrator.core.notice import Notice
+from orchestrator.core.outcome import Answer
+from orchestrator.core.pacing import Operation
+
+
+class Turn(Protocol):
+    """Leave to send one request. It holds a slot of the concurrency limit until it is used up or given back."""
+
+    def give_back(self) -> None:
+        """Nothing was sent after all: the slot and the rate are free again. Harmless when the turn was used."""
+        ...
+
+
+class JobApi(Protocol):
+    """The job operations of one endpoint.
+
+    A request needs a turn, got by `turn` (which waits for the limits) and used up by the call it is handed to. So the
+    caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left and `Unanswered`
+    when no usable answer came; an HTTP error status is an `Answer` like any other. No call repeats a request by itself.
+    """
+
+    async def turn(self, operation: Operation) -> Turn:
+        """Waits until one request of `operation` may be sent."""
+        ...
+
+    def room(self, operation: Operation, within_us: int) -> int:
+        """How many requests of `operation` may start within the next `within_us` microseconds, as far as one knows."""
+        ...
+
+    async def run(self, turn: Turn, body: bytes) -> Answer:
+        """`POST /run` with `body`, the complete JSON of the job request."""
+        ...
+
+    async def status(self, turn: Turn, remote_id: str) -> Answer:
+        """`GET /status/{remote_id}`."""
+        ...
+
+    async def retry(self, turn: Turn, remote_id: str) -> Answer:
+        """`POST /retry/{remote_id}`."""
+        ...
+
+    async def cancel(self, turn: Turn, remote_id: str) -> Answer:
+        """`POST /cancel/{remote_id}`."""
+        ...
+
+    async def health(self, turn: Turn) -> Answer:
+        """`GET /health`."""
+        ...
+
+
+class NoticeSink(Protocol):
+    """Where the listener leaves what it was told."""
+
+    async def note(self, notice: Notice) -> None:
+        """Makes `notice` durable; raises `StorageError` when it could not be."""
+        ...

@@ -1,0 +1,46 @@
+"""What belongs to the account rather than to a queue: templates, secrets and endpoints, with their routes."""
+
+import random
+from collections.abc import Callable, Collection
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.emulator.account_routes import AccountApi
+from orchestrator.emulator.endpoints import Endpoint, Endpoints
+from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.templates import Templates
+
+TEMPLATE_RELEASE_S = 120.0
+"""How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
+
+PROPAGATION_S = 5.0
+"""How long a new endpoint answers 404 on the job API. That it does is known, for how long is not."""
+
+
+class Account:
+    """The emulated account. `deployed` and `removed` are called as `Endpoints` says."""
+
+    def __init__(
+        self,
+        *,
+        keys: Collection[str] | None,
+        clock: Clock,
+        rng: random.Random,
+        template_release_s: float = TEMPLATE_RELEASE_S,
+        propagation_s: float = PROPAGATION_S,
+        gpus: Collection[str] | None = None,
+        deployed: Callable[[Endpoint], None] = lambda _: None,
+        removed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.secrets = Secrets(rng)
+        self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND))
+        self.endpoints = Endpoints(
+            self.templates,
+            rng,
+            propagation_us=round(propagation_s * SECOND),
+            gpus=gpus,
+            deployed=deployed,
+            removed=removed,
+        )
+        self.routes = AccountApi(
+            templates=self.templates, secrets=self.secrets, endpoints=self.endpoints, keys=keys, clock=clock
+        ).routes()

@@ -1,0 +1,136 @@
+"""Templates, secrets and endpoints over HTTP: `POST /graphql` and `/v1/endpoints` (contract; as observed).
+
+Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": "...", "status": N}`; those of GraphQL
+have its own form.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.answers import Answer, Refusal
+from orchestrator.emulator.endpoints import Endpoints, parse_endpoint, shown
+from orchestrator.emulator.incoming import read_body
+from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.templates import Templates
+
+if TYPE_CHECKING:
+    from orchestrator.emulator.graphql import GraphQLApi
+
+BODY_BYTES_MAX = 1024 * 1024
+
+_BEARER = "bearer "
+
+
+class AccountApi:
+    """Answers what is not about jobs or pods. `keys` None takes any key that is not empty."""
+
+    def __init__(
+        self,
+        *,
+        templates: Templates,
+        secrets: Secrets,
+        endpoints: Endpoints,
+        keys: Collection[str] | None,
+        clock: Clock,
+    ) -> None:
+        self._templates = templates
+        self._secrets = secrets
+        self._endpoints = endpoints
+        self._keys = None if keys is None else frozenset(keys)
+        self._clock = clock
+
+    def routes(self) -> list[Route]:
+        """All routes of this API."""
+        return [
+            Route("/graphql", self._guarded(self._graphql, _graphql_refusal), methods=["POST"]),
+            Route("/v1/endpoints", self._rest(self._create), methods=["POST"]),
+            Route("/v1/endpoints", self._rest(self._list), methods=["GET"]),
+            Route("/v1/endpoints/{endpoint_id}", self._rest(self._show), methods=["GET"]),
+            Route("/v1/endpoints/{endpoint_id}", self._rest(self._update), methods=["PATCH"]),
+            Route("/v1/endpoints/{endpoint_id}/update", self._rest(self._update), methods=["POST"]),
+            Route("/v1/endpoints/{endpoint_id}", self._rest(self._delete), methods=["DELETE"]),
+        ]
+
+    def _rest(self, call: Callable[[Request], Awaitable[Answer]]) -> Callable[[Request], Awaitable[Response]]:
+        return self._guarded(call, _rest_refusal)
+
+    def _guarded(
+        self, call: Callable[[Request], Awaitable[Answer]], refused: Callable[[Refusal], Answer]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def guarded(request: Request) -> Response:
+            try:
+                self._check_key(request)
+                answer = await call(request)
+            except Refusal as refusal:
+                answer = refused(refusal)
+            return Response(answer.body, answer.status, dict(answer.headers), answer.content_type)
+
+        return guarded
+
+    def _check_key(self, request: Request) -> None:
+        """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1)."""
+        header = request.headers.get("authorization", "").strip()
+        key = header[len(_BEARER) :].strip() if header[: len(_BEARER)].lower() == _BEARER else header
+        if not key and request.url.path == "/graphql":
+            key = request.query_params.get("api_key", "")
+        if not key or (self._keys is not None and key not in self._keys):
+            raise Refusal(401, "unauthorized")
+
+    @cached_property
+    def _documents(self) -> "GraphQLApi":
+        """Imported by the first request: the parser costs every run on the embedded emulator its time otherwise."""
+        from orchestrator.emulator.graphql import GraphQLApi  # noqa: PLC0415
+
+        return GraphQLApi(self._templates, self._secrets, self._endpoints)
+
+    async def _graphql(self, request: Request) -> Answer:
+        return self._documents.answer(await read_body(request, BODY_BYTES_MAX), self._clock.now())
+
+    async def _create(self, request: Request) -> Answer:
+        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown(self._endpoints.create(wanted, self._clock.now())))
+
+    async def _list(self, request: Request) -> Answer:
+        with_template = _asked_for(request, "includeTemplate")
+        return _json([self._shown(endpoint.id, with_template) for endpoint in self._endpoints.list()])
+
+    async def _show(self, request: Request) -> Answer:
+        return _json(self._shown(request.path_params["endpoint_id"], _asked_for(request, "includeTemplate")))
+
+    async def _update(self, request: Request) -> Answer:
+        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown(self._endpoints.update(request.path_params["endpoint_id"], wanted, self._clock.now())))
+
+    async def _delete(self, request: Request) -> Answer:
+        self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
+        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+
+    def _shown(self, endpoint_id: str, with_template: bool) -> dict[str, object]:
+        endpoint = self._endpoints.find(endpoint_id)
+        return shown(endpoint, self._endpoints.template_of(endpoint_id) if with_template else None)
+
+
+def _asked_for(request: Request, parameter: str) -> bool:
+    return request.query_params.get(parameter, "").lower() in {"true", "1"}
+
+
+def _json(content: object) -> Answer:
+    return Answer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
+
+
+def _rest_refusal(refusal: Refusal) -> Answer:
+    body = msgspec.json.encode({"error": refusal.error, "status": refusal.status})
+    return Answer(status=refusal.status, body=body, headers=refusal.headers)
+
+
+def _graphql_refusal(refusal: Refusal) -> Answer:
+    body = msgspec.json.encode({"errors": [{"message": refusal.error}]})
+    return Answer(status=refusal.status, body=body, headers=refusal.headers)

@@ -1,0 +1,67 @@
+"""What the emulator can say to a request: an answer, a refusal, or nothing at all."""
+
+from enum import StrEnum
+
+import msgspec
+
+HTML_PAGE = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Something went wrong</h1></body></html>"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP answer, complete and not yet sent."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class ErrorBodies(StrEnum):
+    """What the body of an error looks like; the contract does not show it."""
+
+    JSON = "json"
+    """`{"error": "<text>"}`"""
+    PLAIN = "plain"
+    HTML = "html"
+    EMPTY = "empty"
+
+
+def in_form(answer: Answer, form: ErrorBodies) -> Answer:
+    """An error (status 400 and above) with its body in that form; any other answer as it is."""
+    if answer.status < 400 or form is ErrorBodies.JSON:  # noqa: PLR2004
+        return answer
+    if form is ErrorBodies.PLAIN:
+        text = msgspec.json.decode(answer.body, type=_ErrorBody).error
+        return msgspec.structs.replace(answer, body=text.encode(), content_type="text/plain")
+    if form is ErrorBodies.HTML:
+        return msgspec.structs.replace(answer, body=HTML_PAGE, content_type="text/html")
+    return msgspec.structs.replace(answer, body=b"")
+
+
+class _ErrorBody(msgspec.Struct):
+    error: str
+
+
+class Refusal(Exception):
+    """The request was understood and turned down, with an HTTP status and a sentence for its sender.
+
+    `headers` are sent along (`Retry-After`).
+    """
+
+    def __init__(self, status: int, error: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+    def answer(self) -> Answer:
+        """The refusal as it goes over the wire: `{"error": "<text>"}` (as observed)."""
+        return Answer(status=self.status, body=msgspec.json.encode({"error": self.error}), headers=self.headers)
+
+
+class ConnectionCut(Exception):
+    """The connection breaks here: its sender gets no answer, or only the beginning of one.
+
+    It leaves the ASGI application on purpose. `listen` turns it into a closed socket; a transport that calls the
+    application in-process turns it into whatever it raises for a connection that broke after the request was sent.
+    """

@@ -1,0 +1,143 @@
+"""Endpoints by GraphQL, as the official SDK manages them (as observed): its words for what `endpoints` knows.
+
+The contract creates endpoints by REST; this is here so that the official tools find what they ask for. GPU ids are
+names of pools, comma-separated.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.endpoints import Endpoint, EndpointInput, Endpoints
+
+SCHEMA = """
+enum FlashBootType { OFF FLASHBOOT PRIORITY_FLASHBOOT }
+
+type NetworkVolume { id: String, dataCenterId: String }
+
+type Endpoint {
+  id: String
+  name: String
+  templateId: String
+  gpuIds: String
+  gpuCount: Int
+  networkVolumeId: String
+  networkVolume: NetworkVolume
+  locations: String
+  idleTimeout: Int
+  scalerType: String
+  scalerValue: Int
+  workersMin: Int
+  workersMax: Int
+  workersStandby: Int
+  allowedCudaVersions: String
+  flashBootType: FlashBootType
+  env: [EnvironmentVariable]
+  type: String
+  userId: String
+  version: Int
+  createdAt: String
+  aiKey: String
+}
+
+input EndpointInput {
+  id: String
+  name: String!
+  templateId: String
+  gpuIds: String
+  gpuCount: Int
+  networkVolumeId: String
+  locations: String
+  idleTimeout: Int
+  scalerType: String
+  scalerValue: Int
+  workersMin: Int
+  workersMax: Int
+  allowedCudaVersions: String
+  flashBootType: FlashBootType
+  executionTimeoutMs: Int
+  type: String
+}
+
+input UpdateEndpointTemplateInput { endpointId: String!, templateId: String! }
+"""
+
+
+class EndpointDocuments:
+    """The operations on endpoints."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+
+    def list(self) -> list[dict[str, Any]]:
+        """All of them, oldest first."""
+        return [_shown(endpoint) for endpoint in self._endpoints.list()]
+
+    def save(self, wanted: Mapping[str, Any], now: int) -> dict[str, Any]:
+        """Creates an endpoint, or changes the one whose `id` is given. Raises Refusal."""
+        settings = _settings(wanted)
+        if wanted.get("id"):
+            return _shown(self._endpoints.update(wanted["id"], settings, now))
+        return _shown(self._endpoints.create(settings, now))
+
+    def update_template(self, wanted: Mapping[str, Any], now: int) -> dict[str, Any]:
+        """Puts another template under an endpoint. Raises Refusal."""
+        settings = EndpointInput(template_id=wanted["templateId"])
+        return _shown(self._endpoints.update(wanted["endpointId"], settings, now))
+
+    def delete(self, endpoint_id: str, now: int) -> None:
+        """Raises Refusal: also while the endpoint may have workers, which REST does not ask about."""
+        if self._endpoints.find(endpoint_id).workers_max > 0:
+            raise Refusal(400, "workersMin and workersMax must be 0 before an endpoint can be deleted")
+        self._endpoints.delete(endpoint_id, now)
+
+
+def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
+    """What is not said is None, which an update leaves as it is."""
+    scaler = wanted.get("scalerType")
+    if scaler not in {None, "QUEUE_DELAY", "REQUEST_COUNT"}:
+        raise Refusal(400, "scalerType must be QUEUE_DELAY or REQUEST_COUNT")
+    flashboot = wanted.get("flashBootType")
+    return EndpointInput(
+        name=wanted["name"],
+        template_id=wanted.get("templateId"),
+        gpu_type_ids=_names(wanted.get("gpuIds")),
+        gpu_count=wanted.get("gpuCount"),
+        workers_min=wanted.get("workersMin"),
+        workers_max=wanted.get("workersMax"),
+        idle_timeout=wanted.get("idleTimeout"),
+        execution_timeout_ms=wanted.get("executionTimeoutMs"),
+        scaler_type=scaler,
+        scaler_value=wanted.get("scalerValue"),
+        data_center_ids=_names(wanted.get("locations")),
+        flashboot=None if flashboot is None else flashboot != "OFF",
+        network_volume_id=wanted.get("networkVolumeId") or None,
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _shown(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "id": endpoint.id,
+        "name": endpoint.name,
+        "templateId": endpoint.template_id,
+        "gpuIds": ",".join(endpoint.gpu_type_ids),
+        "gpuCount": endpoint.gpu_count,
+        "networkVolumeId": endpoint.network_volume_id,
+        "locations": ",".join(endpoint.data_center_ids),
+        "idleTimeout": endpoint.idle_timeout,
+        "scalerType": endpoint.scaler_type,
+        "scalerValue": endpoint.scaler_value,
+        "workersMin": endpoint.workers_min,
+        "workersMax": endpoint.workers_max,
+        "workersStandby": endpoint.workers_min,
+        "flashBootType": "FLASHBOOT" if endpoint.flashboot else "OFF",
+        "env": [{"key": key, "value": value} for key, value in endpoint.env.items()],
+        "type": "QB",
+        "userId": endpoint.user_id,
+        "version": endpoint.version,
+        "createdAt": endpoint.created_at,
+    }

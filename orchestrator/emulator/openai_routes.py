@@ -1,0 +1,159 @@
+"""`/openai/*`: requests in the form of another well-known interface, answered by the endpoint's handler.
+
+The contract names the paths and nothing else. Here a request becomes a job as the official language-model worker takes
+it: `{"openai_route": "/v1/chat/completions", "openai_input": <body>}`. Its output is the answer; with `"stream": true`
+in the body, its chunks are server-sent events: text as it is, anything else as `data: <JSON>`.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.answers import Answer, ConnectionCut, Refusal
+from orchestrator.emulator.gate import Gate
+from orchestrator.emulator.incoming import hold, read_body
+from orchestrator.emulator.jobs import FINISHED, Record, Status
+from orchestrator.emulator.limits import Meter, Operation
+from orchestrator.emulator.routes import RUNSYNC_BYTES_MAX, AnswerResponse
+from orchestrator.emulator.submissions import parse_submission
+from orchestrator.emulator.waits import Waits
+from orchestrator.emulator.world import World
+
+DONE = b"data: [DONE]\n\n"
+
+
+class _Question(msgspec.Struct):
+    """The one key of a body that concerns the service."""
+
+    stream: object = False
+
+
+class OpenAiApi:
+    """Answers `/openai/*`. A job whose sender hangs up is cancelled, for nobody else knows its id."""
+
+    def __init__(self, *, world: World, gate: Gate, clock: Clock, waits: Waits, changed: Callable[[str], None]) -> None:
+        self._world = world
+        self._gate = gate
+        self._clock = clock
+        self._waits = waits
+        self._changed = changed
+
+    def routes(self) -> list[Route]:
+        """The routes of this API."""
+        return [Route("/v2/{endpoint_id}/openai/{path:path}", self._operate, methods=["GET", "POST"])]
+
+    async def _operate(self, request: Request) -> Response:
+        endpoint: str = request.path_params["endpoint_id"]
+        authorization = request.headers.get("authorization", "")
+        try:
+            meter = self._gate.enter(endpoint, Operation.OPENAI, authorization, self._clock.now())
+        except Refusal as refusal:
+            return AnswerResponse(self._gate.sending(Operation.OPENAI, refusal.answer()))
+        try:
+            body = await read_body(request, RUNSYNC_BYTES_MAX)
+            job_id, wants_stream = self._submit(endpoint, request.path_params["path"], body)
+        except Refusal as refusal:
+            meter.leave()
+            return AnswerResponse(self._gate.sending(Operation.OPENAI, refusal.answer()))
+        except ConnectionCut:
+            meter.leave()
+            raise
+        if wants_stream:
+            return StreamingResponse(self._events(endpoint, job_id, meter), media_type="text/event-stream")
+        try:
+            answer = await self._answer(endpoint, job_id, request)
+            return AnswerResponse(self._gate.sending(Operation.OPENAI, answer))
+        finally:
+            meter.leave()
+
+    def _submit(self, endpoint: str, path: str, body: bytes) -> tuple[str, bool]:
+        question = _Question()
+        if body:
+            try:
+                question = msgspec.json.decode(body, type=_Question)
+            except (ValueError, RecursionError):
+                raise Refusal(400, "bad request: the body is not a JSON object") from None
+        asked = {"openai_route": f"/{path}", "openai_input": msgspec.Raw(body or b"null")}
+        submission = parse_submission(msgspec.json.encode({"input": asked}), is_sync=True)
+        record = self._world.submit(endpoint, submission, self._clock.now())
+        self._changed(endpoint)
+        return record.id, question.stream is True
+
+    async def _answer(self, endpoint: str, job_id: str, request: Request) -> Answer:
+        with self._waits.watching(job_id) as watch:
+
+            async def wait() -> None:
+                while not self._has_ended(endpoint, job_id):
+                    self._changed(endpoint)
+                    await watch.change()
+
+            is_there = await hold(request, float("inf"), wait)
+        try:
+            if not is_there:
+                self._world.cancel(endpoint, job_id, self._clock.now())
+                self._changed(endpoint)
+                raise ConnectionCut
+            return _answer_of(self._world.status(endpoint, job_id, self._clock.now()))
+        except Refusal:  # its time to live is over
+            return Refusal(500, "the job was deleted").answer()
+
+    def _has_ended(self, endpoint: str, job_id: str) -> bool:
+        try:
+            return self._world.status(endpoint, job_id, self._clock.now()).status in FINISHED
+        except Refusal:
+            return True
+
+    async def _events(self, endpoint: str, job_id: str, meter: Meter) -> AsyncIterator[bytes]:
+        status = Status.IN_QUEUE
+        is_empty = True
+        try:
+            with self._waits.watching(job_id) as watch:
+                while status not in FINISHED:
+                    part = self._world.stream(endpoint, job_id, self._clock.now())
+                    status = part.status
+                    for chunk in part.stream:
+                        is_empty = False
+                        yield _event(chunk.output)
+                    if status not in FINISHED:
+                        self._changed(endpoint)
+                        await watch.change()
+            record = self._world.status(endpoint, job_id, self._clock.now())
+            if status is not Status.COMPLETED:
+                yield _event(msgspec.Raw(msgspec.json.encode({"error": record.error or f"job {status}"})))
+            elif is_empty and record.output is not None:  # a plain handler
+                yield _event(record.output) + DONE
+        except Refusal:
+            yield _event(msgspec.Raw(b'{"error":"the job was deleted"}'))
+        finally:
+            meter.leave()
+            self._give_up(endpoint, job_id)
+
+    def _give_up(self, endpoint: str, job_id: str) -> None:
+        """Whoever asked is gone or has everything; a job that still runs need not."""
+        try:
+            self._world.cancel(endpoint, job_id, self._clock.now())
+        except Refusal:
+            return
+        self._changed(endpoint)
+
+
+def _answer_of(record: Record) -> Answer:
+    """The worker's own answer. One that streams by nature puts it out as a list of one."""
+    if record.status is not Status.COMPLETED:
+        return Refusal(500, record.error or f"job {record.status}").answer()
+    body = b"null" if record.output is None else bytes(record.output)
+    if body.startswith(b"["):
+        parts = msgspec.json.decode(body, type=list[msgspec.Raw])
+        body = bytes(parts[0]) if len(parts) == 1 else body
+    return Answer(status=200, body=body)
+
+
+def _event(output: msgspec.Raw) -> bytes:
+    raw = bytes(output)
+    if raw.startswith(b'"'):
+        return msgspec.json.decode(raw, type=str).encode()
+    return b"data: " + raw + b"\n\n"

@@ -1,0 +1,335 @@
+"""The emulator as a whole: its settings, and the parts joined together.
+
+`Emulator.app` can be called in-process or served with `listen`; `Emulator.serve` must run beside it, for it moves time
+on: workers, time-outs, retention and webhooks.
+
+    emulator = Emulator(EmulatorSettings(endpoints={"*": load_handler("handler.py:handler")}), clock=clock, rng=rng)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(emulator.serve)
+        await tasks.start(listen, emulator.app, bind("127.0.0.1", 8000))
+        emulator.dice.faults = Faults(lost_answer=0.02)  # at any time
+"""
+
+import math
+import random
+import subprocess
+from collections.abc import Callable, Hashable, Mapping
+
+import anyio
+import msgspec
+from anyio.abc import TaskStatus
+from starlette.routing import Route
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.emulator.account import PROPAGATION_S, TEMPLATE_RELEASE_S, Account
+from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.counters import Algorithm
+from orchestrator.emulator.endpoints import Endpoint
+from orchestrator.emulator.faults import FaultDice, Faults
+from orchestrator.emulator.fleet import Scaler, Scaling, fixed
+from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
+from orchestrator.emulator.handlers import Handler
+from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.openai_routes import OpenAiApi
+from orchestrator.emulator.pace import ScaledClock
+from orchestrator.emulator.pod_routes import PodApi
+from orchestrator.emulator.pod_templates import AccountTemplates
+from orchestrator.emulator.pods import PodSettings
+from orchestrator.emulator.processes import Processes
+from orchestrator.emulator.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
+from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
+from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.waits import Waits
+from orchestrator.emulator.webhooks import Deliver, Webhooks
+from orchestrator.emulator.worker_routes import HOLD_S, WorkerApi
+from orchestrator.emulator.workers import Workers
+from orchestrator.emulator.world import Due, World
+
+PINGS_MISSED = 4
+"""A worker is silent for at least so many pings before the service gives it up, however fast time runs."""
+
+WORKER_KEY = "emulator"
+"""The key of worker processes where any key will do."""
+
+
+class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the emulated service is like. The defaults are the contract's."""
+
+    endpoints: Mapping[str, Handler] = {}
+    """The handler of each endpoint id; `"*"` is every id that is not named."""
+    command: tuple[str, ...] | None = None
+    """A program that runs the official worker, for every id that has no handler: `("python", "handler.py")`."""
+    any_endpoint: bool = False
+    """Every endpoint id exists, even without a handler or a command: workers come from elsewhere."""
+    workers: int = 4
+    """Workers per endpoint; each runs one job at a time."""
+    scaling: Scaling | None = None
+    """How endpoints scale; None has the same number of `workers` at all times."""
+    ping_interval_s: float = 10.0
+    """How often worker processes are told to ping, in real seconds; the official worker knows whole ones."""
+    silence_s: float = 40.0
+    """A worker process that has not named a job of its in a ping for so long has lost it (as observed)."""
+    take_hold_s: float = HOLD_S
+    """How long a worker that waits for a job or a stop is held, in real seconds."""
+    repeated_done_status: int = 200
+    """The answer to a result for a job that has ended already."""
+    time_scale: float = 1.0
+    """How many of the emulator's seconds pass in one of the clock's. A handler's own time is real."""
+    keys: tuple[str, ...] | None = None
+    """The API keys that are taken; None takes any but an empty one."""
+    limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
+    """An operation without an entry is unlimited."""
+    algorithm: Algorithm = Algorithm.SLIDING_LOG
+    retry_after: bool = False
+    """Whether a 429 carries `Retry-After`; the service documents none."""
+    requests_per_worker: int | None = None
+    """For the dynamic rule (contract, Limits); None leaves it out, since the number is not shown."""
+    queue_per_worker: int | None = None
+    """A queue longer than this for each worker there may be answers 429; None for no such rule (as observed)."""
+    error_bodies: ErrorBodies = ErrorBodies.JSON
+    pods: PodSettings = PodSettings()
+    faults: Faults = Faults()
+    retention_s: float = 1800.0
+    """How long a finished job is kept (contract, Limits)."""
+    sync_retention_s: float = 60.0
+    """The same for a job of `/runsync`."""
+    stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT
+    """How long an empty `/stream` is held unless `wait` says so."""
+    body_bytes_max: int = 10 * 1024 * 1024
+    """The longest body of a `/run` (as observed); longer ones are answered 413."""
+    webhook_delays_s: tuple[float, ...] = (10.0, 10.0)
+    """The pauses before the second attempt, the third, ... (contract, Events)."""
+    webhook_timeout_s: float = 10.0
+    webhook_concurrency: int = 256
+    template_release_s: float = TEMPLATE_RELEASE_S
+    """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
+    propagation_s: float = PROPAGATION_S
+    """How long a new endpoint answers 404 on the job API (as observed)."""
+    gpus: tuple[str, ...] | None = None
+    """The GPU types that are available; None for all."""
+    tally_by: Callable[[bytes], Hashable] | None = None
+    """What makes two raw inputs the same one, for `Emulator.tally`; None keeps no tally."""
+
+
+class Emulator:
+    """One emulated service.
+
+    Its parts are there to be read and switched at run time: `gate` (figures, outages, hidden endpoints), `dice` (faults
+    and their counts), `world`, `webhooks`, and `tally` if the settings ask for one.
+    """
+
+    def __init__(
+        self,
+        settings: EmulatorSettings,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        deliver: Deliver | None = None,
+        worker_output: int = subprocess.DEVNULL,
+    ) -> None:
+        self._settings = settings
+        self._scale = settings.time_scale
+        self.clock: Clock = clock if settings.time_scale == 1.0 else ScaledClock(clock, settings.time_scale)
+        self.dice = FaultDice(settings.faults, rng)
+        self.account = Account(
+            keys=settings.keys,
+            clock=self.clock,
+            rng=rng,
+            template_release_s=settings.template_release_s,
+            propagation_s=settings.propagation_s,
+            gpus=settings.gpus,
+            deployed=self._deployed,
+            removed=self._removed,
+        )
+        templates = AccountTemplates(self.account.templates)
+        self._pod_api = PodApi(settings.pods, templates=templates, clock=self.clock, rng=rng, keys=settings.keys)
+        self.pods = self._pod_api.world
+        self.tally = None if settings.tally_by is None else Tally(settings.tally_by)
+        self.world = World(
+            workers=settings.workers,
+            scaling=self._scaling_of,
+            retention_us=round(settings.retention_s * SECOND),
+            sync_retention_us=round(settings.sync_retention_s * SECOND),
+            silence_us=round(max(settings.silence_s, PINGS_MISSED * settings.ping_interval_s * self._scale) * SECOND),
+            dice=self.dice,
+            rng=rng,
+            tally=self.tally,
+        )
+        self.gate = Gate(
+            endpoints=(*settings.endpoints, *([ANY_ENDPOINT] if settings.command or settings.any_endpoint else [])),
+            keys=settings.keys,
+            limits=settings.limits,
+            algorithm=settings.algorithm,
+            retry_after=settings.retry_after,
+            dice=self.dice,
+            propagates=self.account.endpoints.propagates,
+            error_bodies=settings.error_bodies,
+            dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
+        )
+        self.webhooks = Webhooks(
+            deliver,
+            delays_s=[delay / self._scale for delay in settings.webhook_delays_s],
+            timeout_s=settings.webhook_timeout_s,
+            concurrency=settings.webhook_concurrency,
+        )
+        self._waits = Waits(self.world)
+        self._worker_api = WorkerApi(
+            world=self.world,
+            gate=self.gate,
+            clock=self.clock,
+            changed=self._operated,
+            hold_s=settings.take_hold_s,
+            repeated_done_status=settings.repeated_done_status,
+        )
+        self._workers = Workers(world=self.world, clock=self.clock, handlers=settings.endpoints, changed=self._ring)
+        self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
+        self.app = application([route for group in self._route_groups() for route in group])
+        self._bell = anyio.Event()
+        self._sleeps_until: float = math.inf
+
+    def serve_workers_at(self, origin: str) -> None:
+        """Worker processes reach this emulator at `http://HOST:PORT`; to be told before `serve` if there are any."""
+        if self._processes is not None:
+            self._processes.origin = origin
+
+    def deploy(self, endpoint: str, scaling: Scaling) -> None:
+        """From now on, the endpoint scales like this; its workers start when it is time."""
+        announced = not self._has_handler(endpoint)
+        self.world.deploy(endpoint, scaling if self._processes or not announced else fixed(0), announced=announced)
+        self._ring()
+
+    def _deployed(self, endpoint: Endpoint) -> None:
+        """An endpoint was created or changed; while none of its GPU types is available, no worker can start."""
+        has_gpu = self.account.endpoints.gpu_of(endpoint.id) is not None
+        scaling = Scaling(
+            workers_min=endpoint.workers_min if has_gpu else 0,
+            workers_max=endpoint.workers_max if has_gpu else 0,
+            idle_timeout_s=endpoint.idle_timeout,
+            scaler=Scaler(endpoint.scaler_type),
+            scaler_value=endpoint.scaler_value,
+            cold_start_s=self._settings.scaling.cold_start_s if self._settings.scaling else 0.0,
+        )
+        self.deploy(endpoint.id, scaling)
+
+    def _removed(self, endpoint: str) -> None:
+        self.world.close(endpoint)
+        self._ring()
+
+    def _endpoint_exists(self, endpoint: str, now: int) -> bool:
+        return self.account.endpoints.serves(endpoint, now)
+
+    def stats(self, jobs_max: int = JOBS_MAX) -> Stats:
+        """The figures of `/emulator/stats`."""
+        return stats(
+            world=self.world,
+            gate=self.gate,
+            dice=self.dice,
+            webhooks=self.webhooks,
+            now=self.clock.now(),
+            jobs_max=jobs_max,
+        )
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run workers and webhooks, and let time pass in the world, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self.webhooks.serve)
+            await tasks.start(self._workers.serve)
+            if self._processes is not None:
+                await tasks.start(self._processes.serve)
+            task_status.started()
+            await self._keep_time()
+
+    def _route_groups(self) -> list[list[Route]]:
+        """The routes of each interface."""
+        settings = self._settings
+        jobs = JobApi(
+            world=self.world,
+            gate=self.gate,
+            clock=self.clock,
+            body_bytes_max=settings.body_bytes_max,
+            changed=self._operated,
+            waits=self._waits,
+            scale=self._scale,
+            queue_per_worker=settings.queue_per_worker,
+            stream_wait_ms=settings.stream_wait_ms,
+        )
+        openai = OpenAiApi(
+            world=self.world, gate=self.gate, clock=self.clock, waits=self._waits, changed=self._operated
+        )
+        return [
+            job_routes(jobs),
+            openai.routes(),
+            self._worker_api.routes(),
+            StatsApi(self.stats).routes(),
+            self.account.routes,
+            self._pod_api.routes(),
+        ]
+
+    def _make_processes(self, command: tuple[str, ...], output: int) -> Processes:
+        keys = self._settings.keys
+        return Processes(
+            command,
+            world=self.world,
+            api=self._worker_api,
+            clock=self.clock,
+            scale=self._scale,
+            key=keys[0] if keys else WORKER_KEY,
+            ping_interval_s=self._settings.ping_interval_s,
+            environment=self.account.endpoints.environment_of,
+            changed=self._ring,
+            output=output,
+        )
+
+    def _scaling_of(self, endpoint: str) -> tuple[Scaling, bool]:
+        """How an endpoint scales that nobody has deployed, and whether its workers announce themselves."""
+        scaling = self._settings.scaling or fixed(self._settings.workers)
+        if self._has_handler(endpoint):
+            return scaling, False
+        return (scaling if self._settings.command else fixed(0)), True
+
+    def _has_handler(self, endpoint: str) -> bool:
+        return endpoint in self._settings.endpoints or ANY_ENDPOINT in self._settings.endpoints
+
+    def _dynamic_limit(self, endpoint: str) -> int:
+        return self.world.fleet(endpoint).running() * (self._settings.requests_per_worker or 0)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._bell = anyio.Event()
+            now = self.clock.now()
+            self._act(self.world.step(now))
+            due = self.world.next_due()
+            self._sleeps_until = math.inf if due is None else due
+            with anyio.move_on_after((self._sleeps_until - now) / SECOND / self._scale):
+                await self._bell.wait()
+
+    def _act(self, due: Due) -> None:
+        for execution in due.stopped:
+            self._workers.stop(execution)
+            told = self._worker_api.stop(execution)
+            if told is not None and self._processes is not None:
+                self._processes.expect_to_listen(*told)
+        for webhook in due.webhooks:
+            self.webhooks.send(webhook)
+        self._waits.notify(due.changed)
+        if self._processes is not None:
+            for endpoint, worker_id in due.started:
+                self._processes.start(endpoint, worker_id)
+            for endpoint, worker_id in due.stopping:
+                self._processes.stop(endpoint, worker_id)
+        for endpoint in due.queued:
+            self._wake(endpoint)
+
+    def _operated(self, endpoint: str) -> None:
+        self._wake(endpoint)
+        self._ring()
+
+    def _wake(self, endpoint: str) -> None:
+        self._workers.wake(endpoint)
+        self._worker_api.wake(endpoint)
+
+    def _ring(self) -> None:
+        """End the sleep early if something is due before its end."""
+        due = self.world.next_due()
+        if due is not None and due < self._sleeps_until:
+            self._bell.set()

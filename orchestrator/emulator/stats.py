@@ -1,0 +1,103 @@
+"""`GET /emulator/stats`: what the emulator has seen and done, for whoever tests against it.
+
+Not part of the service. It takes any key, or none.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.emulator.faults import FaultDice
+from orchestrator.emulator.gate import Gate
+from orchestrator.emulator.jobs import Status
+from orchestrator.emulator.limits import MeterFigures
+from orchestrator.emulator.replies import Health
+from orchestrator.emulator.webhooks import Webhooks
+from orchestrator.emulator.world import World
+
+JOBS_MAX = 1_000
+"""The most jobs that one answer lists, unless `?jobs=N` asks for more or fewer."""
+
+
+class WebhookFigures(msgspec.Struct, frozen=True, kw_only=True):
+    attempts: int
+    delivered: int
+    dropped: int
+
+
+class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One endpoint: its operations by name, its jobs and workers as `/health` shows them."""
+
+    operations: Mapping[str, MeterFigures]
+    health: Health
+    results_never_read: int
+    """Results that were forgotten before anybody had asked for them."""
+
+
+class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One job that is still known."""
+
+    endpoint: str
+    status: Status
+    paid: int
+    """How often a worker began it."""
+    result_read: bool
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything; latest jobs first."""
+
+    now_at: int
+    """The emulator's time, µs since the epoch."""
+    jobs_known: int
+    endpoints: Mapping[str, EndpointFigures]
+    faults: Mapping[str, int]
+    """How often each has struck."""
+    webhooks: WebhookFigures
+    jobs: Mapping[str, JobFigures]
+
+
+def stats(*, world: World, gate: Gate, dice: FaultDice, webhooks: Webhooks, now: int, jobs_max: int) -> Stats:
+    """The figures of this moment, with the latest `jobs_max` jobs."""
+    operations: dict[str, dict[str, MeterFigures]] = {}
+    for (endpoint, operation), figures in gate.all_figures().items():
+        operations.setdefault(endpoint, {})[operation] = figures
+    known = {*operations, *world.endpoints()}
+    return Stats(
+        now_at=now,
+        jobs_known=len(world),
+        endpoints={
+            endpoint: EndpointFigures(
+                operations=operations.get(endpoint, {}),
+                health=world.health(endpoint),
+                results_never_read=world.unread(endpoint),
+            )
+            for endpoint in sorted(known)
+        },
+        faults={str(fault): count for fault, count in dice.counts().items()},
+        webhooks=WebhookFigures(attempts=webhooks.attempts, delivered=webhooks.delivered, dropped=webhooks.dropped),
+        jobs={
+            job.id: JobFigures(endpoint=job.endpoint, status=job.status, paid=job.executions, result_read=job.is_read)
+            for job in islice(world.jobs(), jobs_max)
+        },
+    )
+
+
+class StatsApi:
+    """Answers `/emulator/stats`. `take` gives the figures with so many jobs at most."""
+
+    def __init__(self, take: Callable[[int], Stats]) -> None:
+        self._take = take
+
+    def routes(self) -> list[Route]:
+        """The route of this API."""
+        return [Route("/emulator/stats", self._stats, methods=["GET"])]
+
+    async def _stats(self, request: Request) -> Response:
+        wanted = request.query_params.get("jobs", "")
+        jobs_max = int(wanted) if wanted.isdecimal() else JOBS_MAX
+        return Response(msgspec.json.encode(self._take(jobs_max)), media_type="application/json")

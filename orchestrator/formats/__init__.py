@@ -1,0 +1,1 @@
+"""Bytes to rows and outcomes to bytes, streaming both ways: no database, no network, no clock."""

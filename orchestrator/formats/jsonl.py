@@ -1,0 +1,213 @@
+"""Reading JSON Lines: one JSON object a line, UTF-8, in one of two forms.
+
+- Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy` and `s3Config`, and
+  nothing else.
+- Bare form: the whole object is the input, but for a top-level `custom_id`, which names the row and is not sent.
+
+A file keeps to one form. An `input` that is not an object (`{"input": "text"}`) makes no job form: it is a parameter of
+the worker that happens to have this name, unless the line is meant as a job, which shows in a null, in a `policy`,
+`s3Config` or `webhook` beside it, or in a line of job form before it. Then it is refused.
+
+Blank lines, a byte order mark, CR LF, and null for a `policy` or `s3Config` that is not there are fine. Problems are
+values, one for each bad line, so that all are seen.
+"""
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final
+
+import msgspec
+
+from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
+from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
+from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
+from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
+from orchestrator.formats.lines import bounded_lines
+from orchestrator.formats.rows import Problem, Row
+
+BODY_BYTES_MAX: Final = 10 * 1024 * 1024
+"""What the service takes as the body of one request."""
+
+LINE_BYTES_EXTRA: Final = 64 * 1024
+"""How much longer than a body its line may be: custom_id, references, white space."""
+
+DERIVED_ID_CHARS: Final = 16
+
+NO_POLICY: Final = Policy()
+
+_WHITE_SPACE: Final = b" \t\r\n"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_FOREIGN: Final = {
+    b"\xff\xfe": "the file is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "the file is UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "the file is compressed with gzip; unpack it first",
+    b"\x28\xb5\x2f\xfd": "the file is compressed with zstd; unpack it first",
+    b"PK\x03\x04": "the file is a zip archive; unpack it first",
+    b"PAR1": "the file is Parquet, not JSON Lines",
+}
+
+_JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config")
+_JOB_FORM_SIGNS: Final = frozenset({"policy", "s3Config", "webhook"})
+
+_JOB_FORM: Final = 'in job form ({"input": {...}, ...})'
+_BARE_FORM: Final = "a bare input (no input object in it)"
+
+_TOO_LARGE_ADVICE: Final = "put large data into storage and send its URL"
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_rows(
+    stream: BinaryIO,
+    *,
+    environ: Mapping[str, str],
+    run_policy: Policy = NO_POLICY,
+    webhook_bytes: int = 0,
+    body_bytes_max: int = BODY_BYTES_MAX,
+) -> Iterator[Row | Problem]:
+    """The rows of `stream` in their order, with a `Problem` in place of each line that is none.
+
+    `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
+    `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
+    a whole request body.
+    """
+    lines = _Lines(environ, run_policy, webhook_bytes, body_bytes_max)
+    line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
+    for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
+        if line is None:
+            yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
+            continue
+        if number == 1:
+            if foreign := _foreign(line):
+                yield Problem(line=1, text=foreign)
+                return
+            line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 (the mark is no part of the line)
+        if text := line.strip(_WHITE_SPACE):
+            yield lines.read(number, text)
+
+
+def _foreign(line: bytes) -> str | None:
+    return next((text for magic, text in _FOREIGN.items() if line.startswith(magic)), None)
+
+
+class _Lines:
+    """Reads line after line; remembers which form the file is in, and since which line."""
+
+    def __init__(self, environ: Mapping[str, str], run_policy: Policy, webhook_bytes: int, body_bytes_max: int) -> None:
+        self._environ = environ
+        self._run_policy = run_policy
+        self._run_policy_bytes = _policy_bytes(run_policy)
+        self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
+        self._body_bytes_max = body_bytes_max
+        self._form: str | None = None
+        self._form_line = 0
+
+    def read(self, number: int, text: bytes) -> Row | Problem:
+        try:
+            if not text.isascii():
+                text.decode()
+            members = _members.decode(text)
+        except RecursionError:
+            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+        except ValueError:
+            problem = json_problem(text) or f"{kind_of(text)}, not an object; write one object a line"
+            return Problem(line=number, text=problem)
+        try:
+            return self._row(number, text, members)
+        except RecursionError:
+            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+        except ValueError as error:
+            return Problem(line=number, text=str(error))
+
+    def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
+        custom_id = decode_custom_id(bytes(members["custom_id"])) if "custom_id" in members else None
+        policy = s3_config = None
+        extra_bytes = self._run_policy_bytes
+        if self._is_job_form(members):
+            self._keep_to_one_form(number, _JOB_FORM)
+            _refuse_unknown_keys(members)
+            input_ = bytes(members["input"])
+            policy, policy_bytes = self._policy(_given(members, "policy"))
+            s3_config, s3_config_bytes = self._s3_config(_given(members, "s3Config"))
+            extra_bytes = policy_bytes + s3_config_bytes
+        else:
+            self._keep_to_one_form(number, _BARE_FORM)
+            input_ = text if custom_id is None else _bare_input(text)
+        self._check_size(len(input_) + extra_bytes)
+        form = canonical(input_)
+        if form == b"{}":
+            raise ValueError("the input is empty; the service would drop the job")
+        digest = hashlib.sha256(form)
+        return Row(
+            line=number,
+            custom_id=digest.hexdigest()[:DERIVED_ID_CHARS] if custom_id is None else custom_id,
+            derived=custom_id is None,
+            input=input_,
+            digest=digest.digest(),
+            policy=policy,
+            s3_config=s3_config,
+        )
+
+    def _is_job_form(self, members: Mapping[str, msgspec.Raw]) -> bool:
+        if "input" not in members:
+            return False
+        raw = bytes(members["input"])
+        if raw.startswith(b"{"):
+            return True
+        if raw == b"null" or self._form is _JOB_FORM or not _JOB_FORM_SIGNS.isdisjoint(members):
+            raise ValueError(f"input must be an object, not {kind_of(raw)}")
+        return False
+
+    def _keep_to_one_form(self, number: int, form: str) -> None:
+        if self._form is None:
+            self._form, self._form_line = form, number
+        elif self._form is not form:
+            raise ValueError(f"this line is {form}, but line {self._form_line} is {self._form}; keep to one form")
+
+    def _policy(self, raw: bytes | None) -> tuple[bytes | None, int]:
+        """The row's policy as it is stored, and how many bytes the merged one adds to the body."""
+        own = NO_POLICY if raw is None else decode_policy(raw)
+        if own == NO_POLICY:
+            return None, self._run_policy_bytes
+        return encode_policy(own), _policy_bytes(merge_policies(self._run_policy, own))
+
+    def _s3_config(self, raw: bytes | None) -> tuple[bytes | None, int]:
+        """The row's s3Config as it is stored, and how many bytes the resolved one adds to the body."""
+        if raw is None:
+            return None, 0
+        config = decode_s3_config(raw)
+        resolved = resolve_s3_config(config, self._environ)
+        return msgspec.json.encode(config), len(b',"s3Config":') + len(msgspec.json.encode(resolved))
+
+    def _check_size(self, part_bytes: int) -> None:
+        body_bytes = len(b'{"input":}') + part_bytes + self._webhook_bytes
+        if body_bytes > self._body_bytes_max:
+            size = f"{body_bytes:,} bytes, over the limit of {self._body_bytes_max:,}"
+            raise ValueError(f"its request would have {size}; {_TOO_LARGE_ADVICE}")
+
+
+def _given(members: Mapping[str, msgspec.Raw], key: str) -> bytes | None:
+    raw = bytes(members[key]) if key in members else b"null"
+    return None if raw == b"null" else raw
+
+
+def _policy_bytes(policy: Policy) -> int:
+    return 0 if policy == NO_POLICY else len(b',"policy":') + len(encode_policy(policy))
+
+
+def _refuse_unknown_keys(members: Mapping[str, msgspec.Raw]) -> None:
+    for key in members:
+        if key == "webhook":
+            raise ValueError("webhook cannot be set for a row; use --webhook-url for the run")
+        if key not in _JOB_KEYS:
+            near = difflib.get_close_matches(key, _JOB_KEYS, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"a line in job form takes {', '.join(_JOB_KEYS)}"
+            raise ValueError(f'unknown key "{key:.40}" beside input; {advice}')
+
+
+def _bare_input(text: bytes) -> bytes:
+    input_ = without_custom_id(text)
+    if "custom_id" in _members.decode(input_):
+        raise ValueError(STANDS_TWICE)
+    return input_

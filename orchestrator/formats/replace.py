@@ -1,0 +1,178 @@
+"""A file that appears whole or not at all: written beside its target and renamed into place.
+
+Readers of the target see the old content or the new, never a part. What a crash leaves behind is one file beside the
+target named `.{name}.{process id}.tmp`, which may be deleted. What cannot be renamed over (a terminal, a pipe,
+`/dev/stdout`) is written directly.
+"""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+from orchestrator.errors import StorageError, UsageError
+
+BUFFER_BYTES: Final = 1024 * 1024
+
+_NEW_FILE_MODE: Final = 0o666
+"""What any program creates files with; the umask takes away from it."""
+
+_STREAM_PATHS: Final = ("/dev/std", "/dev/fd/", "/proc/")
+"""Names of open streams. Behind one may be a plain file (`> out.jsonl`), which still belongs to the shell."""
+
+
+class Replacement:
+    """The coming content of the file `path`, which a symbolic link may lead to.
+
+    Used as a context manager: `write` as often as needed, then `commit`. Leaving without `commit` removes what was
+    written and leaves the target as it was. An existing target's mode is kept. Opening raises `UsageError`, writing and
+    committing `StorageError`; the target is then as it was. `BrokenPipeError` (a pipe's reader left) passes through.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._target = _target(path)
+        self._temporary = None if _is_stream(path) else _temporary(self._target)
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = _open_stream(self._path) if self._temporary is None else _create(self._temporary, self._target)
+        except OSError as error:
+            raise UsageError(_unwritable(self._path, error)) from error
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Adds `data`; it is in the target only after `commit`."""
+        try:
+            self._opened().write(data)
+        except OSError as error:
+            raise _storage_error(self._path, error) from error
+
+    def commit(self) -> None:
+        """Makes what was written durable and puts it in the target's place. Nothing can be written afterwards."""
+        file = self._opened()
+        try:
+            file.flush()
+            if self._temporary is not None:
+                os.fsync(file.fileno())
+                self._temporary.replace(self._target)
+                _sync_folder(self._target.parent)
+            file.close()
+        except OSError as error:
+            raise _storage_error(self._path, error) from error
+        self._file = None
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is None:
+            return
+        # Closing writes the buffer out; that this fails says nothing new when the file is thrown away.
+        with suppress(OSError):
+            self._file.close()
+        self._file = None
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+
+    def _opened(self) -> BinaryIO:
+        assert self._file is not None, "written outside of its with block, or after commit"
+        return self._file
+
+
+def check_writable(path: Path) -> None:
+    """Finds out whether `path` could be written, by creating and removing the temporary file beside it.
+
+    Raises `UsageError` that says what to do. The target itself is not touched, and a pipe is not opened.
+    """
+    try:
+        if _is_stream(path):
+            _check_access(path)
+            return
+        target = _target(path)
+        temporary = _temporary(target)
+        _create(temporary, target).close()
+        temporary.unlink()
+    except OSError as error:
+        raise UsageError(_unwritable(path, error)) from error
+
+
+def _target(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_stream(path: Path) -> bool:
+    if str(path.absolute()).startswith(_STREAM_PATHS):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.tmp")
+
+
+def _open_stream(path: Path) -> BinaryIO:
+    # Appending: behind /dev/stdout may be a file that the shell opened with >>.
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), "wb", BUFFER_BYTES)
+
+
+def _create(temporary: Path, target: Path) -> BinaryIO:
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists():
+        _check_access(target)
+    # In a container every process may have the same id: a leftover of that name is an earlier run's. Removing it and
+    # creating anew, never opening what is there, keeps a planted link from being written through.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE_MODE)
+    with suppress(FileNotFoundError):
+        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+    return os.fdopen(descriptor, "wb", BUFFER_BYTES)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_access(path: Path) -> None:
+    # Renaming over a write-protected file would work, but whoever protected it did not mean that.
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _unwritable(path: Path, error: OSError) -> str:
+    target = _target(path)
+    folder = target.parent
+    match error.errno:
+        case errno.EISDIR:
+            return f"cannot write {path}: it is a folder; name a file in it, for example {path / 'results.jsonl'}"
+        case errno.ENOENT:
+            return f"cannot write {path}: the folder {folder} does not exist; create it or choose another"
+        case errno.ENOTDIR:
+            return f"cannot write {path}: {folder} is not a folder; choose another place"
+        case errno.EACCES | errno.EPERM:
+            closed = target if target.exists() and not os.access(target, os.W_OK) else folder
+            return f"cannot write {path}: no permission to write to {closed}; change that or choose another place"
+        case errno.EROFS:
+            return f"cannot write {path}: {folder} is read-only; choose another place"
+        case _:
+            return f"cannot write {path}: {error.strerror}; choose another place"
+
+
+def _storage_error(path: Path, error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    advice = "free space or fix permissions, then give the command again"
+    return StorageError(f"cannot write {path}: {error.strerror}; {advice}")

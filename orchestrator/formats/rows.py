@@ -1,0 +1,59 @@
+"""What every input format is read into, and how rows travel on: in batches of bounded size."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+BATCH_ROWS_MAX: Final = 1_000
+BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One job as an input file describes it, checked.
+
+    `line` counts from 1. `custom_id` is the author's, or (`derived`) the first 16 hex digits of `digest`, which repeats
+    when an input does; whoever knows the other rows tells repeats apart. `input` is the JSON object exactly as it came,
+    without white space around it; `digest` the SHA-256 of its canonical form, so that inputs that differ only in white
+    space or key order have the same one. `policy` (compact JSON, the service's names) is what the row itself asks for;
+    the run's policy is merged under it when the job is sent. `s3_config` (compact JSON) holds references to environment
+    variables in place of secrets.
+    """
+
+    line: int
+    custom_id: str
+    derived: bool
+    input: bytes
+    digest: bytes
+    policy: bytes | None
+    s3_config: bytes | None
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a line is not a job, in words for the author of the file. `line` counts from 1."""
+
+    line: int
+    text: str
+
+
+def batches(
+    items: Iterable[Row | Problem], *, rows_max: int = BATCH_ROWS_MAX, bytes_max: int = BATCH_BYTES_MAX
+) -> Iterator[tuple[Row | Problem, ...]]:
+    """`items` in order, in tuples of at most `rows_max` items and `bytes_max` bytes; a larger item stands alone."""
+    batch: list[Row | Problem] = []
+    batch_bytes = 0
+    for item in items:
+        item_bytes = _size(item)
+        if batch and (len(batch) == rows_max or batch_bytes + item_bytes > bytes_max):
+            yield tuple(batch)
+            batch, batch_bytes = [], 0
+        batch.append(item)
+        batch_bytes += item_bytes
+    if batch:
+        yield tuple(batch)
+
+
+def _size(item: Row | Problem) -> int:
+    if isinstance(item, Problem):
+        return len(item.text)
+    return len(item.input) + len(item.custom_id) + len(item.policy or b"") + len(item.s3_config or b"")

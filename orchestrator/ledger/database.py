@@ -1,0 +1,153 @@
+"""The two doors to the database, and nothing else that opens a connection.
+
+Both doors shield *before* they take a connection: without that, some cancelled writes were committed although the
+caller saw a cancellation, and one cancelled read could keep the process from ever exiting. Inside a door there is SQL
+only, and little of it.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import aiosqlite
+import anyio
+from sqlalchemy import event
+from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from orchestrator.errors import StorageError
+from orchestrator.ledger.connection import Connection
+
+BUSY_TIMEOUT_MS: Final = 10_000
+"""How long a writer waits for another process's write to end."""
+
+READERS_MAX: Final = 4
+CHECKPOINT_PAGES: Final = 8_000
+"""The write-ahead log is folded into the file at 32 MB: pages written often in between are folded once."""
+
+CACHE_KIB: Final = 64 * 1024
+
+Connect = Callable[[], Awaitable[aiosqlite.Connection]]
+"""Makes a raw connection to the database file; the simulation brings one without a thread."""
+
+
+def threaded(path: Path) -> Connect:
+    """The ordinary way to connect: with a thread for each connection."""
+
+    async def connect() -> aiosqlite.Connection:
+        return await Connection(partial(sqlite3.connect, path, isolation_level=None, cached_statements=256))
+
+    return connect
+
+
+class Database:
+    """One SQLite file: one writing connection, a few reading ones."""
+
+    def __init__(self, path: Path, *, connect: Connect | None = None) -> None:
+        connect = connect or threaded(path)
+        self.path = path
+        self._writer = _engine(connect, connections=1, begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS)
+        self._readers = _engine(connect, connections=READERS_MAX, begin="BEGIN", pragmas=READER_PRAGMAS)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that holds the write lock; commits at the end, rolls back on any exception.
+
+        Raises `StorageError` where the file cannot be written or read.
+        """
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with self._writer.begin() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A read transaction: one view of the ledger, which must be let go within a second."""
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with self._readers.begin() as connection:
+                yield connection
+
+    async def aclose(self) -> None:
+        """Closes every connection. The last one out folds the write-ahead log into the file."""
+        with anyio.CancelScope(shield=True):
+            await self._readers.dispose()
+            await self._writer.dispose()
+
+
+WRITER_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}",
+    "PRAGMA foreign_keys = ON",
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    f"PRAGMA cache_size = -{CACHE_KIB}",
+)
+READER_PRAGMAS: Final = (
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    "PRAGMA query_only = ON",
+)
+
+
+def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[str, ...]) -> AsyncEngine:
+    engine = create_async_engine(
+        "sqlite+aiosqlite://",
+        async_creator=connect,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        pool_reset_on_return=None,
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(pragma)
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin_explicitly(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns what the database says of its file into `StorageError`; defects of ours (constraints) pass as they are."""
+    try:
+        yield
+    except DBAPIError as error:
+        if _is_about_storage(error):
+            raise StorageError(_explain(path, error.orig)) from error
+        raise
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+            raise
+        raise StorageError(_explain(path, error)) from error
+
+
+def _is_about_storage(error: DBAPIError) -> bool:
+    """Whether it is the file, not the statement: full, locked, read-only, unreadable, corrupt."""
+    return (
+        isinstance(error, DatabaseError)
+        and isinstance(error.orig, sqlite3.DatabaseError)
+        and not isinstance(error.orig, sqlite3.IntegrityError | sqlite3.ProgrammingError)
+    )
+
+
+def _explain(path: Path, error: BaseException | None) -> str:
+    """What happened, where, and what to do."""
+    text = str(error)
+    if "is full" in text or "disk I/O" in text:
+        return f"{path}: cannot write the ledger ({text}); free some space on its disk, then resume"
+    if "readonly" in text or "read-only" in text:
+        return f"{path}: the ledger is read-only ({text}); make the file and its folder writable, then resume"
+    if "locked" in text:
+        return f"{path}: another program has locked the ledger ({text}); close it, then resume"
+    if "malformed" in text or "not a database" in text:
+        return f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another --ledger"
+    return f"{path}: cannot use the ledger ({text})"

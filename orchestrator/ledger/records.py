@@ -1,0 +1,113 @@
+"""Rows to values and values to rows."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, select
+
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import Notice
+from orchestrator.core.outcome import Record
+from orchestrator.ledger.tables import jobs, submissions
+
+PACK_BYTES_MIN: Final = 4096
+"""Shorter blobs are stored as they are: zlib would cost more than it saves."""
+
+PACK_LEVEL: Final = 1
+
+STATE_OF: Final = {state.value: state for state in State}
+
+
+def pack(blob: bytes | None) -> tuple[bytes | None, int]:
+    """`blob` as it is stored, and whether it was compressed (1) or not (0)."""
+    if blob is None or len(blob) < PACK_BYTES_MIN:
+        return blob, 0
+    packed = zlib.compress(blob, PACK_LEVEL)
+    return (packed, 1) if len(packed) < len(blob) else (blob, 0)
+
+
+def unpack(blob: bytes, packed: int) -> bytes:
+    """The reverse of `pack`."""
+    return zlib.decompress(blob) if packed else blob
+
+
+def select_jobs() -> Select[Any]:
+    """The columns of `Job`, with those that stand on its latest submission."""
+    return select(
+        jobs.c.id,
+        jobs.c.run_id,
+        jobs.c.endpoint_id,
+        jobs.c.state,
+        jobs.c.submission_id,
+        jobs.c.attempt,
+        jobs.c.failures,
+        jobs.c.lost,
+        jobs.c.uncertain,
+        jobs.c.expired,
+        jobs.c.deferrals,
+        jobs.c.due_at,
+        jobs.c.retry_until,
+        jobs.c.unfinished_at,
+        submissions.c.remote_id,
+        submissions.c.attempt.label("first_attempt"),
+        submissions.c.sent_at,
+        submissions.c.ttl_at,
+    ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
+
+
+def job_of(row: Sequence[Any]) -> Job:
+    """The job in a row of `select_jobs`."""
+    return Job(
+        id=row[0],
+        run=row[1],
+        endpoint=row[2],
+        state=STATE_OF[row[3]],
+        submission=row[4],
+        attempt=row[5],
+        failures=row[6],
+        lost=row[7],
+        uncertain=row[8],
+        expired=row[9],
+        deferrals=row[10],
+        due_at=row[11],
+        retry_until=row[12],
+        unfinished_at=row[13],
+        remote_id=row[14],
+        first_attempt=row[15] or 0,
+        sent_at=row[16],
+        ttl_at=row[17],
+    )
+
+
+def notice_row(notice: Notice) -> dict[str, Any]:
+    """The row of `notices` that keeps `notice`."""
+    record = notice.record
+    output, packed = pack(record.output if record else None)
+    return {
+        "submission_id": notice.submission,
+        "received_at": notice.received_at,
+        "remote_id": record.remote_id if record else None,
+        "status": record.status if record else "",
+        "output": output,
+        "packed": packed,
+        "error": record.error if record else None,
+        "delay_ms": record.delay_ms if record else None,
+        "execution_ms": record.execution_ms if record else None,
+    }
+
+
+def notice_of(row: Row[Any]) -> Notice:
+    """The notice in a row of `notices`."""
+    record = None
+    if row.status:
+        record = Record(
+            remote_id=row.remote_id,
+            status=row.status,
+            output=None if row.output is None else unpack(row.output, row.packed),
+            error=row.error,
+            delay_ms=row.delay_ms,
+            execution_ms=row.execution_ms,
+        )
+    return Notice(submission=row.submission_id, received_at=row.received_at, record=record)

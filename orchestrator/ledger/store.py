@@ -1,0 +1,372 @@
+"""The writes: verbs that take and return sequences, one statement each, inside a transaction of the writer's.
+
+A step is written only where the job still is what the step was made for (state, submission, attempt); its event row,
+submission, outcome and counts follow in the same transaction, or nothing does.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Insert, Update, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.job import Job, Outcome, Step, is_ended, tallies
+from orchestrator.core.lifecycle import Event, State
+from orchestrator.core.notice import Notice
+from orchestrator.ledger.records import job_of, notice_row, pack, select_jobs, unpack
+from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, payloads, runs, submissions
+
+TENTH_US: Final = 100_000
+"""Margins are counted in tenths of a second."""
+
+
+class _Many:
+    """A statement that is executed once for each of many rows, which are mappings.
+
+    The driver gets plain tuples: what SQLAlchemy does for each row costs more than what SQLite does (measured: a fifth
+    of a step's whole cost). `columns` are those that an INSERT sets.
+    """
+
+    def __init__(self, statement: Insert | Update, *columns: str) -> None:
+        compiled = statement.compile(dialect=sqlite.dialect(), column_keys=columns)
+        assert compiled.positiontup is not None
+        self._sql = str(compiled)
+        self._tuple_of = itemgetter(*compiled.positiontup)
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Executes it for each of `rows`."""
+        await connection.exec_driver_sql(self._sql, [self._tuple_of(row) for row in rows])
+
+
+_batch = func.json_each(bindparam("batch")).table_valued("value")
+
+
+def _field(position: int) -> Any:
+    return func.json_extract(_batch.c.value, f"$[{position}]")
+
+
+_CHANGED: Final = (
+    "state",
+    "submission_id",
+    "attempt",
+    "failures",
+    "lost",
+    "uncertain",
+    "expired",
+    "deferrals",
+    "due_at",
+    "retry_until",
+    "unfinished_at",
+    "trouble",
+    "ended_at",
+)
+
+_APPLY = (
+    update(jobs)
+    .values({name: _field(position) for position, name in enumerate(_CHANGED, start=4)})
+    .where(
+        jobs.c.id == _field(0),
+        jobs.c.state == _field(1),
+        jobs.c.submission_id.is_not_distinct_from(_field(2)),
+        jobs.c.attempt == _field(3),
+    )
+    .returning(jobs.c.id)
+)
+
+
+async def steps_apply(connection: AsyncConnection, steps: Sequence[Step]) -> list[Step]:
+    """Writes every step that is not stale, and returns those. At most one step for each job may be among them.
+
+    A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it.
+    """
+    if not steps:
+        return []
+    batch = msgspec.json.encode([_changes(step) for step in steps]).decode()
+    applied = set((await connection.execute(_APPLY, {"batch": batch})).scalars())
+    done = [step for step in steps if step.before.id in applied]
+    stale = [step for step in steps if step.before.id not in applied and step.event is Event.ACCEPTED]
+    await _submissions_write(connection, done, stale)
+    if done:
+        await _events_write(connection, done)
+        await _outcomes_write(connection, done)
+        await _counts_write(connection, done)
+    return done
+
+
+def _changes(step: Step) -> tuple[int | str | None, ...]:
+    """The guard of `step`, then its values for `_CHANGED`."""
+    before, after = step.before, step.after
+    return (
+        before.id,
+        before.state,
+        before.submission,
+        before.attempt,
+        after.state,
+        after.submission,
+        after.attempt,
+        after.failures,
+        after.lost,
+        after.uncertain,
+        after.expired,
+        after.deferrals,
+        after.due_at,
+        after.retry_until,
+        after.unfinished_at,
+        step.trouble,
+        step.at if is_ended(after) else None,
+    )
+
+
+_OPEN = _Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at")
+_SETTLE = _Many(
+    update(submissions)
+    .where(submissions.c.id == bindparam("b_id"))
+    .values(
+        remote_id=func.coalesce(bindparam("b_remote_id"), submissions.c.remote_id),
+        sent_at=func.coalesce(bindparam("b_sent_at"), submissions.c.sent_at),
+        ttl_at=func.coalesce(bindparam("b_ttl_at"), submissions.c.ttl_at),
+        answered_at=func.coalesce(bindparam("b_answered_at"), submissions.c.answered_at),
+        ended_at=func.coalesce(submissions.c.ended_at, bindparam("b_ended_at")),
+        ended=func.coalesce(submissions.c.ended, bindparam("b_ended")),
+    )
+)
+
+
+async def _submissions_write(connection: AsyncConnection, done: Sequence[Step], stale: Sequence[Step]) -> None:
+    opened = [_opened(step) for step in done if step.after.submission != step.before.submission]
+    settled = [row for step in done if (row := _settled(step)) is not None]
+    settled += [row for step in stale if (row := _settled(step)) is not None]
+    if opened:
+        await _OPEN.execute(connection, opened)
+    if settled:
+        await _SETTLE.execute(connection, settled)
+
+
+def _opened(step: Step) -> dict[str, Any]:
+    after = step.after
+    return {
+        "id": after.submission,
+        "job_id": after.id,
+        "attempt": after.attempt,
+        "sent_at": after.sent_at,
+        "ttl_at": after.ttl_at,
+    }
+
+
+def _settled(step: Step) -> dict[str, Any] | None:
+    """What `step` tells of a submission that was opened before, or None."""
+    after = step.after
+    row = dict.fromkeys(("b_remote_id", "b_sent_at", "b_ttl_at", "b_answered_at", "b_ended_at", "b_ended"))
+    match step.event:
+        case Event.ACCEPTED if step.reason == "run":
+            told = {
+                "b_remote_id": after.remote_id,
+                "b_sent_at": after.sent_at,
+                "b_ttl_at": after.ttl_at,
+                "b_answered_at": step.at,
+            }
+            return {**row, "b_id": after.submission, **told}
+        case Event.ADOPTED:
+            return {**row, "b_id": after.submission, "b_remote_id": after.remote_id}
+        case Event.COMPLETED if step.outcome is not None and step.outcome.submission is not None:
+            told = {"b_remote_id": step.outcome.remote_id, "b_ended_at": step.at, "b_ended": "succeeded"}
+            return {**row, "b_id": step.outcome.submission, **told}
+        case Event.DEFERRED | Event.RETRIED | Event.ABANDONED | Event.CANCELLED if not after.by_retry:
+            ended = step.trouble or step.event
+            return {**row, "b_id": after.submission, "b_ended_at": step.at, "b_ended": ended.value}
+        case _:
+            return None
+
+
+_EVENT = _Many(insert(events).inline(), "job_id", "at", "event", "submission_id", "attempt", "trouble", "reason")
+
+
+async def _events_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+    rows = [
+        {
+            "job_id": step.after.id,
+            "at": step.at,
+            "event": step.event.value,
+            "submission_id": step.after.submission,
+            "attempt": step.after.attempt,
+            "trouble": step.trouble.value if step.trouble else None,
+            "reason": step.reason,
+        }
+        for step in done
+    ]
+    await _EVENT.execute(connection, rows)
+
+
+_OUTCOME = _Many(insert(outcomes).prefix_with("OR REPLACE"), *(column.name for column in outcomes.c))
+_OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(select(_batch.c.value)))
+
+
+async def _outcomes_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+    rows = [_outcome_row(step.after.id, step.outcome) for step in done if step.outcome is not None]
+    if rows:
+        await _OUTCOME.execute(connection, rows)
+    reopened = [step.after.id for step in done if step.event is Event.REOPENED]
+    if reopened:
+        await connection.execute(_OUTCOMES_DELETE, {"batch": msgspec.json.encode(reopened).decode()})
+
+
+def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
+    output, packed = pack(outcome.output)
+    return {
+        "job_id": job,
+        "submission_id": outcome.submission,
+        "remote_id": outcome.remote_id,
+        "status": outcome.status,
+        "output": output,
+        "packed": packed,
+        "trouble": outcome.trouble.value if outcome.trouble else None,
+        "message": outcome.message,
+        "delay_ms": outcome.delay_ms,
+        "execution_ms": outcome.execution_ms,
+        "margin_us": outcome.margin_us,
+    }
+
+
+async def _counts_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+    changes: Counter[tuple[int, str]] = Counter()
+    for step in done:
+        changes[step.after.run, step.before.state.value] -= 1
+        changes[step.after.run, step.after.state.value] += 1
+        for name in tallies(step):
+            changes[step.after.run, name] += 1
+    await counts_add(connection, changes)
+    await _margins_add(connection, done)
+
+
+_COUNT = upsert(counts)
+_COUNT = _COUNT.on_conflict_do_update(
+    index_elements=[counts.c.run_id, counts.c.name], set_={"n": counts.c.n + _COUNT.excluded.n}
+)
+
+
+async def counts_add(connection: AsyncConnection, changes: Counter[tuple[int, str]]) -> None:
+    """Adds `changes[run, name]` to the run's counts."""
+    rows = [{"run_id": run, "name": name, "n": n} for (run, name), n in changes.items() if n]
+    if rows:
+        await connection.execute(_COUNT, rows)
+
+
+_MARGIN = upsert(margins)
+_MARGIN = _MARGIN.on_conflict_do_update(
+    index_elements=[margins.c.run_id, margins.c.step],
+    set_={"n": margins.c.n + _MARGIN.excluded.n, "least_us": func.min(margins.c.least_us, _MARGIN.excluded.least_us)},
+)
+
+
+async def _margins_add(connection: AsyncConnection, done: Iterable[Step]) -> None:
+    found: dict[tuple[int, int], list[int]] = {}
+    for step in done:
+        if step.event is Event.COMPLETED and step.outcome is not None and step.outcome.margin_us is not None:
+            found.setdefault((step.after.run, step.outcome.margin_us // TENTH_US), []).append(step.outcome.margin_us)
+    rows = [
+        {"run_id": run, "step": step, "n": len(found_us), "least_us": min(found_us)}
+        for (run, step), found_us in found.items()
+    ]
+    if rows:
+        await connection.execute(_MARGIN, rows)
+
+
+# --- claiming --------------------------------------------------------------------------------------------------------
+
+
+class Payload(msgspec.Struct, frozen=True):
+    """What is sent for a job: JSON texts as they came from the input."""
+
+    input: bytes
+    policy: bytes | None
+    s3_config: bytes | None
+
+
+_QUEUED = (
+    select_jobs()
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+    )
+    .limit(bindparam("most"))
+)
+_DUE = _QUEUED.where(jobs.c.due_at > 0, jobs.c.due_at <= bindparam("now")).order_by(jobs.c.due_at)
+_BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
+_BY_RUN = _DUE.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
+_FRESH = _QUEUED.where(jobs.c.due_at == 0).order_by(jobs.c.id)
+
+
+async def jobs_claimable(connection: AsyncConnection, run: int, *, by_retry: bool, now: int, most: int) -> list[Job]:
+    """Up to `most` queued jobs of `run` whose next attempt is due by `/retry`, or by `/run`.
+
+    First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then
+    fresh ones in input order.
+    """
+    parameters = {"run": run, "now": now, "most": most}
+    found = [job_of(row) for row in await connection.execute(_BY_RETRY if by_retry else _BY_RUN, parameters)]
+    if len(found) < most and not by_retry:
+        fresh = await connection.execute(_FRESH, {"run": run, "most": most - len(found)})
+        found += [job_of(row) for row in fresh]
+    return found
+
+
+_PAYLOADS = select(
+    payloads.c.job_id, payloads.c.input, payloads.c.packed, payloads.c.policy, payloads.c.s3_config
+).where(payloads.c.job_id.in_(select(_batch.c.value)))
+
+
+async def payloads_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, Payload]:
+    """The payload of each job in `ids`."""
+    rows = await connection.execute(_PAYLOADS, {"batch": msgspec.json.encode(ids).decode()})
+    return {row[0]: Payload(unpack(row[1], row[2]), row[3], row[4]) for row in rows}
+
+
+# --- notices and news ------------------------------------------------------------------------------------------------
+
+
+_NOTE = _Many(
+    insert(notices).prefix_with("OR IGNORE").inline(), *(column.name for column in notices.c if column.name != "id")
+)
+
+
+async def notices_add(connection: AsyncConnection, added: Sequence[Notice]) -> None:
+    """Keeps what webhooks told. One that is known already (submission and status) is not kept twice."""
+    await _NOTE.execute(connection, [notice_row(notice) for notice in added])
+
+
+async def notices_delete(connection: AsyncConnection, dealt_with: Sequence[Notice]) -> None:
+    """Forgets these notices, and no other of the same submission that came in between."""
+    rows = [(notice.submission, notice.record.status if notice.record else "") for notice in dealt_with]
+    await connection.execute(_NOTICES_DELETE, {"batch": msgspec.json.encode(rows).decode()})
+
+
+_NOTICES_DELETE = delete(notices).where(
+    notices.c.id.in_(
+        select(notices.c.id).select_from(
+            _batch.join(notices, (notices.c.submission_id == _field(0)) & (notices.c.status == _field(1)))
+        )
+    )
+)
+
+_SEEN = (
+    update(jobs)
+    .values(unfinished_at=_field(3))
+    .where(
+        jobs.c.id == _field(0),
+        jobs.c.submission_id == _field(1),
+        jobs.c.attempt == _field(2),
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+    )
+)
+
+
+async def jobs_seen(connection: AsyncConnection, seen: Sequence[Job]) -> None:
+    """Writes `unfinished_at` of outstanding jobs that were found not finished. No step: nothing happened to them."""
+    rows = [(job.id, job.submission, job.attempt, job.unfinished_at) for job in seen]
+    await connection.execute(_SEEN, {"batch": msgspec.json.encode(rows).decode()})

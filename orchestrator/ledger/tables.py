@@ -1,0 +1,249 @@
+"""The tables of the ledger.
+
+`jobs` stays narrow, since every step writes it: payloads and outcomes have tables of their own. The CHECKs are
+generated from the lifecycle, so that the file defends the same rules as the program. All times are INTEGER
+microseconds UTC. A migrated database equals these definitions (a test compares them).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from sqlalchemy import (
+    BLOB,
+    INTEGER,
+    TEXT,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+    text,
+)
+
+from orchestrator.core.lifecycle import ENDS, State
+from orchestrator.core.outcome import Trouble
+
+SCHEMA_VERSION: Final = "0001"
+"""The migration that these definitions are the result of."""
+
+metadata = MetaData()
+
+
+def one_of(column: str, values: Iterable[str]) -> str:
+    """SQL that says that `column` has one of `values`.
+
+    Written with OR and literals, not with IN: SQLite builds a list for each row it checks against IN (measured: two
+    thirds of an insert), and its planner sees neither bind values nor IN when it looks whether a partial index serves.
+    """
+    return "(" + " OR ".join(f"{column} = '{value}'" for value in sorted(values)) + ")"
+
+
+AT_SERVICE: Final = frozenset({State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING})
+"""The states in which the service may hold the job."""
+
+GIVEN_UP: Final = frozenset({State.FAILED, State.CANCELLED})
+
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("service_url", TEXT, nullable=False),
+    Column("endpoint", TEXT, nullable=False),
+    UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("name", TEXT, nullable=False, unique=True),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("source", TEXT, nullable=False),  # the absolute path of the input, or "-"
+    Column("settings", BLOB, nullable=False),  # RunSettings as JSON
+    Column("created_at", INTEGER, nullable=False),
+    Column("intake_accepted", INTEGER, nullable=False, server_default="0"),  # jobs of later intakes do not count yet
+    Column("rows_accepted", INTEGER, nullable=False, server_default="0"),  # rows of the latest accepted intake
+    Column("pause_requested", INTEGER, nullable=False, server_default="0"),
+    Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
+)
+
+intakes = Table(
+    "intakes",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("started_at", INTEGER, nullable=False),
+    Column("accepted_at", INTEGER),  # NULL: unfinished or refused, removed on the next open
+    Column("first_job", INTEGER, nullable=False),  # the id that its first new job got, or would have got
+    sqlite_autoincrement=True,  # a removed intake's number must not come back: jobs carry it
+)
+
+intake_known = Table(
+    "intake_known",
+    metadata,
+    Column("job_id", INTEGER, primary_key=True),
+    Column("intake_id", INTEGER, nullable=False),
+    Column("line", INTEGER, nullable=False),
+    Column("policy", BLOB),
+    Column("s3_config", BLOB),
+)
+"""Rows of an intake whose job was known before: what becomes of it if the intake is accepted."""
+
+intake_repeats = Table(
+    "intake_repeats",
+    metadata,
+    Column("base", TEXT, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("base"),
+    sqlite_with_rowid=False,
+)
+"""How often an input without a custom_id has come up in the intake at work, where that is more than once."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("operation", TEXT, nullable=False, server_default="run"),
+    Column("custom_id", TEXT, nullable=False),
+    Column("intake_id", INTEGER, nullable=False),
+    Column("line", INTEGER, nullable=False),
+    Column("priority", INTEGER, nullable=False, server_default="0"),
+    Column("state", TEXT, nullable=False, server_default=State.QUEUED.value),
+    Column("submission_id", INTEGER),
+    Column("attempt", INTEGER, nullable=False, server_default="0"),
+    Column("failures", INTEGER, nullable=False, server_default="0"),
+    Column("lost", INTEGER, nullable=False, server_default="0"),
+    Column("uncertain", INTEGER, nullable=False, server_default="0"),
+    Column("expired", INTEGER, nullable=False, server_default="0"),
+    Column("deferrals", INTEGER, nullable=False, server_default="0"),
+    Column("due_at", INTEGER, nullable=False, server_default="0"),
+    Column("retry_until", INTEGER),
+    Column("unfinished_at", INTEGER),
+    Column("trouble", TEXT),
+    Column("error_key", TEXT),  # clusters failures that look alike
+    Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
+    Column("ended_at", INTEGER),
+    CheckConstraint(one_of("state", State), name="jobs_state_known"),
+    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
+    CheckConstraint(
+        f"submission_id IS NOT NULL OR NOT {one_of('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
+    ),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', ENDS)}", name="jobs_ended_iff_end"),
+    CheckConstraint(f"trouble IS NOT NULL OR NOT {one_of('state', GIVEN_UP)}", name="jobs_given_up_have_trouble"),
+    CheckConstraint(
+        f"retry_until IS NULL OR {one_of('state', {State.QUEUED, State.SUBMITTING})}",
+        name="jobs_retry_before_outstanding",
+    ),
+    CheckConstraint(
+        f"unfinished_at IS NOT NULL OR state <> '{State.OUTSTANDING}'", name="jobs_outstanding_have_deadline"
+    ),
+    CheckConstraint(
+        "attempt >= 0 AND failures >= 0 AND lost >= 0 AND uncertain >= 0 AND expired >= 0 AND deferrals >= 0",
+        name="jobs_counters_not_negative",
+    ),
+    UniqueConstraint("run_id", "custom_id", name="jobs_of_custom_id"),
+)
+
+Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
+Index("jobs_claimable", jobs.c.run_id, jobs.c.due_at, sqlite_where=text(f"state = '{State.QUEUED}'"))
+Index("jobs_at_service", jobs.c.state, jobs.c.due_at, sqlite_where=text(one_of("state", AT_SERVICE)))
+
+payloads = Table(
+    "payloads",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), primary_key=True),
+    Column("input", BLOB, nullable=False),
+    Column("packed", INTEGER, nullable=False),  # 1: zlib
+    Column("digest", BLOB, nullable=False),  # of the canonical input
+    Column("policy", BLOB),
+    Column("s3_config", BLOB),  # with env:NAME references, never their values
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("id", INTEGER, primary_key=True),  # the microsecond of its claim, made unique: never used twice
+    Column("job_id", INTEGER, nullable=False),
+    Column("attempt", INTEGER, nullable=False),  # the job's attempt that it began with
+    Column("remote_id", TEXT),
+    Column("sent_at", INTEGER, nullable=False),  # its claim time, until its answer tells better
+    Column("ttl_at", INTEGER, nullable=False),
+    Column("answered_at", INTEGER),
+    Column("ended_at", INTEGER),
+    Column("ended", TEXT),  # the event or trouble that ended it
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), primary_key=True),
+    Column("submission_id", INTEGER),
+    Column("remote_id", TEXT),
+    Column("status", TEXT),  # what the service last said
+    Column("output", BLOB),
+    Column("packed", INTEGER, nullable=False, server_default="0"),
+    Column("trouble", TEXT),
+    Column("message", TEXT),
+    Column("delay_ms", INTEGER),
+    Column("execution_ms", INTEGER),
+    Column("margin_us", INTEGER),
+    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("job_id", INTEGER, nullable=False),
+    Column("at", INTEGER, nullable=False),
+    Column("event", TEXT, nullable=False),
+    Column("submission_id", INTEGER),
+    Column("attempt", INTEGER, nullable=False),
+    Column("trouble", TEXT),
+    Column("reason", TEXT, nullable=False),
+)
+
+Index("events_of_job", events.c.job_id)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("submission_id", INTEGER, nullable=False),
+    Column("received_at", INTEGER, nullable=False),
+    Column("remote_id", TEXT),
+    Column("status", TEXT, nullable=False),  # "" for a hint
+    Column("output", BLOB),
+    Column("packed", INTEGER, nullable=False),
+    Column("error", TEXT),
+    Column("delay_ms", INTEGER),
+    Column("execution_ms", INTEGER),
+    UniqueConstraint("submission_id", "status", name="notices_once"),
+)
+
+counts = Table(
+    "counts",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "name"),
+    sqlite_with_rowid=False,
+)
+"""Jobs of each state, and the run's cumulative counters, kept by the transactions that change them."""
+
+margins = Table(
+    "margins",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("step", INTEGER, nullable=False),  # the margin in tenths of a second, rounded down
+    Column("n", INTEGER, nullable=False),
+    Column("least_us", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "step"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,284 @@
+"""Sends the jobs of one run: claims just in time, sends each within the limits, records what happened.
+
+The intent is durable before a request leaves, so that a crash leaves no job in doubt that the ledger does not know to
+be in doubt. What happened is decided in `core.outcome`; nothing here repeats a request.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, assert_never
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, Outcome, Step
+from orchestrator.core.lifecycle import State
+from orchestrator.core.outcome import (
+    Accepted,
+    Answer,
+    Deferred,
+    Pointless,
+    Rejected,
+    RunOutcome,
+    Trouble,
+    Uncertain,
+    of_retry,
+    of_run,
+)
+from orchestrator.core.pacing import Operation
+from orchestrator.core.ports import Turn
+from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger import Claim, Ledger, reports
+from orchestrator.services.bodies import Bodies
+from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.loop import Bell, keep_polling
+
+AHEAD_US: Final = 250_000
+"""Jobs are claimed for what can be sent within this time: a claimed job that a crash catches is uncertain."""
+
+HELD_S_MAX: Final = 1.0
+"""A claimed job whose turn does not come within this time (429s, answers that hang) is given back."""
+
+CLAIM_MAX: Final = 400
+"""The most jobs of one claim: it is one transaction."""
+
+SECOND_US: Final = 1_000_000
+IDLE_S: Final = 5.0
+
+
+class Dispatcher:
+    """Sends one run's jobs. `flights` is where requests in flight live: they outlast the taking of new work."""
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        endpoint: Endpoint,
+        ledger: Ledger,
+        bodies: Bodies,
+        clock: Clock,
+        flights: TaskGroup,
+        outstanding: Callable[[], int],
+    ) -> None:
+        self._run = run
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._bodies = bodies
+        self._clock = clock
+        self._flights = flights
+        self._outstanding = outstanding
+        self._in_flight = 0
+        self._lanes = (_Lane(self, Operation.RUN), _Lane(self, Operation.RETRY))
+        ledger.subscribe(self._on_steps)
+        endpoint.on_change(self._ring)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Sends until cancelled. What was claimed and not yet sent is then given back."""
+        async with anyio.create_task_group() as group:
+            for lane in self._lanes:
+                await group.start(lane.serve)
+            task_status.started()
+
+    def _ring(self) -> None:
+        for lane in self._lanes:
+            lane.claiming.ring()
+
+    def _on_steps(self, taken: Sequence[Step]) -> None:
+        if any(step.after.state is State.QUEUED for step in taken):
+            self._ring()
+
+    # --- claiming
+
+    def room(self, operation: Operation) -> int:
+        """How many jobs may be claimed ahead of being sent."""
+        if self._endpoint.pointless is not None or self._endpoint.is_suspect(self._clock.now()):
+            return 0
+        return min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
+
+    def collectable(self) -> int:
+        """How many more jobs may be sent so that all can be collected in time; those on their way count as sent."""
+        retention_us = self._endpoint.settings_of[self._run].retention_us
+        on_their_way = self._in_flight + sum(lane.ahead for lane in self._lanes)
+        return max(0, self._endpoint.outstanding_max(retention_us) - self._outstanding() - on_their_way)
+
+    async def claim(self, operation: Operation, most: int) -> list[Claim]:
+        """Claims jobs that are due for `operation`."""
+        by_retry = operation is Operation.RETRY
+        return await self._ledger.claim(self._run, by_retry=by_retry, most=most, ttl_of=self._bodies.ttl_us)
+
+    async def next_due_s(self, operation: Operation) -> float:
+        """Seconds until another job of the run is due for `operation`."""
+        by_retry, now = operation is Operation.RETRY, self._clock.now()
+        due_at = await self._ledger.read(
+            lambda door: reports.next_queued_at(door, self._run, by_retry=by_retry, now=now)
+        )
+        return IDLE_S if due_at is None else max(0.0, (due_at - self._clock.now()) / SECOND_US)
+
+    @property
+    def is_pointless(self) -> bool:
+        """Whether nothing may be sent any more."""
+        return self._endpoint.pointless is not None
+
+    async def turn(self, operation: Operation) -> Turn:
+        """Waits for leave to send."""
+        return await self._endpoint.api.turn(operation)
+
+    async def give_back(self, claims: list[Claim]) -> None:
+        """Claimed jobs that will not be sent now are queued again, at no cost."""
+        now = self._clock.now()
+        with anyio.CancelScope(shield=True):
+            await self._ledger.take([self._deferred(claim.job, now, "not sent", None) for claim in claims])
+
+    # --- sending
+
+    def launch(self, claim: Claim, turn: Turn) -> None:
+        """Sends `claim` beside everything else that is in flight."""
+        self._in_flight += 1
+        self._flights.start_soon(self._send, claim, turn, name=f"send {claim.job.id}")
+
+    async def _send(self, claim: Claim, turn: Turn) -> None:
+        try:
+            await self._send_and_record(claim, turn)
+        finally:
+            self._in_flight -= 1
+
+    async def _send_and_record(self, claim: Claim, turn: Turn) -> None:
+        """One request, from its turn to its durable meaning."""
+        job = claim.job
+        sent_at = self._clock.now()
+        try:
+            result: Answer | NotSent | Unanswered = await self._request(claim, turn)
+        except (NotSent, Unanswered) as error:
+            result = error
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._ledger.step(self._unanswered(job, "interrupted before the answer came", sent_at))
+            raise
+        if isinstance(result, Answer):
+            sent_at = result.sent_at
+            if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
+                result = msgspec.structs.replace(result, body=self._bodies.hide_secrets(claim, result.body))
+        outcome = of_retry(result) if job.by_retry else of_run(result)
+        if isinstance(outcome, Pointless):
+            self._endpoint.stop_submitting(outcome.reason)
+        if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
+            self._endpoint.unreachable(outcome.reason, self._clock.now())
+        await self._ledger.step(self._step(job, outcome, sent_at))
+
+    async def _request(self, claim: Claim, turn: Turn) -> Answer:
+        if claim.job.by_retry:
+            assert claim.job.remote_id is not None
+            return await self._endpoint.api.retry(turn, claim.job.remote_id)
+        try:
+            body = self._bodies.body(claim)
+        except ValueError as error:  # an environment variable went since the input was checked
+            turn.give_back()
+            self._endpoint.stop_submitting(str(error))
+            raise NotSent(str(error)) from error
+        return await self._endpoint.api.run(turn, body)
+
+    def _step(self, job: Job, outcome: RunOutcome, sent_at: int) -> Step:
+        """What `outcome` of the request for `job` makes of it."""
+        now = self._clock.now()
+        match outcome:
+            case Accepted(remote_id):
+                return self._accepted(job, remote_id, sent_at)
+            case Deferred(trouble, reason, retry_after_s):
+                # The throttle obeys the whole of a Retry-After: a job that is due early waits for its turn there.
+                asked_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+                wait_us = max(backoff_us(job.deferrals + 1, job.id), asked_us)
+                return self._deferred(job, now + wait_us, reason, trouble)
+            case Rejected(reason):
+                return self._rejected(job, reason)
+            case Pointless(reason):
+                return self._deferred(job, now, reason, None)
+            case Uncertain(reason):
+                return self._unanswered(job, reason, sent_at)
+            case _:
+                assert_never(outcome)
+
+    def _accepted(self, job: Job, remote_id: str, sent_at: int) -> Step:
+        now = self._clock.now()
+        if job.by_retry:
+            return steps.accepted_for_retry(job, sent_at=sent_at, at=now)
+        return steps.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now)
+
+    def _rejected(self, job: Job, reason: str) -> Step:
+        now = self._clock.now()
+        if job.by_retry:  # the service no longer has it: the same attempt, made anew
+            return steps.deferred(job, due_at=now, reason=reason, at=now)
+        outcome = Outcome(
+            submission=job.submission, remote_id=None, status=None, trouble=Trouble.REJECTED, message=reason
+        )
+        return steps.abandoned(job, outcome, reason="rejected", at=now)
+
+    def _deferred(self, job: Job, due_at: int, reason: str, trouble: Trouble | None) -> Step:
+        now = self._clock.now()
+        return steps.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
+
+    def _unanswered(self, job: Job, reason: str, sent_at: int) -> Step:
+        now = self._clock.now()
+        if job.by_retry:
+            return steps.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+        return steps.unanswered(job, settle_at=self._endpoint.settle_at(job, now), reason=reason, at=now)
+
+
+class _Lane:
+    """The jobs that leave by one operation: a claimer that keeps a little ahead, and a sender."""
+
+    def __init__(self, dispatcher: Dispatcher, operation: Operation) -> None:
+        self._dispatcher = dispatcher
+        self._operation = operation
+        self._claimed: deque[Claim] = deque()
+        self.claiming = Bell()
+        self._sending = Bell()
+
+    @property
+    def ahead(self) -> int:
+        """Jobs that are claimed and not yet on their way."""
+        return len(self._claimed)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(keep_polling, self._claim, self.claiming)
+                group.start_soon(keep_polling, self._send, self._sending)
+                task_status.started()
+        finally:
+            if self._claimed:
+                await self._dispatcher.give_back(list(self._claimed))
+
+    async def _claim(self) -> float:
+        """Claims what is missing to the next quarter of a second."""
+        room = self._dispatcher.room(self._operation)
+        missing = room - len(self._claimed)
+        wanted = min(missing, self._dispatcher.collectable())
+        if missing <= room // 2 or not wanted:
+            return AHEAD_US / SECOND_US / 4
+        claims = await self._dispatcher.claim(self._operation, wanted)
+        self._claimed.extend(claims)
+        if claims:
+            self._sending.ring()
+        return 0.0 if len(claims) == wanted else await self._dispatcher.next_due_s(self._operation)
+
+    async def _send(self) -> float:
+        """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""
+        while self._claimed:
+            turn = await self._turn()
+            if turn is None or self._dispatcher.is_pointless:
+                if turn is not None:
+                    turn.give_back()
+                await self._dispatcher.give_back([self._claimed.popleft() for _ in range(len(self._claimed))])
+                break
+            self._dispatcher.launch(self._claimed.popleft(), turn)
+        return IDLE_S
+
+    async def _turn(self) -> Turn | None:
+        """Leave to send, or None where it does not come soon."""
+        with anyio.move_on_after(HELD_S_MAX):
+            return await self._dispatcher.turn(self._operation)
+        return None

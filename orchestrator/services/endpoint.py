@@ -1,0 +1,139 @@
+"""What the parts of one process share about one endpoint: its interface, what was learned of it, and its health."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from orchestrator.clock import Clock
+from orchestrator.core.deadlines import TTL_GRACE_US, Absences, Turnaround, margin_us, uncertain_grace_us
+from orchestrator.core.job import Job
+from orchestrator.core.outcome import Record
+from orchestrator.core.pacing import Limit
+from orchestrator.core.ports import JobApi
+from orchestrator.settings import OnUncertain, RunSettings
+
+OUTSTANDING_SHARE: Final = 0.8
+"""The share of the status allowance of one retention that outstanding jobs may need to be collected in time."""
+
+OUTSTANDING_MIN: Final = 16
+
+FAILED_REMEMBERED_MAX: Final = 10_000
+"""How many records of failed executions are remembered, to recognise one that an unanswered /retry left as it was."""
+
+TOLD_AGAIN_US: Final = 60_000_000
+"""How long after one warning that nothing gets through the next one may come."""
+
+SUSPECT_US: Final = 60_000_000
+"""How long submitting pauses after an answer that makes the whole endpoint suspect."""
+
+
+class Endpoint:
+    """One endpoint of the service, as this process uses it."""
+
+    def __init__(
+        self,
+        *,
+        id: int,  # noqa: A002  the ledger's number
+        api: JobApi,
+        clock: Clock,
+        settings_of: Mapping[int, RunSettings],
+        webhooks: bool,
+        status_limit: Limit,
+        warn: Callable[[str], None],
+        is_local: bool = False,
+    ) -> None:
+        self.id = id
+        self.api = api
+        self.clock = clock
+        self.settings_of = settings_of
+        self.webhooks = webhooks
+        self.status_limit = status_limit
+        self.is_local = is_local
+        self.turnaround = Turnaround()
+        self.absences = Absences()
+        self.pointless: str | None = None
+        """Why nothing more can be submitted, if so."""
+
+        self.uncollectable: str | None = None
+        """Why nothing can be collected either, if so."""
+
+        self._warn = warn
+        self._suspect_until = 0
+        self._told_at: int | None = None
+        self._failed: dict[int, Record] = {}
+        self._on_change: list[Callable[[], None]] = []
+
+    def on_change(self, ring: Callable[[], None]) -> None:
+        """Calls `ring` whenever the endpoint's health changes."""
+        self._on_change.append(ring)
+
+    def stop_submitting(self, reason: str) -> None:
+        """Going on submitting is pointless until somebody changes something."""
+        if self.pointless is None:
+            self.pointless = reason
+            self._changed()
+
+    def stop_collecting(self, reason: str) -> None:
+        """Even `/status` is refused."""
+        self.stop_submitting(reason)
+        if self.uncollectable is None:
+            self.uncollectable = reason
+            self._changed()
+
+    def unreachable(self, reason: str, now: int) -> None:
+        """A request found no way to the service: it is repeated without end, so the user must hear of it."""
+        if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
+            self._told_at = now
+            self._warn(f"{reason}; trying again")
+
+    def suspect(self, now: int) -> None:
+        """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""
+        if not self.is_suspect(now):
+            self._warn("many jobs are unknown to the service at once: submitting pauses until it knows them again")
+        self._suspect_until = now + SUSPECT_US
+
+    def is_suspect(self, now: int) -> bool:
+        """Whether the endpoint is out of its mind for the moment."""
+        return now < self._suspect_until
+
+    def remember_failed(self, job: int, record: Record) -> None:
+        """`record` is of an execution of `job` that a `/retry` is to follow."""
+        if len(self._failed) >= FAILED_REMEMBERED_MAX:
+            self._failed.pop(next(iter(self._failed)))
+        self._failed[job] = msgspec.structs.replace(record, output=None, error=None)
+
+    def is_same_failure(self, job: int, record: Record) -> bool:
+        """Whether `record` is the remembered one again: no execution has followed. Webhooks do not name the worker."""
+        known = self._failed.get(job)
+        return (
+            known is not None
+            and (known.delay_ms is not None or known.execution_ms is not None)  # else there is nothing to compare
+            and (known.status, known.delay_ms, known.execution_ms)
+            == (record.status, record.delay_ms, record.execution_ms)
+            and (known.worker_id is None or record.worker_id is None or known.worker_id == record.worker_id)
+        )
+
+    def outstanding_max(self, retention_us: int) -> int:
+        """How many outstanding jobs can be collected in time by `/status` alone."""
+        rate = self.status_limit.requests / self.status_limit.window_s
+        return max(OUTSTANDING_MIN, int(OUTSTANDING_SHARE * rate * (retention_us - margin_us(retention_us)) / 1e6))
+
+    def settle_at(self, job: Job, now: int) -> int:
+        """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""
+        if self.is_local:
+            return now
+        settings = self.settings_of[job.run]
+        if settings.on_uncertain is OnUncertain.HOLD and job.ttl_at is not None:
+            return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
+        grace_us = uncertain_grace_us(
+            job,
+            webhooks=self.webhooks,
+            p95_us=self.turnaround.quantile_us(0.95),
+            wanted_us=settings.uncertain_after_us,
+        )
+        return now + grace_us
+
+    def _changed(self) -> None:
+        for ring in self._on_change:
+            ring()

@@ -1,0 +1,206 @@
+"""What can be set.
+
+`RunSettings` belong to a run and are stored with it in the ledger; the later process may change them. `Settings` belong
+to a process. Neither ever holds a secret's value in a field that is stored or printed.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from orchestrator.core.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
+from orchestrator.core.retry import Limits
+
+SERVERLESS_URL_DEFAULT: Final = "https://api.runpod.ai"
+"""The public host of the service; `/v2/{endpoint_id}/...` is added."""
+
+BASE_URL_DEFAULT: Final = "https://api.runpod.io"
+"""The public host of the REST interface; `/v2/pods/...` is added. One letter apart from the job host."""
+
+REST_URL_DEFAULT: Final = "https://rest.runpod.io"
+"""The public host of the older REST interface, which creates endpoints; `/v1/endpoints` is added."""
+
+GRAPHQL_URL_DEFAULT: Final = "https://api.runpod.io/graphql"
+"""The public GraphQL address, for templates and secrets."""
+
+KeyPlace = Literal["query", "header"]
+"""Where GraphQL gets the API key: the parameter `api_key` of the contract, or `Authorization: Bearer`."""
+
+BODY_BYTES_MAX_DEFAULT: Final = 10 * 1024 * 1024
+"""The largest body that the service takes on `/run`."""
+
+
+class OnUncertain(StrEnum):
+    """What becomes of a submission whose answer never came and which nobody adopted."""
+
+    RESUBMIT = "resubmit"
+    HOLD = "hold"
+    FAIL = "fail"
+
+
+class OnExpired(StrEnum):
+    """What becomes of a job whose result we came too late for."""
+
+    RESUBMIT = "resubmit"
+    FAIL = "fail"
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one run. Durations are in microseconds."""
+
+    policy: Policy = Policy()
+    max_attempts: int = 3
+    retention_us: int = RETENTION_US_DEFAULT
+    on_uncertain: OnUncertain = OnUncertain.RESUBMIT
+    uncertain_after_us: int | None = None
+    on_expired: OnExpired = OnExpired.RESUBMIT
+    output_required: bool = False
+    """Whether `COMPLETED` without any output is a failure."""
+
+    @property
+    def limits(self) -> Limits:
+        """How often a job of the run may be executed again."""
+        return Limits(
+            executions=self.max_attempts,
+            uncertain=0 if self.on_uncertain is OnUncertain.FAIL else 3,
+            expired=0 if self.on_expired is OnExpired.FAIL else 1,
+        )
+
+    @property
+    def ttl_us(self) -> int:
+        """The TTL of the run's jobs where a row does not say otherwise."""
+        return (self.policy.ttl_ms or TTL_MS_DEFAULT) * 1000
+
+
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process reaches the service and is reached by it."""
+
+    serverless_url: str = SERVERLESS_URL_DEFAULT
+    api_key: str = ""
+    """Never stored, printed or logged: `repr` leaves it out."""
+
+    listen: str | None = None
+    """`HOST:PORT` of the webhook listener; None for none."""
+
+    webhook_url: str | None = None
+    """Under which URL the service reaches the listener; None: the listener's own, for a service on loopback."""
+
+    limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
+
+    def __repr__(self) -> str:
+        return f"Connection(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `orchestrator run` and `orchestrator resume` can be told."""
+
+    name: str
+    named: bool = True
+    """Whether the user chose the name, or it is the stem of the input's file name."""
+
+    source: str | None
+    """The input: a path, or `-` for standard input. None: continue without reading any (`resume`)."""
+
+    endpoint: str | None
+    """An endpoint id, or `local:FILE.py:FUNCTION`. None: what the run has (`resume`)."""
+
+    ledger: Path
+    output: Path | None = None
+    errors: Path | None = None
+    connection: Connection
+    settings: RunSettings | None = None
+    """None: what the run has (`resume`)."""
+
+    body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
+    retry_failed: bool = False
+
+
+class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Submissions whose answer never came, and what became of them."""
+
+    seen: int
+    adopted: int
+    resubmitted: int
+
+
+class MarginSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that were left to the results when they were collected: the least, and the first percentile."""
+
+    min: float | None
+    p1: float | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to: the object that `--json` prints, in this order."""
+
+    run: str
+    jobs: Mapping[str, int]
+    """`total`, then one number for each state."""
+
+    requests: Mapping[str, int]
+    """Requests that this process sent, by operation."""
+
+    throttled: int
+    uncertain: UncertainSummary
+    lost: int
+    expired: int
+    margin_s: MarginSummary
+    wall_s: float
+    interrupted: bool
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run stands at one moment, for the progress display."""
+
+    run: str
+    reading: bool
+    """True while the input is read and checked."""
+
+    rows_read: int
+    counts: Mapping[str, int]
+    """Jobs in each state."""
+
+    jobs_per_s: float | None
+    """Finished jobs a second of late; None before there is anything to say."""
+
+    eta_s: float | None
+    sent: int
+    """`/run` requests sent by this process."""
+
+    window_used: int
+    """`/run` requests that count in the service's present window, as far as we know."""
+
+    window_allowed: int
+    throttled: int
+    uncertain_seen: int
+    margin_min_s: float | None
+    wall_s: float
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a ledger, as `orchestrator status` shows it."""
+
+    run: str
+    endpoint: str
+    service_url: str
+    source: str
+    jobs: Mapping[str, int]
+    """`total`, then one number for each state."""
+
+    uncertain: UncertainSummary
+    lost: int
+    expired: int
+    margin_s: MarginSummary
+    created_at: int
+    """Microseconds since the epoch, UTC."""
+
+    jobs_per_s: float | None = None
+    """Finished jobs a second of late; None where nobody works on the run."""
+
+    held_by: str | None = None
+    """Who works on the ledger: process id and time, as text."""

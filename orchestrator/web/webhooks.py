@@ -1,0 +1,142 @@
+"""Takes the service's webhooks: `POST [prefix]/hooks/{submission}.{mac}`.
+
+- The token is checked first, in constant time, before a byte of the body is read. Without a valid one the answer is the
+  404 that every other path gets.
+- 200 is said only after the sink has made the notice durable, and 503 when it could not: the service then tries
+  again (contract, Events). A repeated notice is handed on like the first; the sink knows duplicates.
+- Whoever holds a token is heard. A body that is too large, too slow, cut or no job record makes the notice a hint
+  (`record` None). The answer is 200 all the same: the collector then asks `/status`, and a repetition brings nothing.
+- Of a body only the job record is kept; the rest echoes the input and this URL. Nothing is logged, only counted.
+"""
+
+from typing import Final
+
+import anyio
+import msgspec
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from orchestrator.clock import Clock
+from orchestrator.core.notice import HOOKS_PATH, Notice, submission_of
+from orchestrator.core.outcome import read_record
+from orchestrator.core.ports import NoticeSink
+from orchestrator.errors import OrchestratorError
+from orchestrator.web.application import answer, empty, not_found
+
+_MIB: Final = 1024 * 1024
+
+_NOTED: Final = empty(200)
+_NOTED_UNREAD: Final = empty(200, close=True)
+_UNAVAILABLE: Final = empty(503)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one body, and all bodies that are being read at once, may take."""
+
+    body_bytes: int = 32 * _MIB
+    body_s: float = 30.0
+    bodies_bytes: int = 256 * _MIB
+    """Keeps the process's memory flat when many large bodies come at once; a body that finds no room makes a hint."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Figures(msgspec.Struct):
+    """Counts since the start, updated in place."""
+
+    received: int = 0
+    """Webhooks with a valid token. Of these:"""
+    hints: int = 0
+    """... came without a usable body;"""
+    unavailable: int = 0
+    """... could not be made durable, and were answered 503."""
+    refused: int = 0
+    """Requests to a webhook's path without a valid token or with another method."""
+
+
+class Webhooks(BaseRoute):
+    """The route of all webhooks.
+
+    `key` is the ledger's webhook key, `sink` takes the notices, `prefix` is the path of the webhook base URL ("" or
+    `/...`): a proxy in front of us may strip it or not.
+    """
+
+    def __init__(
+        self, *, key: bytes, sink: NoticeSink, clock: Clock, prefix: str = "", limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self.figures = Figures()
+        self._key = key
+        self._sink = sink
+        self._clock = clock
+        self._folders = (HOOKS_PATH, prefix + HOOKS_PATH)
+        self._limits = limits
+        self._bytes_held = 0
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Matches every path of the form of a webhook URL, whatever its token and method."""
+        folder, slash, token = scope["path"].rpartition("/")
+        if folder + slash in self._folders:
+            return Match.FULL, {"path_params": {"token": token}}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request that `matches` took."""
+        submission = submission_of(self._key, scope["path_params"]["token"]) if scope["method"] == "POST" else None
+        if submission is None:
+            self.figures.refused += 1
+            await not_found(scope, receive, send)
+            return
+        self.figures.received += 1
+        body = await self._body(scope, receive)
+        notice = self._notice(submission, body)
+        try:
+            await self._sink.note(notice)
+        except OrchestratorError:
+            self.figures.unavailable += 1
+            await answer(send, _UNAVAILABLE)
+        else:
+            await answer(send, _NOTED_UNREAD if body is None else _NOTED)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body, or None when it is too large, too slow or cut."""
+        if _declared_bytes(scope) > self._limits.body_bytes:
+            return None
+        with anyio.move_on_after(self._limits.body_s):
+            return await self._read(receive)
+        return None
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                self._bytes_held += len(chunk)
+                if size > self._limits.body_bytes or self._bytes_held > self._limits.bodies_bytes:
+                    return None
+                chunks.append(chunk)
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+        finally:
+            self._bytes_held -= size
+
+    def _notice(self, submission: int, body: bytes | None) -> Notice:
+        record = None if body is None else read_record(body)
+        if record is not None and not record.status:
+            record = None  # a body without a status says nothing that /status would not say better
+        if record is None:
+            self.figures.hints += 1
+        return Notice(submission=submission, received_at=self._clock.now(), record=record)
+
+
+def _declared_bytes(scope: Scope) -> int:
+    """The `Content-Length` of the request; 0 where there is none, or none that makes sense."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 19 else 0  # noqa: PLR2004  fits 64 bits
+    return 0

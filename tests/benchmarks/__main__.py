@@ -1,0 +1,45 @@
+"""The speed and memory of the program, in figures.
+
+python -m tests.benchmarks [NAME ...] [--json]
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from tests.benchmarks import commands, runs, steps
+from tests.benchmarks.figures import Figure, table, this_machine
+
+BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
+    "webhook": runs.webhook,
+    "polling": runs.polling,
+    "allowance": runs.allowance,
+    "intake": commands.intake,
+    "ledger": steps.ledger,
+}
+
+
+def main() -> None:
+    """Measures what was named, or everything, and prints the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Speed and memory, in figures.")
+    parser.add_argument("names", metavar="NAME", nargs="*", help=f"one of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    chosen = parser.parse_args()
+    if unknown := [name for name in chosen.names if name not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    figures: list[Figure] = []
+    for name in chosen.names or BENCHMARKS:
+        print(f"{name} ...", file=sys.stderr)
+        figures += BENCHMARKS[name]()
+    machine = this_machine()
+    if chosen.json:
+        print(msgspec.json.encode({"machine": machine, "figures": figures}).decode())
+    else:
+        print(f"{machine}\n\n{table(figures)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Whole runs of the program against the stand-in service: what a job costs, and how much of an allowance is used."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
+from orchestrator.settings import Summary
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.processes import Ended, orchestrator, stand_in
+from tests.benchmarks.stand_in import Behaviour, Observed
+
+JOBS: Final = 10_000
+ALLOWANCE_JOBS: Final = 5_000
+
+CPU_MS_MAX: Final = 0.8
+JOBS_PER_S_MIN: Final = 1_000
+USE_PERCENT_MIN: Final = 99.0
+
+SECONDS_MAX: Final = 300.0
+"""A run that takes longer is killed, and its benchmark fails."""
+
+_UNLIMITED: Final = ("--limit", "run=1000000/10:1000", "--limit", "status=1000000/10:1000")
+
+
+def webhook(jobs: int = JOBS) -> list[Figure]:
+    """Each job is sent once, and its result comes by webhook."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        ended, seen = _run(folder, jobs, Behaviour(webhooks=True), *_UNLIMITED, "--listen", "127.0.0.1:0")
+        assert seen.webhooks >= jobs, seen
+        return [
+            *_cost("webhook", jobs, ended, folder),
+            Figure(benchmark="webhook", name="webhook answered, median", value=seen.webhook_p50_ms or 0, unit="ms"),
+            Figure(benchmark="webhook", name="webhook answered, p99", value=seen.webhook_p99_ms or 0, unit="ms"),
+        ]
+
+
+def polling(jobs: int = JOBS) -> list[Figure]:
+    """Each job is sent once and asked for once."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        ended, _ = _run(folder, jobs, Behaviour(), *_UNLIMITED)
+        return _cost("polling", jobs, ended, folder)
+
+
+def allowance(jobs: int = ALLOWANCE_JOBS) -> list[Figure]:
+    """The contract's limits, counted exactly: how much of them is used, without a single 429."""
+    run, status = CONTRACT_LIMITS[Operation.RUN], CONTRACT_LIMITS[Operation.STATUS]
+    behaviour = Behaviour(answer_ms=(5.0, 20.0), limits=(run.requests, status.requests, run.window_s))
+    with TemporaryDirectory() as name:
+        _, seen = _run(Path(name), jobs, behaviour)
+    assert seen.first_run_s is not None
+    assert seen.last_run_s is not None
+    per_s = (seen.runs - 1) / (seen.last_run_s - seen.first_run_s)
+    return [
+        Figure(
+            benchmark="allowance",
+            name="use of 1000 /run in 10 s",
+            value=100 * per_s / (run.requests / run.window_s),
+            unit="%",
+            at_least=USE_PERCENT_MIN,
+        ),
+        Figure(benchmark="allowance", name="answered 429", value=seen.throttled, unit="requests", at_most=0),
+    ]
+
+
+def _run(folder: Path, jobs: int, behaviour: Behaviour, *flags: str) -> tuple[Ended, Observed]:
+    """One run of `jobs` jobs from start to exit, all of which must succeed at the first try."""
+    write_input(folder / "input.jsonl", jobs)
+    with stand_in(behaviour) as service:
+        ended = orchestrator(
+            ["run", "input.jsonl", *run_flags(service.url), "--output", "results.jsonl", *flags],
+            folder=folder,
+            seconds_max=SECONDS_MAX,
+        )
+        seen = service.stop()
+    assert ended.exit_code == 0, ended.stderr
+    summary = msgspec.json.decode(ended.stdout, type=Summary)
+    assert summary.jobs["succeeded"] == summary.requests["run"] == jobs, summary
+    with (folder / "results.jsonl").open("rb") as results:
+        assert sum(1 for _ in results) == jobs
+    return ended, seen
+
+
+def run_flags(url: str) -> list[str]:
+    """What every benchmark's `run` is told."""
+    return ["--endpoint", "benchmark", "--serverless-url", url, "--ledger", "ledger.db", "--json", "--quiet"]
+
+
+def write_input(path: Path, rows: int) -> None:
+    """A file of `rows` small inputs."""
+    with path.open("w") as file:
+        for row in range(rows):
+            file.write(f'{{"custom_id":"row-{row}","input":{{"prompt":"describe picture {row} in a few words"}}}}\n')
+
+
+def _cost(benchmark: str, jobs: int, ended: Ended, folder: Path) -> list[Figure]:
+    return [
+        Figure(
+            benchmark=benchmark,
+            name="CPU per job",
+            value=1000 * ended.cpu_s / jobs,
+            unit="ms",
+            at_most=CPU_MS_MAX,
+        ),
+        Figure(
+            benchmark=benchmark,
+            name="first sent to last collected",
+            value=jobs / _seconds_at_work(folder / "ledger.db"),
+            unit="jobs/s",
+            at_least=JOBS_PER_S_MIN,
+        ),
+        Figure(benchmark=benchmark, name="start to exit", value=jobs / ended.wall_s, unit="jobs/s"),
+        Figure(benchmark=benchmark, name="peak memory", value=ended.peak_mb, unit="MB"),
+    ]
+
+
+def _seconds_at_work(ledger: Path) -> float:
+    """From the first request to the last durable result."""
+    with closing(sqlite3.connect(ledger)) as connection:
+        (first,) = connection.execute("SELECT min(sent_at) FROM submissions").fetchone()
+        (last,) = connection.execute("SELECT max(ended_at) FROM jobs").fetchone()
+    return float(last - first) / 1e6

@@ -1,0 +1,281 @@
+"""The cheapest service that there can be, in a process of its own: what is measured is the program, not its partner.
+
+    python -m tests.benchmarks.stand_in BEHAVIOUR
+
+`BEHAVIOUR` is a `Behaviour` as JSON. The process prints the port that it listens on, serves until its standard input
+ends, and then prints what it saw, an `Observed` as JSON. It knows `/run` and `/status` of one endpoint and believes
+whatever it is told.
+"""
+
+import asyncio
+import itertools
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+import anyio
+import msgspec
+
+from tests.benchmarks.figures import quantile
+
+HOOK_CONNECTIONS: Final = 64
+"""Webhooks are posted over this many kept connections, one at a time on each: an answer takes a commit, and behind
+another one on the same connection it would wait for two."""
+
+_HEAD_END: Final = b"\r\n\r\n"
+_LENGTH: Final = b"content-length:"
+_RECORD: Final = (
+    b'{"delayTime":12,"executionTime":340,"id":"%b","input":{"prompt":"the input comes back"},'
+    b'"output":{"text":"a caption of some forty letters and no more"},"status":"COMPLETED"}'
+)
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """How the service is to behave."""
+
+    webhooks: bool = False
+    """Posts the webhook of each job once `/run` is answered."""
+
+    answer_ms: tuple[float, float] = (0.0, 0.0)
+    """Answers come after a time between these."""
+
+    limits: tuple[int, int, float] | None = None
+    """Requests of `/run` and of `/status` in any so many seconds (an exact sliding log); the others get 429."""
+
+    status: int = 200
+    """What `/run` is answered; 401 ends the program once its intake is done."""
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service saw. Times are seconds since its start."""
+
+    runs: int
+    """`/run` requests that were not answered 429."""
+
+    first_run_s: float | None
+    last_run_s: float | None
+    throttled: int
+    """429s given."""
+
+    webhooks: int
+    """Webhooks answered 200, and the time from the first byte sent to the answer:"""
+
+    webhook_p50_ms: float | None
+    webhook_p99_ms: float | None
+
+
+class SlidingLog:
+    """The latest `seconds` of what was let through, exactly."""
+
+    def __init__(self, requests: int, seconds: float) -> None:
+        self._requests = requests
+        self._seconds = seconds
+        self._log: deque[float] = deque()
+
+    def lets_through(self, now: float) -> bool:
+        """Whether a request that arrives at `now` is within the limit; if so, it counts."""
+        while self._log and self._log[0] <= now - self._seconds:
+            self._log.popleft()
+        if len(self._log) >= self._requests:
+            return False
+        self._log.append(now)
+        return True
+
+
+class Service:
+    """What all connections share."""
+
+    def __init__(self, behaviour: Behaviour, poster: "Poster") -> None:
+        self.loop = asyncio.get_running_loop()
+        self._behaviour = behaviour
+        self._poster = poster
+        self._numbers = itertools.count(1)
+        self._random = random.Random(1)
+        runs, statuses, seconds = behaviour.limits or (sys.maxsize, sys.maxsize, 1.0)
+        self._logs = {True: SlidingLog(runs, seconds), False: SlidingLog(statuses, seconds)}
+        self._is_counting = behaviour.limits is not None
+        self.runs: list[float] = []
+        self.throttled = 0
+
+    def take(self, head: bytes, body: bytes, write: Callable[[bytes], None]) -> None:
+        """Answers one request."""
+        is_run = head.startswith(b"POST")
+        now = time.perf_counter()
+        if self._is_counting and not self._logs[is_run].lets_through(now):
+            self.throttled += 1
+            write(response(429, b"{}"))
+        elif is_run:
+            self.runs.append(now)
+            self._run(body, write)
+        else:
+            remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
+            self._later(write, response(200, _RECORD % remote_id))
+
+    def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
+        remote_id = b"job-%d" % next(self._numbers)
+        self._later(write, response(self._behaviour.status, b'{"id":"%b","status":"IN_QUEUE"}' % remote_id))
+        if self._behaviour.webhooks:
+            start = body.rindex(b'"webhook":"') + len(b'"webhook":"')
+            self._poster.post(body[start : body.index(b'"', start)], _RECORD % remote_id)
+
+    def _later(self, write: Callable[[bytes], None], answer: bytes) -> None:
+        least, most = self._behaviour.answer_ms
+        if most:
+            self.loop.call_later(self._random.uniform(least, most) / 1000, write, answer)
+        else:
+            write(answer)
+
+
+def response(status: int, body: bytes) -> bytes:
+    """A whole answer."""
+    return b"HTTP/1.1 %d -\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        status,
+        len(body),
+        body,
+    )
+
+
+class Messages(asyncio.Protocol):
+    """A connection that takes HTTP messages apart."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._buffer.find(_HEAD_END)) >= 0:
+            head, start = self._buffer[:end], end + len(_HEAD_END)
+            lowered = head.lower()
+            at = lowered.find(_LENGTH)
+            length = int(lowered[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+            if len(self._buffer) < start + length:
+                return
+            body, self._buffer = self._buffer[start : start + length], self._buffer[start + length :]
+            self.message(head, body)
+
+    def message(self, head: bytes, body: bytes) -> None:
+        raise NotImplementedError
+
+
+class Connection(Messages):
+    """A client's connection."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__()
+        self._service = service
+
+    def message(self, head: bytes, body: bytes) -> None:
+        self._service.take(head, body, self._write)
+
+    def _write(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+
+class Poster:
+    """Posts webhooks, in order, over connections that are opened when the first one is due."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._queue: deque[bytes] = deque()
+        self._idle: list[HookConnection] = []
+        self._address: tuple[str, int] | None = None
+        self._due = anyio.Event()
+
+    def post(self, url: bytes, body: bytes) -> None:
+        """Posts `body` to `url` (`http://HOST:PORT/PATH`)."""
+        _, _, host, path = url.split(b"/", 3)
+        if self._address is None:
+            name, _, port = host.decode().rpartition(":")
+            self._address = name, int(port)
+            self._due.set()
+        head = b"POST /%b HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\n" % (path, host)
+        self._queue.append(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        if self._idle:
+            self.give(self._idle.pop())
+
+    def give(self, connection: "HookConnection") -> None:
+        """`connection` is free for the next webhook."""
+        if self._queue:
+            connection.post(self._queue.popleft())
+        else:
+            self._idle.append(connection)
+
+    async def serve(self) -> None:
+        """Opens the connections, once it is known where to."""
+        await self._due.wait()
+        assert self._address is not None
+        for _ in range(HOOK_CONNECTIONS):
+            await asyncio.get_running_loop().create_connection(lambda: HookConnection(self), *self._address)
+
+
+class HookConnection(Messages):
+    """A connection to the program's listener."""
+
+    def __init__(self, poster: Poster) -> None:
+        super().__init__()
+        self._poster = poster
+        self._sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._poster.give(self)
+
+    def post(self, request: bytes) -> None:
+        """Sends one webhook; the connection is given back once it is answered."""
+        self._sent = time.perf_counter()
+        self.transport.write(request)
+
+    def message(self, head: bytes, body: bytes) -> None:
+        if head.split(b" ", 2)[1] == b"200":
+            self._poster.seconds.append(time.perf_counter() - self._sent)
+        self._poster.give(self)
+
+
+async def serve(behaviour: Behaviour) -> Observed:
+    """Serves until standard input ends."""
+    loop = asyncio.get_running_loop()
+    started, ended, poster = time.perf_counter(), anyio.Event(), Poster()
+    service = Service(behaviour, poster)
+    server = await loop.create_server(lambda: Connection(service), "127.0.0.1", 0)
+    loop.add_reader(sys.stdin.fileno(), ended.set)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    async with anyio.create_task_group() as group:
+        group.start_soon(poster.serve)
+        await ended.wait()
+        group.cancel_scope.cancel()
+    server.close()
+    return Observed(
+        runs=len(service.runs),
+        first_run_s=service.runs[0] - started if service.runs else None,
+        last_run_s=service.runs[-1] - started if service.runs else None,
+        throttled=service.throttled,
+        webhooks=len(poster.seconds),
+        webhook_p50_ms=1000 * quantile(poster.seconds, 0.50) if poster.seconds else None,
+        webhook_p99_ms=1000 * quantile(poster.seconds, 0.99) if poster.seconds else None,
+    )
+
+
+def main() -> None:
+    """The process."""
+    try:
+        import uvloop  # noqa: F401
+    except ImportError:
+        options = {}
+    else:
+        options = {"use_uvloop": True}
+    behaviour = msgspec.json.decode(sys.argv[1], type=Behaviour)
+    observed = anyio.run(serve, behaviour, backend_options=options)
+    sys.stdout.buffer.write(msgspec.json.encode(observed))
+
+
+if __name__ == "__main__":
+    main()

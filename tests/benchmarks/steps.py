@@ -1,0 +1,91 @@
+"""Steps through the ledger's group commit, each awaited by a task of its own, as the services do it."""
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import anyio
+
+from orchestrator.clock import Clock, SystemClock
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, Outcome
+from orchestrator.formats.jsonl import read_rows
+from orchestrator.formats.rows import Row
+from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import RunSettings
+from tests.benchmarks.figures import Figure, quantile
+from tests.benchmarks.runs import write_input
+
+JOBS: Final = 10_000
+LANES: Final = 2
+LANE_JOBS: Final = 100
+"""Together as many jobs at once as the contract lets be sent at once."""
+
+DAY_US: Final = 86_400_000_000
+SECONDS_MAX: Final = 300.0
+
+
+def ledger(jobs: int = JOBS) -> list[Figure]:
+    """Claimed in batches; accepted and completed one by one, by as many tasks as there are requests at once."""
+    return anyio.run(_measure, jobs, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+
+
+async def _measure(jobs: int) -> list[Figure]:
+    waits: list[float] = []
+    clock = SystemClock()
+    with TemporaryDirectory() as name, anyio.fail_after(SECONDS_MAX):
+        async with open_ledger(Path(name) / "ledger.db", clock=clock) as ledger, anyio.create_task_group() as group:
+            await group.start(ledger.serve)
+            run = await _filled(ledger, Path(name) / "input.jsonl", jobs)
+            started, cpu_started = time.perf_counter(), time.process_time()
+            async with anyio.create_task_group() as lanes:
+                for _ in range(LANES):
+                    lanes.start_soon(_lane, ledger, run, clock, waits)
+            seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
+            group.cancel_scope.cancel()
+    return [
+        Figure(benchmark="ledger", name="group commit", value=3 * jobs / seconds, unit="steps/s"),
+        Figure(benchmark="ledger", name="CPU per step", value=1000 * cpu_s / (3 * jobs), unit="ms"),
+        Figure(benchmark="ledger", name="wait for a commit, median", value=1000 * quantile(waits, 0.5), unit="ms"),
+        Figure(benchmark="ledger", name="wait for a commit, p99", value=1000 * quantile(waits, 0.99), unit="ms"),
+    ]
+
+
+async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
+    """A run with `jobs` queued jobs."""
+    write_input(path, jobs)
+    run = await ledger.run_create(
+        name="steps", service_url="http://127.0.0.1", endpoint="benchmark", source=str(path), settings=RunSettings()
+    )
+    intake = await ledger.intake_start(run)
+    with path.open("rb") as file:
+        rows = [row for row in read_rows(file, environ={}) if isinstance(row, Row)]
+    assert len(rows) == jobs
+    for start in range(0, jobs, 1_000):
+        await ledger.intake_add(intake, rows[start : start + 1_000])
+    await ledger.intake_accept(intake)
+    return run
+
+
+async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
+    """Claims and finishes jobs until there are none."""
+    while claims := await ledger.claim(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US):
+        async with anyio.create_task_group() as flights:
+            for claim in claims:
+                flights.start_soon(_live, ledger, claim.job, clock, waits)
+
+
+async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:
+    """The two steps of a job that succeeds at once."""
+    started = time.perf_counter()
+    accepted = steps.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
+    assert await ledger.step(accepted)
+    between = time.perf_counter()
+    outcome = Outcome(
+        submission=job.submission, remote_id=f"job-{job.id}", status="COMPLETED", output=b'{"text":"done"}'
+    )
+    assert await ledger.step(steps.completed(accepted.after, outcome, reason="status", at=clock.now()))
+    waits += [between - started, time.perf_counter() - between]

@@ -1,0 +1,87 @@
+"""The benchmarks in the small: that they run and find sensible figures, not how fast this machine is."""
+
+import math
+
+import msgspec
+import pytest
+
+from tests.benchmarks import commands, runs, steps
+from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
+
+pytestmark = pytest.mark.system
+
+
+def value_of(name: str, figures: list[Figure]) -> float:
+    return next(figure.value for figure in figures if figure.name == name)
+
+
+def test_a_run_with_webhooks_costs_milliseconds_a_job() -> None:
+    figures = runs.webhook(jobs=200)
+    assert 0 < value_of("CPU per job", figures) < 100
+    assert value_of("first sent to last collected", figures) > 10
+    assert value_of("webhook answered, median", figures) < 1_000
+
+
+def test_a_polled_run_costs_milliseconds_a_job() -> None:
+    figures = runs.polling(jobs=200)
+    assert 0 < value_of("CPU per job", figures) < 100
+    assert value_of("first sent to last collected", figures) > 10
+
+
+def test_a_run_within_the_contract_s_limits_draws_no_429() -> None:
+    figures = runs.allowance(jobs=100)
+    assert value_of("answered 429", figures) == 0
+    assert 50 < value_of("use of 1000 /run in 10 s", figures) < 200
+
+
+def test_an_intake_stays_small_and_commands_answer_soon() -> None:
+    figures = commands.intake(rows=5_000, repeats=1)
+    assert value_of("taken in", figures) > 500
+    assert value_of("peak memory", figures) < 400
+    assert value_of("status with 5,000 jobs", figures) < 10
+    assert value_of("--help", figures) < 10
+
+
+def test_group_commit_takes_many_steps_a_second() -> None:
+    figures = steps.ledger(jobs=300)
+    assert value_of("group commit", figures) > 100
+    assert value_of("wait for a commit, median", figures) < 1_000
+
+
+def test_a_figure_knows_whether_its_promise_is_kept() -> None:
+    figure = Figure(benchmark="b", name="n", value=2, unit="ms")
+    assert figure.is_kept is None
+    assert msgspec.structs.replace(figure, at_most=2).is_kept is True
+    assert msgspec.structs.replace(figure, at_most=1).is_kept is False
+    assert msgspec.structs.replace(figure, at_least=2).is_kept is True
+    assert msgspec.structs.replace(figure, at_least=3).is_kept is False
+
+
+def test_numbers_have_three_significant_digits() -> None:
+    assert [number(value) for value in (0, 0.0742, 0.8, 99.61, 41_327.4, 1_000_000, math.nan)] == [
+        "0", "0.0742", "0.800", "99.6", "41,327", "1,000,000", "nan",
+    ]  # fmt: skip
+
+
+def test_a_quantile_is_a_value_that_was_measured() -> None:
+    assert quantile([3, 1, 2], 0.5) == 2
+    assert quantile([3, 1, 2], 0.99) == 3
+    assert quantile([1], 0) == 1
+    assert math.isnan(quantile([], 0.5))
+
+
+def test_the_table_aligns_figures_and_promises() -> None:
+    figures = [
+        Figure(benchmark="webhook", name="CPU per job", value=0.742, unit="ms", at_most=0.8),
+        Figure(benchmark="ledger", name="group commit", value=12_340, unit="steps/s", at_least=20_000),
+        Figure(benchmark="ledger", name="wait", value=13.9, unit="ms"),
+    ]
+    assert table(figures).splitlines() == [
+        "webhook  CPU per job    0.742 ms       <= 0.800 ms        kept",
+        "ledger   group commit  12,340 steps/s  >= 20,000 steps/s  MISSED",
+        "ledger   wait            13.9 ms",
+    ]
+
+
+def test_the_machine_is_told_in_one_line() -> None:
+    assert "cores" in str(this_machine())

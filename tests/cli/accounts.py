@@ -1,0 +1,38 @@
+"""`orchestrator templates`, `secrets` and `endpoints` at an emulated account."""
+
+import typer
+from typer.testing import CliRunner, Result
+
+from orchestrator.cli.account import Access, Connect
+from orchestrator.cli.endpoints import add_endpoints
+from orchestrator.cli.secrets import add_secrets
+from orchestrator.cli.templates import add_templates
+from orchestrator.client import Service
+from orchestrator.emulator.account import Account
+from tests.cli.fake_app import FakeApp
+from tests.client.accounts import Script, scripted, service_at
+from tests.emulator.accounts import KEY, account
+
+
+class Shell:
+    """A command line whose account is emulated, or answers as a script says. `access` is that of the last command."""
+
+    def __init__(self, script: Script | None = None, *, key: str = KEY, connect: Connect | None = None) -> None:
+        self.script = script
+        self.key = key
+        self.connect = connect or self._connect
+        self.account: Account = account()
+        self.access: Access | None = None
+
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None, **environment: str) -> Result:
+        commands = typer.Typer()
+        for add in (add_templates, add_secrets, add_endpoints):
+            add(commands, FakeApp, self.connect)
+        environment = {"ORCHESTRATOR_API_KEY": self.key, "COLUMNS": "200", **environment}
+        return CliRunner().invoke(commands, list(arguments), env=environment, input=stdin)
+
+    def _connect(self, access: Access) -> Service:
+        self.access = access
+        if self.script is not None:
+            return scripted(self.script, key=access.key, graphql_key=access.graphql_key)
+        return service_at(self.account, graphql_key=access.graphql_key, key=access.key)

@@ -1,0 +1,234 @@
+"""The commands of templates, secrets and endpoints, against the emulator."""
+
+import io
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from orchestrator.cli.account import Access, confirm, connect
+from orchestrator.cli.config import choose
+from orchestrator.errors import UsageError
+from tests.cli.accounts import Shell
+from tests.client.accounts import Script, refused
+from tests.emulator.accounts import KEY
+
+SAVE = ("templates", "save", "t", "--image", "me/w:1", "--container-disk", "5", "--serverless")
+
+
+def test_a_template_is_saved_modified_listed_and_deleted() -> None:
+    """contract, templates: create, modify, delete."""
+    shell = Shell()
+    saved = shell(*SAVE, "--env", "A=1=2", "--env", "TOKEN={{ RUNPOD_SECRET_hf }}", "--json")
+    template = json.loads(saved.stdout)
+    assert (template["name"], template["imageName"], template["isServerless"]) == ("t", "me/w:1", True)
+    assert template["env"][0] == {"key": "A", "value": "1=2"}
+    assert saved.stderr == f"template t: saved as {template['id']}\n"
+    assert shell(*SAVE, "--id", template["id"], "--env", "A=3").exit_code == 0
+    listed = shell("templates", "list")
+    assert [line.split() for line in listed.stdout.splitlines()][-1] == [
+        template["id"],
+        *("t", "me/w:1", "endpoints", "5", "GB", "0", "GB", "A"),
+    ]
+    assert json.loads(shell("templates", "list", "--json").stdout)[0]["env"] == [{"key": "A", "value": "3"}]
+    deleted = shell("templates", "delete", "t", "--yes", "--json")
+    assert (deleted.exit_code, json.loads(deleted.stdout)) == (0, {"name": "t", "deleted": True})
+    assert shell("templates", "list").stderr == "the account has no templates\n"
+
+
+def test_all_that_a_template_has_can_be_said(tmp_path: Path) -> None:
+    shell = Shell()
+    (tmp_path / "readme.md").write_text("# hello")
+    saved = shell(
+        *("templates", "save", "t", "--image", "w:1", "--container-disk", "5", "--volume", "20"),
+        *("--docker-args", "run", "--ports", "22/tcp", "--readme", "readme.md", "--volume-mount-path", "/w"),
+        *("--registry-auth", "r", "--env", "SEED=env:THE_SEED"),
+        THE_SEED="seven",
+    )
+    assert saved.exit_code == 0, saved.stderr
+    (template,) = shell.account.templates.list()
+    assert (template.docker_args, template.ports, template.readme) == ("run", "22/tcp", "# hello")
+    assert (template.volume_in_gb, template.volume_mount_path, template.container_registry_auth_id) == (20, "/w", "r")
+    assert template.env[0].value == "seven"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("templates", "save", "t", "--image", "w:1", "--container-disk", "5"), "--volume is required"),
+        ((*SAVE, "--volume", "20"), "a serverless template has a volume of 0 GB"),
+        ((*SAVE, "--env", "sesame"), "--env: write it as KEY=VALUE"),
+        ((*SAVE, "--env", "A=env:NOT_SET"), "--env A: the environment does not set NOT_SET"),
+        ((*SAVE, "--readme", "nowhere.md"), "--readme nowhere.md: cannot be read as text (FileNotFoundError)"),
+        (("templates", "delete", "t"), "Nobody is here to ask; give --yes. Nothing was done"),
+        (("secrets", "delete", "t"), "give --yes"),
+        (("secrets", "create", "n", "--value", "sesame"), "never the value"),
+        (("secrets", "create", "n", "--value", "env:NOT_SET"), "--value: the environment does not set NOT_SET"),
+        (("secrets", "create", "n"), "the value of secret n is empty"),
+        (("endpoints", "create", "--template", "t", "--idle-timeout", "1500ms"), "whole seconds"),
+        (("endpoints", "create", "--template", "t", "--idle-timeout", "soon"), "--idle-timeout: "),
+        (("endpoints", "create", "--template", "t", "--set", "gpuCount"), "write it as FIELD=JSON"),
+        (("endpoints", "create", "--template", "t", "--set", "dataCenterIds=EU"), "this is not JSON"),
+        (("endpoints", "update", "e"), "nothing was named that should change"),
+        (("endpoints", "list", "--rest-url", "api.example"), "must begin with http"),
+        (("templates", "list", "--graphql-key", "body"), "--graphql-key: the key goes either in the query or"),
+        (("templates", "list", "--graphql-url", "https://a/graphql?api_key=x"), "the API key is a setting of its own"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_sent(arguments: tuple[str, ...], problem: str) -> None:
+    script = Script(httpx.Response(500))
+    with_a_bad_url = any(argument.endswith("-url") for argument in arguments)
+    result = Shell(script, connect=connect if with_a_bad_url else None)(*arguments)
+    assert (result.exit_code, script.requests) == (2, [])
+    assert problem in result.stderr
+    assert "sesame" not in result.stderr
+
+
+def test_a_secret_comes_from_standard_input_or_the_environment() -> None:
+    """contract, secrets: `secretCreate`; a value is never an argument."""
+    shell = Shell()
+    created = shell("secrets", "create", "a", "--json", stdin="se cret\n")
+    assert json.loads(created.stdout) == {"id": json.loads(created.stdout)["id"], "name": "a", "description": None}
+    named = shell("secrets", "create", "b", "--value", "env:TOKEN", "--description", "x\x1b[1m", TOKEN="hunter2")
+    assert named.exit_code == 0
+    assert shell.account.secrets.resolve({"A": "{{ RUNPOD_SECRET_a }}{{ RUNPOD_SECRET_b }}"}) == {"A": "se crethunter2"}
+    listed = shell("secrets", "list")
+    assert [line.split()[1:] for line in listed.stdout.splitlines()][-2:] == [["a"], ["b", "x", "[1m"]]
+    ids = [each["id"] for each in json.loads(shell("secrets", "list", "--json").stdout)]
+    assert json.loads(shell("secrets", "delete", ids[0], "--yes", "--json").stdout) == {"id": ids[0], "deleted": True}
+    assert shell("secrets", "delete", ids[1], "--yes").stderr == f"secret {ids[1]}: deleted\n"
+    assert shell("secrets", "list").stderr == "the account has no secrets\n"
+    everything = created.output + named.output + listed.output
+    assert "hunter2" not in everything
+    assert "se cret" not in everything
+
+
+def test_standard_input_that_is_no_text_is_refused() -> None:
+    assert "not UTF-8" in Shell()("secrets", "create", "a", stdin=b"\xff").stderr
+
+
+def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
+    """contract, serverless: creating an endpoint; the rest as observed."""
+    shell = Shell()
+    template = json.loads(shell(*SAVE, "--json").stdout)["id"]
+    create = ("endpoints", "create", "--template", template, "--name", "e", "--gpu", "A", "--gpu", "B")
+    more = ("--workers-min", "0", "--workers-max", "2", "--idle-timeout", "1m", "--set", "gpuCount=2")
+    created = shell(*create, *more, "--json")
+    endpoint = json.loads(created.stdout)
+    assert (endpoint["gpuTypeIds"], endpoint["idleTimeout"], endpoint["gpuCount"]) == (["A", "B"], 60, 2)
+    assert created.stderr == f"endpoint {endpoint['id']}: created; the job API may answer 404 for a while\n"
+    changed = shell("endpoints", "update", endpoint["id"], "--workers-max", "4")
+    row = [endpoint["id"], "e", template, "0-4", "60", "s", "A,", "B"]
+    assert changed.stdout.splitlines()[-1].split() == row
+    assert shell("endpoints", "list").stdout.splitlines()[-1].split() == row
+    assert shell("endpoints", "show", endpoint["id"]).stdout.splitlines()[-1].split() == row
+    assert json.loads(shell("endpoints", "list", "--json").stdout)[0]["workersMax"] == 4
+    unasked = shell("endpoints", "delete", endpoint["id"])
+    assert (unasked.exit_code, f"delete endpoint {endpoint['id']} ('e')" in unasked.stderr) == (2, True)
+    deleted = shell("endpoints", "delete", endpoint["id"], "--yes", "--json")
+    assert json.loads(deleted.stdout) == {"id": endpoint["id"], "deleted": True}
+    assert shell("endpoints", "list").stderr == "the account has no endpoints\n"
+
+
+def test_an_endpoint_about_which_little_is_known_is_shown_all_the_same() -> None:
+    shell = Shell(Script(httpx.Response(200, json={"id": "x"})))
+    assert shell("endpoints", "show", "x").stdout.splitlines()[-1].split() == ["x", "?-?", "?", "s"]
+
+
+COMMANDS = (
+    ("templates", "list"),
+    ("secrets", "list"),
+    ("secrets", "delete", "x", "-y"),
+    ("endpoints", "delete", "x", "-y"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (httpx.Response(401), "401 Unauthorized"),
+        (httpx.Response(403), "403 Forbidden"),
+        (httpx.Response(404, text="<html>"), "404 Not Found"),
+        (httpx.Response(500, text="Error"), "500 Internal Server Error"),
+        (httpx.ConnectError("no"), "no connection to emulator"),
+        (httpx.ReadError("cut"), "no complete answer"),
+    ],
+)
+def test_every_refusal_is_one_line_with_exit_code_3(
+    command: tuple[str, ...], reply: httpx.Response | Exception, problem: str
+) -> None:
+    result = Shell(Script(reply))(*command)
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert problem in result.stderr
+    assert KEY not in result.stderr
+
+
+def test_a_wrong_key_is_a_refusal() -> None:
+    """contract, templates and serverless, Authentication."""
+    for command in COMMANDS:
+        result = Shell(key="wrong-key")(*command)
+        assert result.exit_code == 3
+        assert "unauthorized" in result.stderr
+        assert "wrong-key" not in result.stderr
+
+
+def test_a_refusal_of_graphql_is_told_in_the_services_words() -> None:
+    shell = Shell()
+    shell(*SAVE)
+    again = shell(*SAVE)
+    assert (again.exit_code, again.stderr) == (
+        3,
+        "error: the service refused saveTemplate: template name must be unique: t\n",
+    )
+    quoting = Shell(Script(refused("do not know hunter2")))("secrets", "create", "n", stdin="hunter2")
+    assert quoting.stderr == "error: the service refused secretCreate: do not know [hidden]\n"
+
+
+def test_the_key_comes_from_the_environment_only() -> None:
+    result = Shell(key="")("secrets", "list")
+    assert result.exit_code == 2
+    assert "there is no API key; set it in the environment" in result.stderr
+
+
+def test_urls_and_the_keys_place_are_settings() -> None:
+    shell = Shell()
+    shell(
+        *("secrets", "list", "--graphql-key", "header"),
+        ORCHESTRATOR_GRAPHQL_URL="http://h/graphql",
+        ORCHESTRATOR_REST_URL="http://h",
+    )
+    assert shell.access is not None
+    assert repr(shell.access) == "Access('http://h', 'http://h/graphql')"
+    assert shell.access.graphql_key == "header"
+
+
+def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
+    shell = Shell()
+    warning = "warning: the API key travels unencrypted to"
+    assert warning in shell("secrets", "list", "--graphql-url", "http://far.example/graphql").stderr
+    assert warning in shell("endpoints", "list", "--rest-url", "http://far.example").stderr
+    assert warning not in shell("endpoints", "list").stderr
+
+
+def test_the_real_service_is_made_from_what_was_chosen() -> None:
+    service = connect(Access(choose({"rest_url": "http://127.0.0.1:1", "graphql_key": "header"}, {}), "key"))
+    assert repr(service.endpoints) == "Endpoints(Rest('http://127.0.0.1:1'))"
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_at_a_terminal_deletions_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    confirm("delete it?", yes=False, terminal=Terminal("Yes\n"))
+    assert capsys.readouterr().err == "delete it? [y/N]\n"
+    for answer in ("n\n", "\n", ""):
+        with pytest.raises(UsageError, match="not confirmed; nothing was done"):
+            confirm("delete it?", yes=False, terminal=Terminal(answer))

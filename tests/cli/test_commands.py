@@ -1,0 +1,215 @@
+"""`status`, `results`, `emulate`, help and version; and the real program in a process of its own."""
+
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator import __version__
+from orchestrator.app.emulation import EmulateRequest
+from orchestrator.cli import build
+from orchestrator.cli.execution import App, load_app
+from orchestrator.cli.status import status_text
+from orchestrator.settings import MarginSummary, RunStatus, UncertainSummary
+from tests.cli.fake_app import FakeApp, invoke, run_status
+
+HELP_S_MAX = 5.0
+"""Generous, for busy machines; a fifth of a second is usual. What matters is what is imported."""
+
+
+def test_status_shows_each_run() -> None:
+    busy = msgspec.structs.replace(
+        run_status(queued=3581, outstanding=280, succeeded=6101, failed=38, cancelled=1),
+        uncertain=UncertainSummary(seen=3, adopted=2, resubmitted=1),
+        lost=1,
+        expired=2,
+        margin_s=MarginSummary(min=1450.5, p1=1600.0),
+        jobs_per_s=98.72,
+        held_by="process 4711 since 2026-01-01 00:00:00 UTC",
+    )
+    result = invoke(FakeApp(runs=[busy, run_status("a-name-longer-than-any-other-name", succeeded=400)]), "status")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines == [
+        "run                         jobs    done   succeeded   failed   since (UTC)",
+        "─" * 80,
+        "captions                  10,001    61 %       6,101       38   2026-01-01 00:00",
+        "a-name-longer-than-any-      400   100 %         400        0   2026-01-01 00:00",
+        "other-name",
+        "",
+        "captions at abc123: 3,581 queued, 280 outstanding, 1 cancelled, 98.7 jobs/s, 3",
+        "were uncertain (2 adopted, 1 resubmitted), 1 lost, 2 expired, smallest margin 24",
+        "min 10 s",
+        "a-name-longer-than-any-other-name at abc123: nothing left to do",
+        "process 4711 since 2026-01-01 00:00:00 UTC is working on this ledger",
+    ]
+
+
+def test_status_has_colours_on_a_terminal_only() -> None:
+    runs = [run_status(succeeded=1, failed=1)]
+    assert "\x1b[" in status_text(runs, width=80, colours=True)
+    assert "\x1b[" not in status_text(runs, width=80, colours=False)
+
+
+def test_a_run_of_no_jobs_is_no_accident() -> None:
+    assert "0 %" in status_text([run_status()], width=80, colours=False)
+
+
+def test_status_as_json_is_one_array() -> None:
+    runs = [run_status(succeeded=2), run_status("other", queued=1)]
+    result = invoke(FakeApp(runs=runs), "status", "--json")
+    assert msgspec.json.decode(result.stdout.encode(), type=list[RunStatus]) == runs
+    assert invoke(FakeApp(), "status", "--json").stdout == "[]\n"
+
+
+def test_an_empty_ledger_is_said_to_be_empty() -> None:
+    result = invoke(FakeApp(), "status", "--ledger", "l.db")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "l.db has no runs yet\n")
+
+
+def test_results_are_bytes_on_standard_output() -> None:
+    app = FakeApp(lines=[b'{"a":1}\n', b'{"a":"\xc3\xa9"}\n'])
+    result = invoke(app, "results", "captions")
+    assert (result.exit_code, result.stdout_bytes, result.stderr) == (0, b'{"a":1}\n{"a":"\xc3\xa9"}\n', "")
+    assert app.asked == [(Path("orchestrator.db"), "captions", False)]
+
+
+def test_no_results_are_said_to_be_none() -> None:
+    assert invoke(FakeApp(), "results", "captions").stderr == "captions has no results yet\n"
+    assert (
+        invoke(FakeApp(), "results", "captions", "--errors").stderr == "captions has no failed or cancelled jobs yet\n"
+    )
+
+
+def test_the_emulator_says_where_it_is() -> None:
+    app = FakeApp()
+    result = invoke(app, "emulate", "--handler", "h.py:f", "--workers", "8")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "serving h.py:f at http://127.0.0.1:8900; stop with Ctrl-C\n"
+        "  serverless_url  http://127.0.0.1:8900\n"
+        "for this program and the official tools:\n"
+        "  export NAME=value\n"
+    )
+    assert app.asked == [(EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8),)]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_the_commands(arguments: list[str]) -> None:
+    result = invoke(FakeApp(), *arguments)
+    assert result.exit_code == (0 if arguments else 2)
+    assert all(command in result.output for command in ("run", "resume", "status", "results", "emulate"))
+    assert "error:" not in result.output
+
+
+def test_help_is_grouped() -> None:
+    output = invoke(FakeApp(), "run", "--help").output
+    assert all(panel in output for panel in ("Service", "Files", "Jobs", "When things go wrong", "What is shown"))
+
+
+def test_the_version_is_one_line() -> None:
+    result = invoke(FakeApp(), "--version")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"orchestrator {__version__}\n", "")
+
+
+def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path) -> None:
+    def load() -> App:
+        raise ImportError("no such library")
+
+    result = CliRunner().invoke(build(load), ["status"])
+    assert result.exit_code == 70
+    assert result.stderr.startswith("error: ImportError: this is a defect of orchestrator")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_real_program_is_what_the_command_line_expects() -> None:
+    app = load_app()
+    assert all(callable(function) for function in (app.run, app.status, app.results, app.emulate))
+
+
+def orchestrator(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", "from orchestrator.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_version_is_printed() -> None:
+    result = orchestrator("--version")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("orchestrator ")
+
+
+def test_help_comes_at_once() -> None:
+    begun = time.perf_counter()
+    assert orchestrator("--help").returncode == 0
+    assert timedelta(seconds=time.perf_counter() - begun) < timedelta(seconds=HELP_S_MAX)
+
+
+STUBBORN = """
+import threading, time
+from orchestrator.cli import printing
+threading.Thread(target=time.sleep, args=(50,)).start()
+print("data")
+printing.leave(3)
+"""
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_program() -> None:
+    result = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, check=False, timeout=40)
+    assert (result.returncode, result.stdout) == (3, b"data\n")
+
+
+def test_help_does_not_import_what_only_work_needs() -> None:
+    heavy = ("orchestrator.app", "sqlalchemy", "httpx", "aiohttp", "anyio", "asyncio", "starlette", "uvicorn", "rich")
+    code = f"import sys, orchestrator.cli; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+FLOOD = """
+from orchestrator.cli import build
+class App:
+    async def results(self, ledger, name, write, *, errors):
+        for _ in range(100_000):
+            write(b'{"custom_id": "x"}\\n')
+        return 100_000
+build(App)(["results", "captions"])
+"""
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    with subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'{"custom_id": "x"}\n'
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+LITTLE = """
+from orchestrator.cli import build
+class App:
+    async def results(self, ledger, name, write, *, errors):
+        write(b"x\\n")
+        input()
+        return 1
+build(App)(["results", "captions"])
+"""
+
+
+def test_a_reader_that_left_before_the_first_line_is_no_error_either() -> None:
+    command = [sys.executable, "-c", LITTLE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -1,0 +1,162 @@
+"""Flags over environment over file; what is wrong is said with the name that the user wrote."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.config import FILE_ONLY, KEYS, choose
+from orchestrator.core.pacing import Operation
+from tests.cli.fake_app import LOCAL, FakeApp, invoke
+from tests.cli.test_request import asked, refused
+
+
+def write(text: str, name: str = "orchestrator.toml") -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def attempts(*arguments: str, **environment: str) -> int:
+    settings = asked("--endpoint", LOCAL, *arguments, **environment).settings
+    assert settings is not None
+    return settings.max_attempts
+
+
+def test_a_flag_wins_over_a_variable_and_that_over_the_file() -> None:
+    assert attempts() == 3
+    write("max-attempts = 4")
+    assert attempts() == 4
+    assert attempts(ORCHESTRATOR_MAX_ATTEMPTS="5") == 5
+    assert attempts("--max-attempts", "6", ORCHESTRATOR_MAX_ATTEMPTS="5") == 6
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    write("max-attempts = 4")
+    assert attempts(ORCHESTRATOR_MAX_ATTEMPTS="") == 4
+
+
+def test_the_file_can_be_named_by_flag_or_variable() -> None:
+    write("max_attempts = 7", "other.toml")
+    assert attempts("--config", "other.toml") == 7
+    assert attempts(ORCHESTRATOR_CONFIG="other.toml") == 7
+
+
+def test_every_key_can_stand_in_the_file() -> None:
+    write("""
+        endpoint = "local:f.py:f"
+        name = "captions"
+        ledger = "l.db"
+        output = "o.jsonl"
+        errors = "e.jsonl"
+        serverless-url = "http://127.0.0.1:8900"
+        base-url = "http://127.0.0.1:8900"
+        team = "red"
+        rest-url = "http://127.0.0.1:8900"
+        graphql-url = "http://127.0.0.1:8900/graphql"
+        graphql-key = "header"
+        listen = ":0"
+        webhook-url = "http://127.0.0.1:1"
+        max-attempts = 2
+        ttl = "2h"
+        execution-timeout = 60
+        low-priority = true
+        result-retention = 90.5
+        on-uncertain = "fail"
+        uncertain-after = "1m"
+        on-expired = "fail"
+        retry-failed = true
+        limit = ["run=5/1", "status=7/1"]
+        json = true
+        quiet = true
+        output-required = true
+        body-bytes-max = 1000
+    """)
+    assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in KEYS)
+    app = FakeApp()
+    result = invoke(app, "run", "i.jsonl")
+    assert result.stdout.startswith('{"run":"captions"')
+    assert result.stderr == ""
+    request = app.request
+    assert request.settings is not None
+    assert (request.name, request.retry_failed, request.body_bytes_max) == ("captions", True, 1000)
+    assert (request.settings.policy.execution_timeout_ms, request.settings.policy.low_priority) == (60_000, True)
+    assert (request.settings.retention_us, request.settings.output_required) == (90_500_000, True)
+    assert request.connection.limits[Operation.STATUS].requests == 7
+
+
+def test_a_list_may_be_one_text_in_the_file_and_words_in_a_variable() -> None:
+    write('limit = "run=5/1"')
+    assert asked("--endpoint", LOCAL).connection.limits[Operation.RUN].requests == 5
+    limits = asked("--endpoint", LOCAL, ORCHESTRATOR_LIMIT="run=6/1:2, status=7/1").connection.limits
+    assert (limits[Operation.RUN].requests, limits[Operation.STATUS].requests) == (6, 7)
+
+
+def test_a_switch_that_the_file_turns_on_can_be_turned_off_by_a_variable() -> None:
+    write("json = true")
+    assert invoke(FakeApp(), "run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_JSON="false").stdout == ""
+
+
+def test_resume_takes_from_the_file_only_what_it_has_flags_for() -> None:
+    write('endpoint = "abc"\nttl = "1h"\noutput = "o.jsonl"\nname = "other"')
+    app = FakeApp()
+    assert invoke(app, "resume", "captions").exit_code == 0
+    assert (app.request.name, app.request.endpoint, app.request.settings) == ("captions", None, None)
+    assert app.request.output == Path("o.jsonl")
+
+
+def test_status_and_results_find_the_ledger_in_the_file() -> None:
+    write('ledger = "elsewhere.db"')
+    app = FakeApp()
+    invoke(app, "status")
+    invoke(app, "results", "captions", "--errors")
+    assert app.asked == [(Path("elsewhere.db"),), (Path("elsewhere.db"), "captions", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max-atempts = 3", 'orchestrator.toml: there is no key "max-atempts"; did you mean max-attempts?'),
+        ("zzz = 3", 'orchestrator.toml: there is no key "zzz"; docs/reference.md lists the keys'),
+        ('api-key = "rpa_secret"', "orchestrator.toml: api-key cannot be set here; keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"),
+        ('runpod_api_key = "rpa_secret"', "orchestrator.toml: runpod_api_key cannot be set here; keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"),
+        ("max-attempts = '3'", "orchestrator.toml: max-attempts must be a whole number, as in max-attempts = 5"),
+        ("max_attempts = true", "orchestrator.toml: max_attempts must be a whole number, as in max_attempts = 5"),
+        ("ttl = true", 'orchestrator.toml: ttl must be a duration, as in ttl = "90s" (or a number of seconds)'),
+        ("name = 3", 'orchestrator.toml: name must be text, as in name = "..."'),
+        ("quiet = 'yes'", "orchestrator.toml: quiet must be true or false"),
+        ("limit = [3]", 'orchestrator.toml: limit must be a list of texts, as in limit = ["..."]'),
+        ("ttl = 'x'", 'ttl in orchestrator.toml: "x" is not a duration; write a number and a unit: 250ms, 90s, 30m, 24h or 7d'),
+        ("on-expired = 'x'", 'on-expired in orchestrator.toml: "x" is none of resubmit, fail'),
+        ("body-bytes-max = 0", 'body-bytes-max in orchestrator.toml: "0" is no whole number from 1 to 1000000000'),
+        ("max-attempts = 1\nmax_attempts = 2", "orchestrator.toml: max-attempts stands there twice, with a dash and with an underscore"),
+        ("errors = 'e'", "errors in orchestrator.toml needs --output: the two files are written together"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused(text: str, message: str) -> None:
+    write(text)
+    assert refused("run", "i.jsonl", "--endpoint", LOCAL) == message
+
+
+def test_a_file_that_is_not_toml_is_refused() -> None:
+    write("max-attempts: 3")
+    assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith("orchestrator.toml: this is not TOML: ")
+
+
+def test_a_wrong_variable_is_named() -> None:
+    message = refused("run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_QUIET="perhaps")
+    assert message == 'ORCHESTRATOR_QUIET: "perhaps" is neither true nor false'
+
+
+def test_a_key_without_a_flag_has_no_variable_either() -> None:
+    choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5", "ORCHESTRATOR_OUTPUT_REQUIRED": "true"})
+    assert not any(choices.parsed(key, str) for key in FILE_ONLY)
+
+
+def test_an_empty_list_says_nothing() -> None:
+    write("limit = []")
+    assert choose({}, {}).each("limit", str) == ()
+
+
+def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
+    write("uncertain-after = 0.00005")
+    assert choose({}, {}).parsed("uncertain-after", str) == "0.000050"
+    write("uncertain-after = nan")
+    assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith('uncertain-after in orchestrator.toml: "nan"')

@@ -1,0 +1,163 @@
+"""What is seen while a run goes on."""
+
+import io
+import os
+from contextlib import redirect_stderr
+
+import anyio
+import pytest
+from rich.console import Console
+
+from orchestrator.cli.display import PlainView, QuietView, progress_line, view_for_stderr
+from orchestrator.cli.live import Display, LiveView, terminal
+from orchestrator.settings import Snapshot
+from tests.cli.fake_app import snapshot
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+HALFWAY = snapshot(
+    queued=3581,
+    outstanding=280,
+    succeeded=6101,
+    failed=38,
+    jobs_per_s=98.72,
+    eta_s=39.2,
+    throttled=3,
+    uncertain_seen=2,
+    margin_min_s=1450.5,
+    wall_s=62.7,
+)
+
+
+def console(width: int = 80) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=24, highlight=False)
+
+
+def drawn(picture: Snapshot, width: int = 80) -> list[str]:
+    screen = console(width)
+    screen.print(Display(picture))
+    assert isinstance(screen.file, io.StringIO)
+    return [line.rstrip() for line in screen.file.getvalue().splitlines()]
+
+
+async def test_a_terminal_sees_four_aligned_lines() -> None:
+    assert drawn(HALFWAY, 120) == [
+        "captions  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━                             6,139/10,000    61 %",
+        "jobs      3,581 queued   280 outstanding   6,101 succeeded   38 failed",
+        "speed     98.7 jobs/s   40 s left   1 min 02 s so far",
+        "service   allowance used 994/1000   3 answered 429   2 were uncertain   margin 24 min 10 s",
+    ]
+
+
+async def test_a_narrow_terminal_sees_the_same_on_more_lines() -> None:
+    assert drawn(HALFWAY, 50) == [
+        "captions  ━━━━━━━╸        6,139/10,000    61 %",
+        "jobs      3,581 queued   280 outstanding",
+        "          6,101 succeeded   38 failed",
+        "speed     98.7 jobs/s   40 s left",
+        "          1 min 02 s so far",
+        "service   allowance used 994/1000",
+        "          3 answered 429   2 were uncertain",
+        "          margin 24 min 10 s",
+    ]
+
+
+async def test_reading_is_one_line() -> None:
+    assert drawn(snapshot(reading=True, rows_read=120_000)) == [
+        "captions  reading the input: 120,000 rows checked so far"
+    ]
+
+
+async def test_before_there_is_anything_to_say_nothing_is_made_up() -> None:
+    assert drawn(snapshot(queued=3, run="a-name-that-is-much-too-long"))[2:] == [
+        "speed                 ...   0 s so far",
+        "service               allowance used 994/1000   no 429s",
+    ]
+
+
+async def test_the_live_view_draws_and_leaves_nothing_behind() -> None:
+    screen = console()
+    view = LiveView(screen)
+    with anyio.move_on_after(1):
+        await view.follow(lambda: HALFWAY)
+    view.interrupted(2)
+    view.say("280 jobs are [still] at the service")
+    view.warn("careful")
+    assert isinstance(screen.file, io.StringIO)
+    text = screen.file.getvalue()
+    assert text.count("captions") == 5, "one for each quarter of a second, and one to be taken away"
+    assert "280 jobs are [still] at the service\n" in text
+    assert "warning: careful\n" in text
+    assert "\x1b[?25h" in text, "the cursor is shown again"
+    assert (view.first, view.signal) == (HALFWAY, 2)
+
+
+class _Unplugged(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+async def test_a_terminal_that_goes_away_does_not_stop_the_run() -> None:
+    view = LiveView(Console(file=_Unplugged(), force_terminal=True, width=80))
+    with anyio.move_on_after(1) as scope:
+        await view.follow(lambda: HALFWAY)
+    assert scope.cancelled_caught
+
+
+async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looks = iter(range(1000))
+
+    def look() -> Snapshot:
+        return snapshot(queued=1000, succeeded=next(looks))
+
+    with anyio.move_on_after(12):
+        await PlainView().follow(look)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "captions: 1/1,001 jobs finished (0 %)",
+        "captions: 2/1,002 jobs finished (0 %)",
+        "captions: 3/1,003 jobs finished (0 %)",
+    ]
+
+
+async def test_a_plain_line_says_what_matters() -> None:
+    assert progress_line(HALFWAY) == (
+        "captions: 6,139/10,000 jobs finished (61 %), 280 outstanding, 38 failed, 98.7 jobs/s, 40 s left,"
+        " 3 answered 429, 2 were uncertain"
+    )
+    assert progress_line(snapshot(reading=True, rows_read=5000)) == "captions: reading the input, 5,000 rows checked"
+    assert progress_line(snapshot(succeeded=2, eta_s=0.0)) == "captions: 2/2 jobs finished (100 %)"
+
+
+async def test_quiet_is_quiet_until_the_end_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    view = QuietView()
+    with anyio.move_on_after(60):
+        await view.follow(lambda: HALFWAY)
+    view.say("4 rows went from the file")
+    assert capsys.readouterr().err == ""
+    view.warn("careful")
+    view.interrupted(15)
+    view.say("continue with: orchestrator resume captions")
+    assert capsys.readouterr().err == "warning: careful\ncontinue with: orchestrator resume captions\n"
+    assert (view.signal, view.first) == (15, HALFWAY)
+
+
+async def test_the_view_suits_where_standard_error_leads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert type(view_for_stderr(quiet=True)) is QuietView
+    view = view_for_stderr(quiet=False)
+    assert type(view) is PlainView
+    view.say("hello")
+    assert capsys.readouterr().err == "hello\n"
+    assert terminal().stderr
+
+
+async def test_a_terminal_is_drawn_on_unless_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    _, end = os.openpty()
+    with os.fdopen(end, "w", encoding="utf-8") as tty, redirect_stderr(tty):
+        assert type(view_for_stderr(quiet=False)) is LiveView
+        monkeypatch.setenv("TERM", "dumb")
+        assert type(view_for_stderr(quiet=False)) is PlainView

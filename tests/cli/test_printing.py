@@ -1,0 +1,64 @@
+"""The two streams, when somebody reads them and when nobody does any more."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO
+
+import pytest
+
+from orchestrator.cli import printing
+from orchestrator.cli.execution import execute
+
+
+@contextmanager
+def unread_pipe() -> Iterator[TextIO]:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as file:
+        yield file
+
+
+def test_a_reader_that_left_is_noticed_once_and_never_again() -> None:
+    with unread_pipe() as pipe, redirect_stdout(pipe):
+        with pytest.raises(printing.ReaderLeftError):
+            printing.put(b"x" * 1_000_000)
+        printing.put(b"into nothing, as Python's own last flush will be")
+        printing.flush()
+
+
+def test_a_reader_that_left_is_noticed_at_the_latest_when_the_rest_is_handed_on() -> None:
+    with unread_pipe() as pipe, redirect_stdout(pipe), pytest.raises(printing.ReaderLeftError):
+        printing.put_json({"run": "captions"})
+
+
+def test_a_reader_that_left_has_had_what_it_wanted() -> None:
+    async def command() -> int:
+        raise printing.ReaderLeftError
+
+    assert execute(command) == 0
+
+
+def test_a_person_that_left_is_no_reason_to_stop() -> None:
+    with unread_pipe() as pipe:
+        with redirect_stderr(pipe):
+            printing.say("is anybody there?")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), pipe.fileno())  # or closing the pipe would fail as well
+
+
+@pytest.mark.parametrize(("no_color", "text"), [("", "\x1b[1;31merror:\x1b[0m no\r\n"), ("1", "error: no\r\n")])
+def test_a_terminal_sees_colours_unless_it_wants_none(
+    no_color: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    screen, end = os.openpty()
+    with os.fdopen(end, "w", encoding="utf-8") as tty, redirect_stderr(tty):
+        printing.complain("no")
+    assert os.read(screen, 1000).decode() == text
+
+
+def test_without_a_terminal_there_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.headline("all")
+    printing.warn("careful")
+    assert capsys.readouterr().err == "all\nwarning: careful\n"

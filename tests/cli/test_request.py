@@ -1,0 +1,223 @@
+"""Every flag reaches the request, and everything that can be refused at once is, by name and with advice."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.policy import Policy
+from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings
+from tests.cli.fake_app import LOCAL, FakeApp, invoke
+
+KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
+
+
+def asked(*arguments: str, **environment: str) -> RunRequest:
+    """The request that these arguments to `run` (after the input) make."""
+    app = FakeApp()
+    result = invoke(app, "run", "prompts.jsonl", *arguments, **environment)
+    assert result.exit_code == 0, result.stderr
+    return app.request
+
+
+def refused(*arguments: str, **environment: str) -> str:
+    """What is said when these arguments are refused; the program is not even loaded then."""
+    app = FakeApp()
+    result = invoke(app, *arguments, **environment)
+    assert (result.exit_code, result.stdout, app.requests) == (2, "", [])
+    return result.stderr.removeprefix("error: ").rstrip("\n")
+
+
+def test_without_flags_everything_is_as_documented() -> None:
+    assert asked("--endpoint", "abc123", **KEY) == RunRequest(
+        name="prompts",
+        named=False,
+        source="prompts.jsonl",
+        endpoint="abc123",
+        ledger=Path("orchestrator.db"),
+        connection=Connection(api_key="rpa_secret"),
+        settings=RunSettings(),
+    )
+
+
+def test_every_flag_reaches_the_request() -> None:
+    request = asked(
+        *(
+            "--endpoint",
+            "abc123",
+            "--name",
+            "captions",
+            "--ledger",
+            "l.db",
+            "--output",
+            "o.jsonl",
+            "--errors",
+            "e.jsonl",
+        ),
+        *("--serverless-url", "https://gpu.example/", "--listen", ":8080", "--webhook-url", "https://me.example/x/"),
+        *("--max-attempts", "5", "--ttl", "2h", "--execution-timeout", "90s", "--low-priority"),
+        *("--result-retention", "10m", "--on-uncertain", "hold", "--uncertain-after", "0s", "--on-expired", "fail"),
+        *("--retry-failed", "--limit", "run=500/10:50", "--limit", "status=100/1"),
+        **KEY,
+    )
+    assert request == RunRequest(
+        name="captions",
+        source="prompts.jsonl",
+        endpoint="abc123",
+        ledger=Path("l.db"),
+        output=Path("o.jsonl"),
+        errors=Path("e.jsonl"),
+        connection=Connection(
+            serverless_url="https://gpu.example",
+            api_key="rpa_secret",
+            listen="127.0.0.1:8080",
+            webhook_url="https://me.example/x",
+            limits={**CONTRACT_LIMITS, Operation.RUN: Limit(500, 10, 50), Operation.STATUS: Limit(100, 1, 400)},
+        ),
+        settings=RunSettings(
+            policy=Policy(execution_timeout_ms=90_000, ttl_ms=7_200_000, low_priority=True),
+            max_attempts=5,
+            retention_us=600_000_000,
+            on_uncertain=OnUncertain.HOLD,
+            uncertain_after_us=0,
+            on_expired=OnExpired.FAIL,
+        ),
+        retry_failed=True,
+    )
+
+
+def test_errors_stand_beside_the_output_by_default() -> None:
+    assert asked("--endpoint", LOCAL, "--output", "out/r.jsonl").errors == Path("out/r.jsonl.errors.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("environment", "key"),
+    [
+        ({"RUNPOD_API_KEY": "b"}, "b"),
+        ({"ORCHESTRATOR_API_KEY": "a", "RUNPOD_API_KEY": "b"}, "a"),
+        ({"ORCHESTRATOR_API_KEY": " ", "RUNPOD_API_KEY": "b\n"}, "b"),
+    ],
+)
+def test_the_key_comes_from_the_environment(environment: dict[str, str], key: str) -> None:
+    assert asked("--endpoint", "abc123", **environment).connection.api_key == key
+
+
+def test_a_local_endpoint_needs_no_key() -> None:
+    assert asked("--endpoint", LOCAL).connection.api_key == ""
+
+
+def test_a_listener_needs_no_url_when_the_service_is_on_this_machine() -> None:
+    listen = ("--listen", "127.0.0.1:0")
+    assert asked("--endpoint", LOCAL, *listen).connection.webhook_url is None
+    for url in ("http://127.0.0.1:8900", "http://localhost:8900", "http://[::1]:8900"):
+        assert asked("--endpoint", "a", "--serverless-url", url, *listen, **KEY).connection.listen == "127.0.0.1:0"
+
+
+def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
+    app = FakeApp()
+    assert invoke(app, "run", "-", "--endpoint", LOCAL, "--name", "piped").exit_code == 0
+    assert (app.request.source, app.request.name, app.request.named) == ("-", "piped", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run", "Missing argument 'INPUT'.\nsee: orchestrator run --help"),
+        ("run i.jsonl", "--endpoint is missing; give your endpoint's id, or local:FILE.py:FUNCTION for a function of yours"),
+        ("run i.jsonl --endpoint https://x/v2/abc", '--endpoint: "https://x/v2/abc" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION'),
+        ("run i.jsonl --endpoint local:f.py", '--endpoint: "local:f.py" names no function; write local:FILE.py:FUNCTION'),
+        ("run i.jsonl --endpoint local:f.py:a-b", '--endpoint: "local:f.py:a-b" names no function; write local:FILE.py:FUNCTION'),
+        ("run i.jsonl --endpoint abc", "there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=... (RUNPOD_API_KEY is accepted too)\nor run without an account: --endpoint local:FILE.py:FUNCTION"),
+        ("run - --endpoint local:f.py:f", "standard input has no name; give the run one with --name"),
+        ("run / --endpoint local:f.py:f", "'/' gives no name for the run; choose one with --name"),
+        ("run i.jsonl --endpoint local:f.py:f --name ", "--name: a run's name has 1 to 200 printable characters"),
+        ("run i.jsonl --endpoint local:f.py:f --max-attempts three", '--max-attempts: "three" is no whole number from 1 to 1000'),
+        ("run i.jsonl --endpoint local:f.py:f --max-attempts 0", '--max-attempts: "0" is no whole number from 1 to 1000'),
+        ("run i.jsonl --endpoint local:f.py:f --ttl soon", '--ttl: "soon" is not a duration; write a number and a unit: 250ms, 90s, 30m, 24h or 7d'),
+        ("run i.jsonl --endpoint local:f.py:f --ttl 5s", "--ttl: policy.ttl is 5000 ms; the service takes 10000 (10 s) to 604800000 (7 days)"),
+        ("run i.jsonl --endpoint local:f.py:f --execution-timeout 8d", "--execution-timeout: policy.executionTimeout is 691200000 ms; the service takes 5000 (5 s) to 604800000 (7 days)"),
+        ("run i.jsonl --endpoint local:f.py:f --result-retention 5ms", "--result-retention: a result is kept for 1 s at least"),
+        ("run i.jsonl --endpoint local:f.py:f --uncertain-after x", '--uncertain-after: "x" is not a duration; write a number and a unit: 250ms, 90s, 30m, 24h or 7d'),
+        ("run i.jsonl --endpoint local:f.py:f --limit run=fast", "--limit: 'run=fast' is no limit; write OPERATION=REQUESTS/SECONDS[:CONCURRENT], as in run=1000/10:200"),
+        ("run i.jsonl --endpoint local:f.py:f --limit run=1/1 --limit run=2/1", "--limit: an operation is named twice; give each one limit"),
+        ("run i.jsonl --endpoint local:f.py:f --listen 8080", "--listen: '8080' is no address to listen on; write HOST:PORT, :PORT or [IPv6]:PORT"),
+        ("run i.jsonl --endpoint local:f.py:f --webhook-url http://me", "--webhook-url needs --listen HOST:PORT: nobody would be there to take the webhooks"),
+        ("run i.jsonl --endpoint local:f.py:f --listen :0 --webhook-url me", "--webhook-url: the webhook URL cannot be used: write http://HOST[:PORT][/PREFIX] or https://..."),
+        ("run i.jsonl --endpoint abc --listen :0", "--listen needs --webhook-url: the URL under which the service reaches this machine.\nWithout a reachable URL leave both out; results are then polled"),
+        ("run i.jsonl --endpoint abc --serverless-url gpu.example", "--serverless-url: this is no URL; write https://HOST or http://HOST:PORT"),
+        ("run i.jsonl --endpoint abc --serverless-url http://h:port", "--serverless-url: this is no URL; write https://HOST or http://HOST:PORT"),
+        ("run i.jsonl --endpoint abc --serverless-url http://hö", "--serverless-url: this is no URL; write https://HOST or http://HOST:PORT"),
+        ("run i.jsonl --endpoint abc --serverless-url http://me:pw@h", "--serverless-url: the URL must not hold a password, a query (?) or a fragment (#)"),
+        ("run i.jsonl --endpoint abc --serverless-url http://h/v2/", "--serverless-url: leave /v2 out of the URL; it is added"),
+        ("run i.jsonl --endpoint local:f.py:f --errors e", "--errors needs --output: the two files are written together"),
+        ("run i.jsonl --endpoint local:f.py:f --output ", "--output: this is no file name"),
+        ("run i.jsonl --endpoint local:f.py:f --output /dev/null", "--output: /dev/null is no file to put another beside; give --errors too"),
+        ("run i.jsonl --endpoint local:f.py:f --output i.jsonl", "--output and the input are the same file, i.jsonl; choose another for one of them"),
+        ("run i.jsonl --endpoint local:f.py:f --output ./x/../orchestrator.db", "--output and the ledger are the same file, x/../orchestrator.db; choose another for one of them"),
+        ("run i.jsonl --endpoint local:f.py:f --output o --errors o", "--errors and --output are the same file, o; choose another for one of them"),
+        ("run i.jsonl --endpoint local:f.py:f --ledger i.jsonl", "the input and the ledger are the same file, i.jsonl; choose another for one of them"),
+        ("resume captions --webhook-url http://me", "--webhook-url needs --listen HOST:PORT: nobody would be there to take the webhooks"),
+        ("resume captions --output orchestrator.db", "--output and the ledger are the same file, orchestrator.db; choose another for one of them"),
+        ("rnu", "No such command 'rnu'. Did you mean 'run'?\nsee: orchestrator --help"),
+        ("status --config nowhere.toml", "nowhere.toml: the configuration file cannot be read (No such file or directory)"),
+        ("results captions --config nowhere.toml", "nowhere.toml: the configuration file cannot be read (No such file or directory)"),
+    ],
+)  # fmt: skip
+def test_refused_by_name_and_with_advice(arguments: str, message: str) -> None:
+    assert refused(*arguments.split(" ")) == message
+
+
+def test_resume_has_no_flags_for_what_belongs_to_the_run() -> None:
+    assert refused("resume", "captions", "--ttl", "1h").startswith("No such option: --ttl")
+
+
+@pytest.mark.parametrize("flag", ["--on-uncertain", "--on-expired"])
+def test_an_unknown_choice_is_refused(flag: str) -> None:
+    assert flag in refused("run", "i.jsonl", "--endpoint", LOCAL, flag, "maybe")
+
+
+def test_a_key_with_strange_characters_is_refused_without_printing_it() -> None:
+    message = refused("run", "i.jsonl", "--endpoint", "abc", ORCHESTRATOR_API_KEY="rpa secret")
+    assert message == "ORCHESTRATOR_API_KEY holds characters that no API key has; copy the key anew"
+
+
+def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
+    (tmp_path / "i.jsonl").touch()
+    (tmp_path / "symbolic").symlink_to("i.jsonl")
+    (tmp_path / "hard").hardlink_to(tmp_path / "i.jsonl")
+    for output in ("symbolic", "hard"):
+        assert "the same file" in refused("run", "i.jsonl", "--endpoint", LOCAL, "--output", output)
+
+
+def test_results_and_errors_may_go_to_one_device() -> None:
+    assert asked("--endpoint", LOCAL, "--output", "/dev/null", "--errors", "/dev/null").errors == Path("/dev/null")
+
+
+def test_resume_asks_for_nothing_but_what_was_said() -> None:
+    app = FakeApp()
+    result = invoke(app, "resume", "captions", "--retry-failed", "--output", "o.jsonl", "--limit", "run=5/1")
+    assert result.exit_code == 0
+    assert app.request == RunRequest(
+        name="captions",
+        source=None,
+        endpoint=None,
+        ledger=Path("orchestrator.db"),
+        output=Path("o.jsonl"),
+        errors=Path("o.jsonl.errors.jsonl"),
+        connection=Connection(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
+        retry_failed=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        ("--endpoint local:f.py:f --ttl 5m", "the TTL (5 min) is shorter than the execution timeout (10 min)"),
+        ("--endpoint local:f.py:f --execution-timeout 2d", "the TTL (1 day) is shorter than the execution timeout (2 days)"),
+        ("--endpoint abc --serverless-url http://gpu.example", "the API key travels unencrypted to http://gpu.example"),
+    ],
+)  # fmt: skip
+def test_warned_and_done(arguments: str, warning: str) -> None:
+    result = invoke(FakeApp(), "run", "i.jsonl", *arguments.split(), **KEY)
+    assert result.exit_code == 0
+    assert f"warning: {warning}" in result.stderr

@@ -1,0 +1,123 @@
+"""The few lines at the end, and figures as people read them."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from orchestrator.cli.figures import lasting, percent, rate
+from orchestrator.cli.summary import results_command, summary_lines
+from orchestrator.settings import Connection, MarginSummary, RunRequest, UncertainSummary
+from tests.cli.fake_app import LOCAL, FakeApp, invoke, snapshot, summary
+
+REQUEST = RunRequest(
+    name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=Connection()
+)
+TO_FILES = msgspec.structs.replace(REQUEST, output=Path("r.jsonl"), errors=Path("r.jsonl.errors.jsonl"))
+
+
+def test_a_run_without_trouble_is_told_in_a_few_lines() -> None:
+    assert summary_lines(summary(succeeded=10_000), REQUEST, snapshot(reading=True)) == [
+        "captions: finished; all 10,000 jobs succeeded",
+        "  succeeded  10,000",
+        "  requests   3 /run, 4 /status",
+        "  took       2 s, 5,000.0 jobs/s",
+        "  results    orchestrator results captions > results.jsonl",
+    ]
+
+
+def test_whatever_went_wrong_is_told() -> None:
+    troubled = msgspec.structs.replace(
+        summary(succeeded=9_979, failed=20, cancelled=1),
+        throttled=12,
+        uncertain=UncertainSummary(seen=3, adopted=2, resubmitted=1),
+        lost=1,
+        expired=2,
+        margin_s=MarginSummary(min=1443.2, p1=1690.1),
+        wall_s=101.3,
+    )
+    assert summary_lines(troubled, TO_FILES, snapshot(succeeded=9_000)) == [
+        "captions: finished; 9,979 of 10,000 jobs succeeded",
+        "  succeeded  9,979",
+        "  failed        20",
+        "  cancelled      1",
+        "  uncertain  3, adopted 2, resubmitted 1",
+        "  lost       1 (the service forgot them early)",
+        "  expired    2 (we came too late for their results)",
+        "  throttled  12 requests answered 429",
+        "  margin     24 min 03 s at the least, 28 min 10 s or more for 99 %",
+        "  requests   3 /run, 4 /status",
+        "  took       1 min 41 s, 9.9 jobs/s",
+        "  results    r.jsonl",
+        "  errors     r.jsonl.errors.jsonl",
+    ]
+
+
+def test_an_interrupted_run_says_what_is_left() -> None:
+    lines = summary_lines(summary(interrupted=True, queued=6, uncertain=1, outstanding=2, succeeded=1), REQUEST, None)
+    assert lines[0] == "captions: interrupted; 1 of 10 jobs are finished"
+    assert [line.split() for line in lines[1:5]] == [
+        ["succeeded", "1"],
+        ["queued", "6"],
+        ["not", "settled", "1"],
+        ["outstanding", "2"],
+    ]
+    assert "took         2 s" in lines[-2]
+
+
+def test_one_margin_alone_is_told_alone() -> None:
+    lines = summary_lines(msgspec.structs.replace(summary(), margin_s=MarginSummary(min=60.0, p1=None)), REQUEST, None)
+    assert "  margin     1 min 00 s at the least" in lines
+
+
+def test_nothing_sent_is_nothing_told() -> None:
+    lines = summary_lines(msgspec.structs.replace(summary(), requests={"run": 0}, wall_s=0.0), REQUEST, snapshot())
+    assert not any("requests" in line for line in lines)
+    assert lines[-2] == "  took       0 s"
+
+
+def test_failures_without_a_file_are_a_command_away() -> None:
+    request = msgspec.structs.replace(REQUEST, ledger=Path("my ledger.db"))
+    assert summary_lines(summary(failed=1), request, None)[-1] == (
+        "  errors     orchestrator results captions --ledger 'my ledger.db' --errors > errors.jsonl"
+    )
+    assert results_command("two words", Path("orchestrator.db")) == "orchestrator results 'two words'"
+
+
+def test_the_summary_goes_to_standard_error_and_quiet_leaves_it_out() -> None:
+    result = invoke(FakeApp(), "run", "c.jsonl", "--endpoint", LOCAL)
+    assert result.stderr.startswith("captions: finished; all 3 jobs succeeded\n")
+    assert result.stdout == ""
+    assert invoke(FakeApp(), "run", "c.jsonl", "--endpoint", LOCAL, "--quiet").output == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0 s"),
+        (0, "0 s"),
+        (3.29, "3.2 s"),
+        (9.99, "9.9 s"),
+        (10, "10 s"),
+        (59.9, "59 s"),
+        (60, "1 min 00 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 00 min"),
+        (86_399, "23 h 59 min"),
+        (90_000, "1 d 01 h"),
+    ],
+)
+def test_durations_have_two_places(seconds: float, text: str) -> None:
+    assert lasting(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"),
+    [(0, "0.0 jobs/s"), (1234.56, "1,234.6 jobs/s"), (1, "1.0 jobs/s"), (0.5, "30.0 jobs/min"), (0.001, "3.6 jobs/h")],
+)
+def test_slow_work_is_told_by_the_minute_or_hour(per_s: float, text: str) -> None:
+    assert rate(per_s) == text
+
+
+def test_a_hundred_percent_is_all() -> None:
+    assert (percent(9_999, 10_000), percent(10_000, 10_000), percent(0, 0)) == ("99 %", "100 %", "0 %")

@@ -1,0 +1,77 @@
+"""A `Service` whose account is the emulator's, or a script; with everything that was sent and logged kept."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import msgspec
+
+from orchestrator.client import Service
+from orchestrator.clock import Clock, SystemClock
+from orchestrator.emulator.account import Account
+from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
+
+URLS = {"rest_url": "http://emulator", "graphql_url": GRAPHQL_URL}
+
+
+def service_at(account: Account, clock: Clock | None = None, *, key: str = KEY, **settings: Any) -> Service:
+    return Service("http://emulator", key, clock or SystemClock(), transport=carrier(account), **{**URLS, **settings})
+
+
+class Script:
+    """Answers as told, and remembers the requests. The last reply is for all that follow."""
+
+    def __init__(self, *replies: httpx.Response | Exception) -> None:
+        self.replies = list(replies)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    @property
+    def query(self) -> str:
+        """The GraphQL document of the last request."""
+        query: str = msgspec.json.decode(self.requests[-1].content)["query"]
+        return query
+
+
+def scripted(script: Script, *, key: str = KEY, clock: Clock | None = None, **settings: Any) -> Service:
+    carrier = httpx.MockTransport(script)
+    return Service("https://api.example", key, clock or SystemClock(), transport=carrier, **{**URLS, **settings})
+
+
+def data(**members: object) -> httpx.Response:
+    return httpx.Response(200, json={"data": members})
+
+
+def refused(*messages: str, status: int = 200) -> httpx.Response:
+    return httpx.Response(status, json={"errors": [{"message": message} for message in messages], "data": None})
+
+
+class _Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.name} {record.getMessage()} {record.args!r}")
+
+
+@contextmanager
+def everything_logged() -> Iterator[list[str]]:
+    """Every line that any library logs meanwhile, at any level."""
+    root, kept = logging.getLogger(), _Kept()
+    level = root.level
+    root.addHandler(kept)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield kept.lines
+    finally:
+        root.setLevel(level)
+        root.removeHandler(kept)

@@ -1,0 +1,39 @@
+"""The pods over real sockets, with the whole emulator on the other side."""
+
+import pytest
+
+from orchestrator.client import Service
+from orchestrator.client.rest import ProblemError
+from orchestrator.core.pod_specs import GpuRequest, PodCreate
+from orchestrator.emulator.pods import PodSettings
+from orchestrator.emulator.serving import serve
+
+pytestmark = pytest.mark.anyio
+
+SPEC = PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4"), ports=("22/tcp",))
+
+
+async def test_a_pod_lives_and_ends_on_the_emulators_port() -> None:
+    settings = PodSettings(provisioning_s=0, starting_s=0)
+    async with serve(pods=settings, keys=("the-right-key",)) as served:
+        base_url = served.urls["base_url"]
+        async with Service(served.origin, served.key, base_url=base_url) as service:
+            pod = await service.pods.create(SPEC)
+            assert pod.status == "RUNNING"
+            assert (await service.pods.stop(pod.id, wait=5)).cost == 0
+            assert (await service.pods.start(pod.id, wait=5)).runtime is not None
+            assert [window.name for window in service.pods.windows] == ["minute", "hour", "day"]
+            await service.pods.terminate(pod.id, wait=5)
+            assert await service.pods.list() == ()
+        async with Service(served.origin, "a-wrong-key", base_url=base_url) as service:
+            with pytest.raises(ProblemError, match="401 Unauthorized: invalid bearer token"):
+                await service.pods.list()
+
+
+async def test_an_endpoint_may_be_called_pods() -> None:
+    async with (
+        serve(any_endpoint=True) as served,
+        Service(served.origin, served.key, base_url=served.origin) as service,
+    ):
+        assert (await service.check("pods")).status == 200
+        assert await service.pods.list() == ()

@@ -1,0 +1,50 @@
+"""How async tests are run.
+
+An async test is marked `anyio` and runs on asyncio, in real time. A module whose tests want virtual time says so:
+
+    pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+or `pytest.mark.virtual_time(seed=7)`. Each test then has a fresh `tests.simulation.loop.VirtualLoop` whose time starts
+at zero. The marker belongs to a module as a whole, because the backend does (so that Hypothesis tests and
+module-wide fixtures can use it); on a single test it is an error. A test that needs several worlds one after the
+other is a plain function that calls `tests.simulation.run.run`.
+
+Hypothesis draws the same examples on every run and times none of them: a test must not depend on luck or on the machine.
+"""
+
+from functools import partial
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.simulation.loop import VirtualLoop
+
+hypothesis.settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "virtual_time(seed=0): the async tests of this module run on virtual time")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        module = item.getparent(pytest.Module)
+        if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
+            raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """The backend of the module's async tests, with its options."""
+    marker = request.node.get_closest_marker("virtual_time")
+    if marker is None:
+        return "asyncio", {}
+    return "asyncio", {"loop_factory": partial(VirtualLoop, **marker.kwargs)}

@@ -1,0 +1,308 @@
+"""When a result must have been collected, when to ask for it, and what a 404 means."""
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from orchestrator.core.deadlines import (
+    ASK_GAP_US_MIN,
+    RETENTION_US_DEFAULT,
+    WEBHOOK_SLACK_US,
+    Absence,
+    Absences,
+    Turnaround,
+    absence,
+    hard_deadline,
+    lost_gap_us,
+    margin_left,
+    margin_us,
+    next_ask,
+    uncertain_grace_us,
+)
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from tests.factories import S, a_job, a_job_in
+from tests.simulation.clock import EPOCH_AT
+
+MINUTE = 60 * S
+RETENTION_US = RETENTION_US_DEFAULT
+
+
+def outstanding(*, sent_at: int = EPOCH_AT, unfinished_at: int | None = None, ttl_us: int | None = None) -> Job:
+    return a_job_in(
+        State.OUTSTANDING,
+        sent_at=sent_at,
+        unfinished_at=sent_at if unfinished_at is None else unfinished_at,
+        ttl_at=None if ttl_us is None else sent_at + ttl_us,
+    )
+
+
+retentions = st.integers(10 * S, 4 * RETENTION_US)
+
+
+@st.composite
+def outstanding_jobs(draw: st.DrawFn) -> Job:
+    ttl_us = draw(st.integers(10 * S, 7 * 86_400 * S) | st.none())
+    age_us = draw(st.integers(0, ttl_us or 7 * 86_400 * S))
+    return outstanding(unfinished_at=EPOCH_AT + age_us, ttl_us=ttl_us)
+
+
+def test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire() -> None:
+    assert margin_us(RETENTION_US) == 5 * MINUTE
+    assert hard_deadline(outstanding(unfinished_at=EPOCH_AT + S), RETENTION_US) == EPOCH_AT + S + 25 * MINUTE
+
+
+def test_a_job_near_its_ttl_is_asked_for_shortly_before_it() -> None:
+    assert hard_deadline(outstanding(ttl_us=20 * MINUTE), RETENTION_US) == EPOCH_AT + 18 * MINUTE
+
+
+def test_a_job_of_which_nothing_is_known_is_due_at_once() -> None:
+    assert hard_deadline(a_job(ttl_at=EPOCH_AT), RETENTION_US) <= RETENTION_US
+
+
+@given(outstanding_jobs(), retentions)
+def test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out(job: Job, retention_us: int) -> None:
+    deadline = hard_deadline(job, retention_us)
+
+    assert job.unfinished_at is not None
+    assert deadline <= job.unfinished_at + retention_us - margin_us(retention_us)
+    assert job.ttl_at is None or deadline < job.ttl_at
+
+
+def test_the_margin_left_counts_from_the_last_time_it_was_unfinished() -> None:
+    assert margin_left(EPOCH_AT, RETENTION_US, EPOCH_AT + 10 * MINUTE) == 20 * MINUTE
+    assert margin_left(EPOCH_AT, RETENTION_US, EPOCH_AT + 31 * MINUTE) == -MINUTE
+
+
+# --- when to ask
+
+
+@given(outstanding_jobs(), retentions, st.integers(1, 10**13) | st.none(), st.booleans())
+def test_the_first_question_comes_before_the_deadline_and_not_before_the_job_was_sent(
+    job: Job, retention_us: int, predicted_us: int | None, webhooks: bool
+) -> None:
+    assert job.unfinished_at is not None
+    ask_at = next_ask(job, asked_at=None, predicted_us=predicted_us, webhooks=webhooks, retention_us=retention_us)
+
+    assert job.unfinished_at <= ask_at <= max(hard_deadline(job, retention_us), job.unfinished_at)
+
+
+@given(outstanding_jobs(), retentions, st.integers(0, 8 * 86_400 * S), st.booleans())
+def test_the_next_question_is_a_second_later_at_least_and_otherwise_before_the_deadline(
+    job: Job, retention_us: int, asked_us: int, webhooks: bool
+) -> None:
+    asked_at = EPOCH_AT + asked_us
+    ask_at = next_ask(job, asked_at=asked_at, predicted_us=None, webhooks=webhooks, retention_us=retention_us)
+
+    assert ask_at >= asked_at + ASK_GAP_US_MIN
+    deadline = hard_deadline(job, retention_us)
+    assert asked_at >= deadline or ask_at <= max(deadline, asked_at + ASK_GAP_US_MIN)
+
+
+def test_past_the_deadline_the_pace_grows_towards_the_last_moment_and_falls_after_it() -> None:
+    job = outstanding(ttl_us=20 * MINUTE)
+
+    def gap(before_us: int) -> int:
+        at = EPOCH_AT + 20 * MINUTE - before_us
+        return next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=RETENTION_US) - at
+
+    assert [gap(before_us) for before_us in (80 * S, 40 * S, 8 * S, S, 0)] == [10 * S, 5 * S, S, S, S]
+    assert [gap(-after_us) for after_us in (S, 40 * S, 86_400 * S)] == [S, 10 * S, 5 * MINUTE]
+
+
+@given(outstanding_jobs(), retentions)
+def test_a_job_is_asked_for_a_bounded_number_of_times_between_its_deadline_and_its_last_moment(
+    job: Job, retention_us: int
+) -> None:
+    assert job.unfinished_at is not None
+    last_at = min(job.unfinished_at + retention_us, job.ttl_at or job.unfinished_at + retention_us)
+    at, questions = hard_deadline(job, retention_us), 0
+    while at < last_at:
+        at = next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=retention_us)
+        questions += 1
+    assert questions <= 140
+
+
+def test_a_job_is_first_asked_for_at_its_predicted_finish() -> None:
+    def first(predicted_us: int | None, *, webhooks: bool, retention_us: int = RETENTION_US) -> int:
+        job = outstanding()
+        return (
+            next_ask(job, asked_at=None, predicted_us=predicted_us, webhooks=webhooks, retention_us=retention_us)
+            - EPOCH_AT
+        )
+
+    assert first(None, webhooks=False) == S
+    assert first(100 * S, webhooks=False) == 100 * S
+    assert first(1, webhooks=False) == S
+    assert first(100 * S, webhooks=True) == 100 * S + WEBHOOK_SLACK_US
+    assert first(10 * S, webhooks=True, retention_us=40 * S) == 20 * S
+    assert first(86_400 * S, webhooks=True) == 25 * MINUTE
+
+
+def test_the_gaps_between_questions_grow_with_the_age_of_the_job() -> None:
+    job = outstanding(unfinished_at=EPOCH_AT + 86_400 * S)
+
+    def gap(age_us: int) -> int:
+        at = EPOCH_AT + age_us
+        return next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=RETENTION_US) - at
+
+    assert [gap(age * S) // S for age in (0, 2, 8, 400, 3_600)] == [1, 1, 2, 100, 300]
+
+
+def test_a_job_without_times_is_still_asked_for_only_once_a_second() -> None:
+    job = a_job()
+
+    assert next_ask(job, asked_at=EPOCH_AT, predicted_us=None, webhooks=False, retention_us=0) == EPOCH_AT + S
+    assert next_ask(job, asked_at=None, predicted_us=None, webhooks=False, retention_us=RETENTION_US) == S
+
+
+# --- what a 404 means
+
+
+@given(outstanding_jobs(), retentions, st.integers(0, 14 * 86_400 * S))
+def test_a_404_is_the_ttl_then_our_lateness_then_a_riddle(job: Job, retention_us: int, elapsed: int) -> None:
+    now = EPOCH_AT + elapsed
+    meaning = absence(job, now=now, retention_us=retention_us)
+
+    assert job.unfinished_at is not None
+    if job.ttl_at is not None and now >= job.ttl_at - S:
+        assert meaning is Absence.TTL
+    elif now >= job.unfinished_at + retention_us:
+        assert meaning is Absence.EXPIRED
+    else:
+        assert meaning is Absence.MISSING
+
+
+def test_the_404_of_a_job_without_times_is_our_lateness() -> None:
+    assert absence(a_job(), now=EPOCH_AT, retention_us=RETENTION_US) is Absence.EXPIRED
+
+
+def test_two_404s_that_make_a_job_lost_lie_as_far_apart_as_the_retention_asks() -> None:
+    assert lost_gap_us(RETENTION_US) == 30 * S
+    assert lost_gap_us(2 * RETENTION_US) == 60 * S
+    assert lost_gap_us(1) == S
+
+
+# --- uncertain submissions
+
+
+@given(st.integers(0, 1_000))
+def test_without_webhooks_the_grace_doubles_from_ten_seconds_up_to_a_bound(uncertain: int) -> None:
+    job = a_job_in(State.SUBMITTING, uncertain=uncertain)
+    grace = uncertain_grace_us(job, webhooks=False, p95_us=None, wanted_us=None)
+
+    assert grace == 10 * S * 2 ** min(uncertain, 8)
+
+
+def test_with_webhooks_the_grace_is_twice_the_learned_p95_between_two_minutes_and_the_ttl() -> None:
+    job = a_job_in(State.SUBMITTING, sent_at=EPOCH_AT, ttl_at=EPOCH_AT + 3_600 * S)
+
+    def grace(p95_us: int | None) -> int:
+        return uncertain_grace_us(job, webhooks=True, p95_us=p95_us, wanted_us=None)
+
+    assert [grace(p95) // S for p95 in (None, 30 * S, 300 * S, 86_400 * S)] == [120, 120, 600, 3_600]
+
+
+@pytest.mark.parametrize("unknown", ["ttl_at", "sent_at"])
+def test_the_grace_of_a_job_of_unknown_ttl_is_not_cut(unknown: str) -> None:
+    job = a_job_in(State.SUBMITTING, **{unknown: None})
+
+    assert uncertain_grace_us(job, webhooks=True, p95_us=86_400 * S, wanted_us=None) == 2 * 86_400 * S
+
+
+def test_the_users_own_grace_goes_before() -> None:
+    assert uncertain_grace_us(a_job_in(State.SUBMITTING), webhooks=True, p95_us=10**12, wanted_us=7) == 7
+
+
+# --- learned times
+
+times = st.lists(st.tuples(st.integers(0, 10**8), st.integers(0, 10**8)), min_size=1, max_size=400)
+
+
+@given(times, st.floats(0, 1))
+def test_a_quantile_is_never_below_the_true_one_and_at_most_a_step_above(
+    found: list[tuple[int, int]], share: float
+) -> None:
+    turnaround = Turnaround()
+    for delay_ms, execution_ms in found:
+        turnaround.observe(delay_ms, execution_ms)
+    totals = sorted(max(1, sum(pair)) for pair in found)
+    true_us = totals[max(0, math.ceil(share * len(totals)) - 1)] * 1_000
+    quantile_us = turnaround.quantile_us(share)
+
+    assert quantile_us is not None
+    assert true_us < quantile_us <= true_us * 5 // 4 + 1_000
+
+
+@given(st.integers(0, 10**12))
+def test_one_observation_is_every_quantile(milliseconds: int) -> None:
+    assume(milliseconds < 2**30)
+    turnaround = Turnaround()
+    turnaround.observe(None, milliseconds)
+
+    assert turnaround.quantile_us(0.0) == turnaround.quantile_us(0.5) == turnaround.quantile_us(1.0)
+
+
+def test_without_observations_nothing_is_known() -> None:
+    turnaround = Turnaround()
+    turnaround.observe(None, None)
+
+    assert turnaround.quantile_us(0.5) is None
+
+
+def test_what_lies_beyond_the_histogram_counts_as_its_end() -> None:
+    turnaround = Turnaround()
+    turnaround.observe(10**15, None)
+
+    assert turnaround.quantile_us(1.0) == 2**30 * 1_000
+
+
+def test_old_observations_fade() -> None:
+    turnaround = Turnaround()
+    for _ in range(2_000):
+        turnaround.observe(0, 1_000_000)
+    for _ in range(3_000):
+        turnaround.observe(0, 1_000)
+
+    p50, p100 = turnaround.quantile_us(0.5), turnaround.quantile_us(1.0)
+    assert p50 is not None
+    assert p50 < 2 * S
+    assert p100 is not None
+    assert p100 > 900 * S
+
+
+# --- absent endpoints
+
+
+def absences(*, absent: int, answers: int, at: int = EPOCH_AT) -> Absences:
+    found = Absences()
+    for number in range(answers):
+        found.observe(absent=number < absent, now=at)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("absent", "answers", "many"),
+    [(0, 0, False), (19, 19, False), (20, 20, True), (20, 399, True), (20, 400, False), (21, 400, True)],
+)
+def test_many_404s_are_twenty_and_more_than_a_twentieth(absent: int, answers: int, many: bool) -> None:
+    assert absences(absent=absent, answers=answers).are_many(EPOCH_AT) is many
+
+
+def test_404s_are_remembered_for_a_minute_and_forgotten_after_two() -> None:
+    found = absences(absent=20, answers=20)
+
+    assert found.are_many(EPOCH_AT + MINUTE - 1)
+    assert found.are_many(EPOCH_AT + MINUTE)
+    assert not found.are_many(EPOCH_AT + 3 * MINUTE)
+
+
+def test_what_was_absent_a_window_ago_still_counts_beside_the_present() -> None:
+    found = absences(absent=10, answers=10)
+    for _ in range(10):
+        found.observe(absent=True, now=EPOCH_AT + MINUTE)
+
+    assert found.are_many(EPOCH_AT + MINUTE)
+    assert not found.are_many(EPOCH_AT + 2 * MINUTE)

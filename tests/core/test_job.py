@@ -1,0 +1,294 @@
+"""The steps of a job: what each constructor changes, and what it leaves alone."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, is_ended, outcome_of, tallies
+from orchestrator.core.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
+from orchestrator.core.outcome import Record, Trouble
+from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
+from tests.simulation.clock import EPOCH_AT
+
+AT = EPOCH_AT + 100 * S
+
+
+def changes(before: Job, after: Job) -> dict[str, Any]:
+    """The fields in which `after` differs, with their new values."""
+    old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
+    return {name: value for name, value in new.items() if value != old[name]}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("state", State)
+def test_each_step_asks_the_table_for_the_next_state(name: str, state: State) -> None:
+    event, make = STEPS[name]
+    job = a_job_in(state)
+    if not is_legal(state, event):
+        with pytest.raises(IllegalStep):
+            make(job, AT)
+        return
+    step = make(job, AT)
+
+    assert step.before == job
+    assert step.after.state is TRANSITIONS[state][event]
+    assert (step.event, step.at) == (event, AT)
+    assert step.reason
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_step_changes_who_the_job_is(name: str) -> None:
+    event, make = STEPS[name]
+    for state in State:
+        if is_legal(state, event):
+            after = make(a_job_in(state, id=7, run=8, endpoint=9), AT).after
+            assert (after.id, after.run, after.endpoint) == (7, 8, 9)
+
+
+def test_a_claim_opens_a_submission_and_costs_an_attempt() -> None:
+    job = a_job(attempt=2, first_attempt=1, submission=5, remote_id="old", retry_until=AT, lost=1, deferrals=3)
+
+    step = steps.claimed(job, submission=6, ttl_us=TTL_US, at=AT)
+
+    assert changes(job, step.after) == {
+        "state": State.SUBMITTING,
+        "submission": 6,
+        "attempt": 3,
+        "first_attempt": 3,
+        "remote_id": None,
+        "retry_until": None,
+        "sent_at": AT,
+        "ttl_at": AT + TTL_US,
+        "unfinished_at": AT,
+    }
+
+
+def test_a_claim_for_retry_keeps_the_submission_and_costs_an_attempt() -> None:
+    job = a_job(attempt=1, first_attempt=1, submission=5, remote_id="r", retry_until=AT + S)
+
+    step = steps.claimed_for_retry(job, at=AT)
+
+    assert changes(job, step.after) == {"state": State.SUBMITTING, "attempt": 2, "unfinished_at": AT}
+    assert step.after.by_retry
+
+
+def test_an_accepted_submission_lives_its_ttl_from_when_it_was_really_sent() -> None:
+    job = a_job_in(State.SUBMITTING, deferrals=2, due_at=5)
+
+    step = steps.accepted(job, remote_id="r", sent_at=EPOCH_AT + 3 * S, at=AT)
+
+    assert changes(job, step.after) == {
+        "state": State.OUTSTANDING,
+        "remote_id": "r",
+        "sent_at": EPOCH_AT + 3 * S,
+        "ttl_at": EPOCH_AT + 3 * S + TTL_US,
+        "unfinished_at": EPOCH_AT + 3 * S,
+        "deferrals": 0,
+        "due_at": 0,
+    }
+
+
+@pytest.mark.parametrize("unknown", ["ttl_at", "sent_at"])
+def test_an_accepted_submission_of_unknown_ttl_gets_none(unknown: str) -> None:
+    job = a_job_in(State.SUBMITTING, **{unknown: None})
+
+    assert steps.accepted(job, remote_id="r", sent_at=AT, at=AT).after.ttl_at is None
+
+
+@pytest.mark.parametrize(("answered", "reason"), [(True, "retry"), (False, "retry unanswered")])
+def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, reason: str) -> None:
+    job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
+
+    step = steps.accepted_for_retry(job, sent_at=AT - S, at=AT, answered=answered)
+
+    assert step.reason == reason
+    assert changes(job, step.after) == {
+        "state": State.OUTSTANDING,
+        "retry_until": None,
+        "unfinished_at": AT - S,
+        "deferrals": 0,
+        "due_at": 0,
+    }
+
+
+def test_an_unanswered_submission_is_to_be_settled_later() -> None:
+    job = a_job_in(State.SUBMITTING, deferrals=1)
+
+    step = steps.unanswered(job, settle_at=AT + S, reason="cut", at=AT)
+
+    assert changes(job, step.after) == {"state": State.UNCERTAIN, "due_at": AT + S, "deferrals": 0}
+    assert step.trouble is Trouble.UNCERTAIN
+
+
+def test_a_deferral_gives_the_attempt_back() -> None:
+    job = a_job_in(State.SUBMITTING)
+
+    step = steps.deferred(job, due_at=AT + S, reason="429", at=AT, trouble=Trouble.THROTTLED)
+
+    assert changes(job, step.after) == {"state": State.QUEUED, "attempt": 0, "deferrals": 1, "due_at": AT + S}
+
+
+def test_an_interruption_is_no_deferral_and_costs_nothing_either() -> None:
+    job = a_job_in(State.SUBMITTING, deferrals=4, retry_until=AT)
+
+    step = steps.deferred(job, due_at=AT, reason="not sent", at=AT, retry_until=AT + 9 * S)
+
+    assert step.trouble is None
+    assert changes(job, step.after) == {"state": State.QUEUED, "attempt": 0, "due_at": AT, "retry_until": AT + 9 * S}
+
+
+def test_an_adopted_submission_is_outstanding_under_the_id_that_the_webhook_told() -> None:
+    job = a_job_in(State.UNCERTAIN, due_at=AT)
+
+    assert changes(job, steps.adopted(job, remote_id="r", at=AT).after) == {
+        "state": State.OUTSTANDING,
+        "remote_id": "r",
+        "due_at": 0,
+    }
+
+
+COUNTERS = {
+    Trouble.FAILED: "failures",
+    Trouble.TIMED_OUT: "failures",
+    Trouble.INVALID_OUTPUT: "failures",
+    Trouble.LOST: "lost",
+    Trouble.UNCERTAIN: "uncertain",
+    Trouble.EXPIRED: "expired",
+}
+
+
+@pytest.mark.parametrize("trouble", Trouble)
+def test_each_trouble_raises_its_own_counter_by_one_or_none(trouble: Trouble) -> None:
+    job = a_job_in(State.OUTSTANDING, failures=1, lost=1, uncertain=1, expired=1)
+    counted = {COUNTERS[trouble]: 2} if trouble in COUNTERS else {}
+
+    again = steps.retried(job, trouble, due_at=AT, retry_until=AT + S, reason="again", at=AT)
+    over = steps.abandoned(job, an_outcome(job, trouble), reason="over", at=AT)
+
+    assert changes(job, again.after) == {"state": State.QUEUED, "due_at": AT, "retry_until": AT + S, **counted}
+    assert changes(job, over.after) == {"state": State.FAILED, **counted}
+    assert again.trouble is over.trouble is trouble
+
+
+def test_a_completed_job_waits_for_nothing_any_more() -> None:
+    job = a_job(retry_until=AT, due_at=AT, submission=1)
+
+    step = steps.completed(job, an_outcome(job), reason="webhook", at=AT)
+
+    assert changes(job, step.after) == {"state": State.SUCCEEDED, "due_at": 0, "retry_until": None}
+    assert step.outcome == an_outcome(job)
+    assert step.trouble is None
+
+
+def test_a_rejected_submission_gives_its_attempt_back() -> None:
+    job = a_job_in(State.SUBMITTING)
+
+    assert steps.abandoned(job, an_outcome(job, Trouble.REJECTED), reason="400", at=AT).after.attempt == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "trouble"), [(State.OUTSTANDING, Trouble.REJECTED), (State.SUBMITTING, Trouble.FAILED)]
+)
+def test_what_may_have_been_executed_stays_counted(state: State, trouble: Trouble) -> None:
+    job = a_job_in(state)
+
+    assert steps.abandoned(job, an_outcome(job, trouble), reason="over", at=AT).after.attempt == 1
+
+
+def test_an_abandoned_job_whose_outcome_names_no_trouble_has_failed() -> None:
+    job = a_job_in(State.OUTSTANDING)
+
+    assert steps.abandoned(job, an_outcome(job), reason="over", at=AT).trouble is Trouble.FAILED
+
+
+def test_a_cancelled_job_waits_for_nothing_any_more() -> None:
+    job = a_job(due_at=AT, retry_until=AT)
+
+    step = steps.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=AT)
+
+    assert changes(job, step.after) == {"state": State.CANCELLED, "due_at": 0, "retry_until": None}
+    assert step.trouble is Trouble.CANCELLED
+
+
+def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None:
+    job = a_job_in(State.FAILED, attempt=3, failures=3, lost=1, uncertain=1, expired=1, deferrals=1, due_at=3)
+
+    after = steps.reopened(job, at=AT).after
+
+    assert (after.failures, after.lost, after.uncertain, after.expired, after.deferrals, after.due_at) == (0,) * 6
+    assert (after.attempt, after.submission) == (3, job.submission)
+
+
+def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
+    first = a_job_in(State.OUTSTANDING)
+    queued = steps.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after
+    second = steps.claimed_for_retry(queued, at=AT).after
+
+    assert first.is_first_execution
+    assert queued.is_first_execution
+    assert not second.is_first_execution
+    assert not first.by_retry
+
+
+def test_a_deferred_submission_that_ran_all_the_same_was_executed_once() -> None:
+    job = a_job_in(State.SUBMITTING)
+
+    assert steps.deferred(job, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER).after.is_first_execution
+
+
+def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> None:
+    sent, uncertain = a_job_in(State.SUBMITTING), a_job_in(State.UNCERTAIN)
+
+    assert tallies(steps.unanswered(sent, settle_at=AT, reason="cut", at=AT)) == ("uncertain_seen",)
+    assert tallies(steps.adopted(uncertain, remote_id="r", at=AT)) == ("uncertain_adopted",)
+    assert tallies(steps.completed(uncertain, an_outcome(uncertain), reason="hook", at=AT)) == ("uncertain_adopted",)
+    assert tallies(steps.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)) == (
+        "uncertain_resubmitted",
+    )
+    assert tallies(steps.adopted(sent, remote_id="r", at=AT)) == ()
+
+
+@pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED])
+def test_the_tallies_count_lost_and_expired_submissions_repeated_or_not(trouble: Trouble) -> None:
+    job = a_job_in(State.OUTSTANDING)
+
+    again = steps.retried(job, trouble, due_at=AT, retry_until=None, reason="404", at=AT)
+    over = steps.abandoned(job, an_outcome(job, trouble), reason="404", at=AT)
+
+    assert tallies(again) == tallies(over) == (trouble.value,)
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_job_is_ended_in_an_end(state: State) -> None:
+    assert is_ended(a_job_in(state)) is (state in {State.SUCCEEDED, State.FAILED, State.CANCELLED})
+
+
+RECORD = Record(remote_id="r2", status="COMPLETED", output=b"1", delay_ms=3, execution_ms=4)
+
+
+def test_the_outcome_of_a_result_has_its_output_and_times() -> None:
+    job = a_job_in(State.OUTSTANDING)
+
+    outcome = outcome_of(job, RECORD, trouble=None, message=None, margin_us=5)
+
+    assert outcome == steps.Outcome(
+        submission=job.submission,
+        remote_id="r2",
+        status="COMPLETED",
+        output=b"1",
+        delay_ms=3,
+        execution_ms=4,
+        margin_us=5,
+    )
+
+
+def test_the_outcome_of_a_failure_has_no_output_and_falls_back_on_the_id_that_the_job_has() -> None:
+    job = a_job_in(State.OUTSTANDING)
+    record = msgspec.structs.replace(RECORD, remote_id=None, status="")
+
+    outcome = outcome_of(job, record, trouble=Trouble.FAILED, message="no", margin_us=None)
+
+    assert (outcome.remote_id, outcome.status, outcome.output) == ("remote-1", None, None)
+    assert (outcome.trouble, outcome.message) == (Trouble.FAILED, "no")

@@ -1,0 +1,98 @@
+"""The table of a job's life: every pair of state and event, and what can be reached."""
+
+from itertools import product
+
+import pytest
+
+from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state
+
+LEGAL = {
+    "queued": {"claimed": "submitting", "completed": "succeeded", "abandoned": "failed", "cancelled": "cancelled"},
+    "submitting": {
+        "accepted": "outstanding",
+        "adopted": "outstanding",
+        "unanswered": "uncertain",
+        "deferred": "queued",
+        "completed": "succeeded",
+        "abandoned": "failed",
+    },
+    "uncertain": {
+        "adopted": "outstanding",
+        "retried": "queued",
+        "completed": "succeeded",
+        "abandoned": "failed",
+        "cancelled": "cancelled",
+    },
+    "outstanding": {
+        "deferred": "queued",
+        "retried": "queued",
+        "completed": "succeeded",
+        "abandoned": "failed",
+        "cancelled": "cancelled",
+    },
+    "succeeded": {},
+    "failed": {"reopened": "queued"},
+    "cancelled": {"reopened": "queued"},
+}
+"""The table once more, in words: whoever changes it has to mean it."""
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
+def test_every_pair_of_state_and_event_leads_where_the_table_says_or_is_illegal(state: State, event: Event) -> None:
+    expected = LEGAL[state.value].get(event.value)
+
+    assert is_legal(state, event) is (expected is not None)
+    if expected is not None:
+        assert next_state(state, event) is State(expected)
+    else:
+        with pytest.raises(IllegalStep, match=f"a job that is {state} cannot be {event}") as caught:
+            next_state(state, event)
+        assert (caught.value.state, caught.value.event) == (state, event)
+
+
+def test_every_state_has_a_row() -> None:
+    assert set(TRANSITIONS) == set(State)
+
+
+def _where(event: Event) -> set[State]:
+    return {state for state in State if is_legal(state, event)}
+
+
+def test_a_result_is_welcome_wherever_the_job_is_not_finished() -> None:
+    assert _where(Event.COMPLETED) == {State.QUEUED, State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING}
+
+
+def test_a_webhook_can_beat_the_answer_to_a_submission() -> None:
+    assert _where(Event.ADOPTED) == {State.SUBMITTING, State.UNCERTAIN}
+
+
+def test_only_a_person_reopens_and_only_what_did_not_succeed() -> None:
+    assert _where(Event.REOPENED) == {State.FAILED, State.CANCELLED}
+    assert set(TRANSITIONS[State.FAILED]) == set(TRANSITIONS[State.CANCELLED]) == {Event.REOPENED}
+
+
+def test_only_a_succeeded_job_has_no_future() -> None:
+    assert {state for state in State if not TRANSITIONS[state]} == {State.SUCCEEDED}
+
+
+def _reachable(start: State) -> set[State]:
+    found, edge = {start}, [start]
+    while edge:
+        new = set(TRANSITIONS[edge.pop()].values()) - found
+        found |= new
+        edge += new
+    return found
+
+
+def test_every_state_can_be_reached_from_queued() -> None:
+    assert _reachable(State.QUEUED) == set(State)
+
+
+@pytest.mark.parametrize("state", State)
+def test_an_end_can_be_reached_from_every_state(state: State) -> None:
+    assert _reachable(state) & ENDS
+
+
+def test_the_ends_are_the_states_that_only_a_person_can_leave() -> None:
+    assert {State.SUCCEEDED, State.FAILED, State.CANCELLED} == ENDS
+    assert {state for state in State if set(TRANSITIONS[state]) <= {Event.REOPENED}} == ENDS

@@ -1,0 +1,428 @@
+"""The limits: no 429 under any of five ways of counting, whatever the round trips, and next to nothing given away."""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.core.pacing import (
+    CONTRACT_LIMITS,
+    Limit,
+    Operation,
+    Pacer,
+    Pacing,
+    parse_limit,
+)
+
+MILLISECOND = 1_000
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+
+
+# --- five servers ----------------------------------------------------------------------------------------------------
+
+
+class Server(Protocol):
+    """A way of counting. `allows` is asked in the order of the stamps."""
+
+    def allows(self, at: int) -> bool: ...
+
+
+class SlidingLog:
+    def __init__(self, limit: int, window: int) -> None:
+        self.limit, self.window = limit, window
+        self.log: deque[int] = deque()
+
+    def allows(self, at: int) -> bool:
+        while self.log and self.log[0] <= at - self.window:
+            self.log.popleft()
+        if len(self.log) >= self.limit:
+            return False
+        self.log.append(at)
+        return True
+
+
+class FixedWindow:
+    def __init__(self, limit: int, window: int) -> None:
+        self.limit, self.window = limit, window
+        self.number, self.count = -1, 0
+
+    def allows(self, at: int) -> bool:
+        if (number := at // self.window) != self.number:
+            self.number, self.count = number, 0
+        if self.count >= self.limit:
+            return False
+        self.count += 1
+        return True
+
+
+class WeightedCounter:
+    def __init__(self, limit: int, window: int) -> None:
+        self.limit, self.window = limit, window
+        self.number, self.count, self.before = -1, 0, 0
+
+    def allows(self, at: int) -> bool:
+        if (number := at // self.window) != self.number:
+            self.before = self.count if number == self.number + 1 else 0
+            self.number, self.count = number, 0
+        left = 1 - (at % self.window) / self.window
+        if self.before * left + self.count >= self.limit:
+            return False
+        self.count += 1
+        return True
+
+
+class TokenBucket:
+    def __init__(self, limit: int, window: int, *, size: int) -> None:
+        self.size, self.rate = size, limit / window
+        self.tokens, self.at = float(size), 0
+
+    def allows(self, at: int) -> bool:
+        self.tokens = min(self.size, self.tokens + (at - self.at) * self.rate)
+        self.at = at
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+def servers(limit: Limit) -> dict[str, Server]:
+    window = round(limit.window_s * SECOND)
+    return {
+        "sliding log": SlidingLog(limit.requests, window),
+        "fixed window": FixedWindow(limit.requests, window),
+        "weighted counter": WeightedCounter(limit.requests, window),
+        "bucket of N": TokenBucket(limit.requests, window, size=limit.requests),
+        "bucket of N/10": TokenBucket(limit.requests, window, size=limit.requests // 10),
+    }
+
+
+# --- a sender that always has something to send ----------------------------------------------------------------------
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """What happened: when the server stamped each request, and how many were sent in the measured time."""
+
+    stamps: tuple[int, ...]
+    per_window: float
+
+
+def saturate(
+    pacer: Pacer, *, windows: int, round_trip: Callable[[], int], late: Callable[[], int], chance: random.Random
+) -> Traffic:
+    """Sends for `windows` windows as fast as `pacer` allows; timers fire `late()` µs too late."""
+    window = round(pacer.limit.window_s * SECOND)
+    end = START + windows * window
+    answers: list[tuple[int, int]] = []
+    stamps = []
+    now, sent = START, 0
+    wake: int | None = START
+    while now < end:
+        if wake is None or (answers and answers[0][0] <= wake):
+            now, sent_at = heapq.heappop(answers)
+            pacer.answered(now, sent_at, 200)
+        else:
+            now = wake
+        while pacer.wait_us(now) == 0:
+            pacer.take(now)
+            sent += 1
+            answer = now + round_trip()
+            heapq.heappush(answers, (answer, now))
+            stamps.append(chance.randint(now, answer))
+        if wake is None or wake <= now:
+            wait = pacer.wait_us(now)
+            wake = None if wait is None else now + wait + late()
+    return Traffic(tuple(sorted(stamps)), sent / windows)
+
+
+def refused(limit: Limit, stamps: Sequence[int]) -> dict[str, int]:
+    counted = {name: sum(not server.allows(at) for at in stamps) for name, server in servers(limit).items()}
+    return {name: count for name, count in counted.items() if count}
+
+
+ROUND_TRIPS_MS = [(60, 280), (60, 110), (1, 20)]
+
+
+@pytest.mark.parametrize("operation", [Operation.RUN, Operation.STATUS, Operation.CANCEL])
+@pytest.mark.parametrize("round_trips_ms", ROUND_TRIPS_MS, ids=str)
+def test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used(
+    operation: Operation, round_trips_ms: tuple[int, int]
+) -> None:
+    limit = CONTRACT_LIMITS[operation]
+    low, high = (ms * MILLISECOND for ms in round_trips_ms)
+    chance = random.Random(f"{operation} {round_trips_ms}")
+    traffic = saturate(
+        Pacer(limit),
+        windows=4,
+        round_trip=lambda: chance.randint(low, high),
+        late=lambda: chance.randint(0, 2 * MILLISECOND),
+        chance=chance,
+    )
+    assert refused(limit, traffic.stamps) == {}
+    mean_s = (low + high) / 2 / SECOND
+    best = min(0.995, limit.window_s / (limit.window_s + mean_s))
+    assert traffic.per_window / limit.requests >= best - 0.005
+
+
+@pytest.mark.parametrize("operation", [Operation.HEALTH, Operation.REQUESTS, Operation.PURGE_QUEUE])
+def test_small_limits_are_kept_under_every_count_but_a_bucket_of_less_than_a_burst(operation: Operation) -> None:
+    limit = CONTRACT_LIMITS[operation]
+    chance = random.Random(operation)
+    traffic = saturate(
+        Pacer(limit),
+        windows=20,
+        round_trip=lambda: chance.randint(60 * MILLISECOND, 280 * MILLISECOND),
+        late=lambda: chance.randint(0, 2 * MILLISECOND),
+        chance=chance,
+    )
+    assert set(refused(limit, traffic.stamps)) <= {"bucket of N/10"}, "which holds one token, or none at all"
+
+
+def test_the_guard_alone_is_enough_where_windows_are_counted() -> None:
+    limit = CONTRACT_LIMITS[Operation.RUN]
+    chance = random.Random(1)
+    traffic = saturate(
+        Pacer(limit, "window"),
+        windows=4,
+        round_trip=lambda: chance.randint(60 * MILLISECOND, 280 * MILLISECOND),
+        late=lambda: 0,
+        chance=chance,
+    )
+    assert {"sliding log", "fixed window"}.isdisjoint(refused(limit, traffic.stamps))
+
+
+def test_a_limiter_without_the_guard_and_the_pacing_would_be_caught_by_these_servers() -> None:
+    limit = CONTRACT_LIMITS[Operation.RUN]
+    evenly = [START + 10_100 * n for n in range(2_000)]
+    assert refused(limit, evenly) == {}, "even, and a percent below the limit"
+    assert set(refused(limit, [START] * 1_001)) == set(servers(limit)), "a thousand at once, and one more"
+
+
+@pytest.mark.parametrize("pacing", ["even", "window"])
+def test_the_pacing_called_window_uses_the_allowance_at_once_and_even_spreads_it(pacing: Pacing) -> None:
+    pacer = Pacer(Limit(100, 10), pacing)
+    taken = 0
+    while pacer.wait_us(START) == 0:
+        pacer.take(START)
+        taken += 1
+    assert taken == (100 if pacing == "window" else 1)
+
+
+# --- any traffic at all ----------------------------------------------------------------------------------------------
+
+
+class Request(msgspec.Struct, frozen=True):
+    gap: int
+    round_trip: int
+    stamped: float
+    ends: str
+
+
+REQUESTS = st.lists(
+    st.builds(
+        Request,
+        gap=st.integers(0, 400 * MILLISECOND),
+        round_trip=st.integers(0, 2 * SECOND),
+        stamped=st.floats(0, 1),
+        ends=st.sampled_from(["answered", "throttled", "given up", "not sent", "given back"]),
+    ),
+    max_size=60,
+)
+LIMITS = st.builds(Limit, st.integers(1, 6), st.just(1.0), st.none() | st.integers(1, 4))
+
+
+def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
+    match ends:
+        case "answered":
+            pacer.answered(now, sent_at, 200)
+        case "throttled":
+            pacer.answered(now, sent_at, 429, 0.0)
+        case "given up":
+            pacer.given_up(now)
+        case "not sent":
+            pacer.not_sent()
+        case _:
+            pacer.give_back()
+
+
+@settings(max_examples=150, deadline=None)
+@given(requests=REQUESTS, limit=LIMITS, pacing=st.sampled_from(["even", "window"]), held=st.integers(0, 8))
+def test_no_window_of_the_server_ever_holds_more_than_the_limit(
+    requests: list[Request], limit: Limit, pacing: Pacing, held: int
+) -> None:
+    pacer = Pacer(limit, pacing)
+    stamps = [START - 100 * MILLISECOND * n for n in range(min(held, limit.requests))]
+    pacer.hold(stamps)
+    endings: list[tuple[int, int, int, str]] = []
+    busy: list[tuple[int, int]] = []
+    now = START
+    for number, request in enumerate(requests):
+        now += request.gap
+        while endings and endings[0][0] <= now:
+            at, _, sent_at, ends = heapq.heappop(endings)
+            end(pacer, at, sent_at, ends)
+        assert (pacer.room(now, 0) > 0) == (pacer.wait_us(now) == 0)
+        if pacer.wait_us(now) != 0:
+            continue
+        pacer.take(now)
+        over = now + (0 if request.ends == "given back" else request.round_trip)
+        heapq.heappush(endings, (over, number, now, request.ends))
+        if request.ends not in {"not sent", "given back"}:
+            stamps.append(now + round(request.stamped * request.round_trip))
+            busy.append((now, over + SECOND if request.ends == "given up" else over))
+    stamps.sort()
+    assert all(late - early >= SECOND for early, late in zip(stamps, stamps[limit.requests :], strict=False))
+    if limit.concurrent is not None:
+        assert all(sum(a <= at < b for a, b in busy) <= limit.concurrent for at, _ in busy)
+
+
+@settings(max_examples=100, deadline=None)
+@given(taken=st.integers(0, 8), limit=LIMITS, given_up=st.integers(0, 8), within=st.integers(0, 3 * SECOND))
+def test_the_wait_is_exact_and_the_room_is_what_can_then_be_taken(
+    taken: int, limit: Limit, given_up: int, within: int
+) -> None:
+    pacer, now = Pacer(limit, "window"), START
+    flying = 0
+    for number in range(taken):
+        if pacer.wait_us(now) == 0:
+            pacer.take(now)
+            flying += 1
+            if number < given_up:
+                now += 10 * MILLISECOND
+                pacer.given_up(now)
+                flying -= 1
+    wait = pacer.wait_us(now)
+    if wait is None:
+        assert flying > 0, "only an answer can be waited for without an end"
+    elif wait:
+        assert pacer.wait_us(now + wait - 1) == 1
+        assert pacer.wait_us(now + wait) == 0
+    room = pacer.room(now, within)
+    for _ in range(room):
+        assert pacer.wait_us(now + within) == 0
+        pacer.take(now + within)
+    assert pacer.wait_us(now + within) != 0
+
+
+# --- lateness, giving back, restarts ---------------------------------------------------------------------------------
+
+
+def test_a_late_sender_catches_up_but_never_by_more_than_a_400th_of_the_window() -> None:
+    pacer = Pacer(Limit(1000, 10))
+    while (wait := pacer.wait_us(START)) == 0:
+        pacer.take(START)
+    assert wait is not None
+    late = START + wait + 3 * MILLISECOND
+    pacer.take(late)
+    assert pacer.wait_us(late) == pytest.approx(10 * SECOND / 995 - 3 * MILLISECOND, abs=2)
+    idle = START + 5 * SECOND
+    burst = 0
+    while pacer.wait_us(idle) == 0:
+        pacer.take(idle)
+        burst += 1
+    assert burst == 3, "25 ms at 10 ms each"
+
+
+def test_the_room_follows_the_schedule() -> None:
+    pacer = Pacer(Limit(1000, 10))
+    pacer.take(START)
+    pacer.take(START)
+    pacer.take(START)
+    assert pacer.room(START, 0) == 0
+    assert pacer.room(START, 250 * MILLISECOND) == 25
+
+
+def test_a_turn_given_back_frees_its_slot_and_its_place_in_the_schedule() -> None:
+    pacer = Pacer(Limit(10, 10, 1))
+    pacer.take(START)
+    assert pacer.wait_us(START) is None
+    pacer.give_back()
+    assert pacer.wait_us(START) == 0
+    assert pacer.figures(START).sent == 0
+
+
+def test_a_request_that_never_left_frees_its_slots_but_not_its_place_in_the_schedule() -> None:
+    pacer = Pacer(Limit(10, 10, 1))
+    pacer.take(START)
+    pacer.not_sent()
+    wait = pacer.wait_us(START)
+    assert wait is not None
+    assert 0 < wait <= SECOND * 10 / 9.95
+    assert pacer.wait_us(START + wait) == 0
+    assert pacer.figures(START).used == 0
+
+
+def test_a_request_given_up_on_keeps_its_place_for_a_window() -> None:
+    pacer = Pacer(Limit(10, 10, 1))
+    pacer.take(START)
+    pacer.given_up(START + 30 * SECOND)
+    assert pacer.wait_us(START + 30 * SECOND) == 10 * SECOND
+
+
+def test_the_requests_of_an_earlier_process_hold_slots() -> None:
+    pacer = Pacer(Limit(3, 10), "window")
+    pacer.hold([START - SECOND, START - 9 * SECOND, START - 12 * SECOND])
+    assert pacer.figures(START).used == 2
+    pacer.take(START)
+    assert pacer.wait_us(START) == SECOND
+    assert pacer.figures(START).free_at == START + SECOND
+    assert (pacer.room(START, SECOND - 1), pacer.room(START, SECOND)) == (0, 1)
+
+
+def test_a_limit_can_be_lowered_and_raised_with_requests_on_their_way() -> None:
+    pacer = Pacer(Limit(5, 10), "window")
+    for n in range(4):
+        pacer.take(START + n * SECOND)
+        pacer.answered(START + n * SECOND, START + n * SECOND, 200)
+    pacer.limit = Limit(2, 10)
+    assert pacer.wait_us(START + 4 * SECOND) == 8 * SECOND, "three of four have to lapse"
+    pacer.limit = Limit(5, 10)
+    assert pacer.wait_us(START + 4 * SECOND) == 0
+    assert pacer.limit == Limit(5, 10)
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_every_operation_has_a_limit() -> None:
+    assert set(CONTRACT_LIMITS) == set(Operation)
+    assert CONTRACT_LIMITS[Operation.RUN] == Limit(1000, 10, 200)
+    assert CONTRACT_LIMITS[Operation.RETRY] == CONTRACT_LIMITS[Operation.CANCEL]
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "limit"),
+    [
+        ("run=1000/10:200", Operation.RUN, Limit(1000, 10, 200)),
+        (" status=50/0.5 ", Operation.STATUS, Limit(50, 0.5, 400)),
+        ("purge-queue=1/60", Operation.PURGE_QUEUE, Limit(1, 60)),
+        ("health=5/1:2", Operation.HEALTH, Limit(5, 1, 2)),
+    ],
+)
+def test_a_limit_is_read_from_text(text: str, operation: Operation, limit: Limit) -> None:
+    assert parse_limit(text) == (operation, limit)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("run", "write OPERATION=REQUESTS/SECONDS"),
+        ("run=1000", "write OPERATION=REQUESTS/SECONDS"),
+        ("run=-1/10", "write OPERATION=REQUESTS/SECONDS"),
+        ("fly=1000/10", "'fly' is no operation"),
+        ("run=0/10", "1 to 1000000000 requests, not 0"),
+        ("run=9999999999/10", "not 9999999999"),
+        ("run=10/0", "not 0"),
+        ("run=10/99999", "0.001 to 86400 seconds"),
+        ("run=10/10:0", "at least 1 request at once"),
+    ],
+)
+def test_a_bad_limit_says_what_is_wrong(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_limit(text)

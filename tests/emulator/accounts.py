@@ -1,0 +1,70 @@
+"""An emulated account for tests: its routes alone, driven in-process by a client of ours or by a bare one."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account import Account
+from orchestrator.emulator.routes import application
+from tests.emulator.virtual_time import START_AT
+
+KEY = "rpa_key+with/odd=signs"
+
+GRAPHQL_URL = "http://emulator/graphql"
+
+
+class Stopped:
+    """A clock that a test moves."""
+
+    def __init__(self, at: int = START_AT) -> None:
+        self.at = at
+
+    def now(self) -> int:
+        return self.at
+
+
+def account(clock: Clock | None = None, **settings: Any) -> Account:
+    return Account(keys=(KEY,), clock=clock or Stopped(), rng=random.Random(1), **settings)
+
+
+def carrier(account: Account) -> httpx.ASGITransport:
+    return httpx.ASGITransport(application(account.routes))
+
+
+class Bare:
+    """Requests as anybody may write them."""
+
+    def __init__(self, account: Account) -> None:
+        self.http = httpx.AsyncClient(transport=carrier(account), base_url="http://emulator")
+
+    async def graphql(self, query: str, **variables: Any) -> tuple[int, Mapping[str, Any]]:
+        body = {"query": query, "variables": variables} if variables else {"query": query}
+        answer = await self.http.post("/graphql", params={"api_key": KEY}, json=body)
+        return answer.status_code, answer.json()
+
+    async def data(self, query: str, **variables: Any) -> Mapping[str, Any]:
+        status, answer = await self.graphql(query, **variables)
+        assert (status, answer.get("errors")) == (200, None), answer
+        data: Mapping[str, Any] = answer["data"]
+        return data
+
+    async def reason(self, query: str, **variables: Any) -> str:
+        """The first message of a refusal."""
+        _, answer = await self.graphql(query, **variables)
+        message: str = answer["errors"][0]["message"]
+        return message
+
+    async def rest(self, method: str, path: str, json: Any = None) -> tuple[int, Any]:
+        headers = {"authorization": f"Bearer {KEY}"}
+        answer = await self.http.request(method, f"/v1{path}", json=json, headers=headers)
+        return answer.status_code, answer.json() if answer.content else None
+
+
+SAVE = (
+    """mutation($input: SaveTemplateInput) { saveTemplate(input: $input) { id name isServerless env { key value } } }"""
+)
+
+TEMPLATE = {"name": "t", "imageName": "me/worker:1", "containerDiskInGb": 5, "volumeInGb": 0, "isServerless": True}

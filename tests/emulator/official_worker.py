@@ -1,0 +1,62 @@
+"""A handler under the unmodified official worker; its input says what it does. Run as a program."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import runpod  # type: ignore[import-untyped]
+
+
+class NotJson:
+    """What no encoder can send."""
+
+
+def plain(job: dict[str, Any]) -> Any:
+    given = job["input"]
+    match given["do"]:
+        case "return":
+            return given["value"]
+        case "raise":
+            raise ValueError(given["value"])
+        case "progress":
+            runpod.serverless.progress_update(job, given["value"])
+            time.sleep(2.0)
+            return "done"
+        case "not json":
+            return NotJson()
+        case _:
+            return {"worker": os.environ["RUNPOD_POD_ID"], **given}
+
+
+async def sleeping(job: dict[str, Any]) -> Any:
+    try:
+        await anyio.sleep(job["input"].get("seconds", 0))
+    except anyio.get_cancelled_exc_class():
+        Path(job["input"]["mark"]).write_text(job["id"])  # noqa: ASYNC240
+        raise
+    return {"worker": os.environ["RUNPOD_POD_ID"]}
+
+
+def stream(job: dict[str, Any]) -> Any:
+    for n in range(job["input"]["n"]):
+        time.sleep(job["input"].get("pause", 0))
+        yield {"n": n}
+    if job["input"].get("fail") == "raise":
+        raise ValueError("broken")
+    if job["input"].get("fail") == "yield":
+        yield {"error": "out of chunks"}
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "plain": {"handler": plain},
+    "sleeping": {"handler": sleeping},
+    "concurrent": {"handler": sleeping, "concurrency_modifier": lambda _: 4},
+    "stream": {"handler": stream},
+    "aggregate": {"handler": stream, "return_aggregate_stream": True},
+    "refreshing": {"handler": plain, "refresh_worker": True},
+}
+
+if __name__ == "__main__":
+    runpod.serverless.start(CONFIGS[os.environ["RUNPOD_ENDPOINT_ID"]])

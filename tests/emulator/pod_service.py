@@ -1,0 +1,80 @@
+"""The pod interface for tests, driven in-process."""
+
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+from starlette.routing import Router
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
+from orchestrator.emulator.pod_routes import PodApi
+from orchestrator.emulator.pod_templates import AccountTemplates
+from orchestrator.emulator.pods import PodSettings
+from orchestrator.emulator.routes import application
+from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.templates import Templates
+
+KEY = "the-key-of-the-tests"
+T0 = 1_767_225_600 * SECOND
+GPU = {"name": "trainer", "image": "img:1", "gpu": {"id": "NVIDIA L4"}}
+CPU = {"name": "web", "image": "img:1", "cpu": {"id": "cpu3c", "vcpuCount": 4}}
+AT_ONCE = PodSettings(provisioning_s=0, starting_s=0)
+
+
+class SetClock:
+    """A clock that stands where a test puts it."""
+
+    def __init__(self, at: int = T0) -> None:
+        self.at = at
+
+    def now(self) -> int:
+        return self.at
+
+    def forward(self, seconds: float) -> None:
+        self.at += round(seconds * SECOND)
+
+
+class PodService:
+    """A world of pods, and the application that serves it."""
+
+    def __init__(
+        self,
+        settings: PodSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        callers: Mapping[str, Caller] | None = None,
+        quotas: Mapping[str, Quota] = QUOTAS,
+    ) -> None:
+        self.clock = clock or SetClock()
+        rng = random.Random(1)
+        settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
+        templates = AccountTemplates(Templates(Secrets(rng), rng, release_us=0))
+        api = PodApi(settings, templates=templates, clock=self.clock, rng=rng)
+        self.world = api.world
+        self.app: Router = application(api.routes())
+
+    @asynccontextmanager
+    async def client(self, key: str = KEY, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+        """A plain HTTP client; `headers` with underscores for dashes."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.app),
+            base_url="http://emulator/v2",
+            headers={"authorization": f"Bearer {key}", **named},
+        ) as http:
+            yield http
+
+
+async def created(http: httpx.AsyncClient, body: Mapping[str, Any] = GPU, **more: Any) -> Any:
+    """The record of a new pod."""
+    answer = await http.post("/pods", json={**body, **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def act(http: httpx.AsyncClient, pod_id: str, action: str) -> httpx.Response:
+    return await http.post(f"/pods/{pod_id}/action", json={"action": action})

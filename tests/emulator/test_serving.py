@@ -1,0 +1,111 @@
+"""An emulator in one line, from Python, from pytest and as the command line asks for it."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from orchestrator import emulator
+from orchestrator.app.emulation import EmulateRequest, emulator_settings
+from orchestrator.emulator import ServedEmulator
+from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.faults import Faults, read_faults
+from orchestrator.emulator.fleet import Scaler
+from orchestrator.emulator.pytest_fixture import emulated_service
+from orchestrator.errors import UsageError
+from tests.emulator.emulators import double
+
+__all__ = ["emulated_service"]
+
+
+def test_the_fixture_serves_a_handler_in_a_test_of_any_kind(emulated_service: Callable[..., ServedEmulator]) -> None:
+    service = emulated_service(double, keys=("the-key",), seed=7)
+    answer = httpx.post(
+        f"{service.origin}/v2/any/runsync",
+        json={"input": {"n": 2}},
+        headers={"authorization": f"Bearer {service.environment()['RUNPOD_API_KEY']}"},
+    )
+    assert answer.json()["output"] == {"double": 4}
+    assert service.emulator.stats().jobs_known == 1
+
+
+@pytest.mark.anyio
+async def test_without_handlers_endpoints_exist_once_they_are_created() -> None:
+    async with emulator.serve() as service, httpx.AsyncClient(base_url=service.origin) as http:
+        answer = await http.get("/v2/any/health", headers={"authorization": "k"})
+        assert answer.status_code == 404
+
+
+def test_only_public_names_are_there() -> None:
+    with pytest.raises(AttributeError):
+        _ = emulator.nothing
+
+
+def test_faults_come_from_a_file_and_from_the_command_line_which_wins(tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    file.write_text("lost_answer = 0.5\nsilence_s = 7\n")
+    assert read_faults(file, ["lost_answer=0.1"]) == Faults(lost_answer=0.1, silence_s=7.0)
+    assert read_faults(None) == Faults()
+
+
+@pytest.mark.parametrize("wrong", ["lost_answer", "lost_answer=often", "lost_anser=0.1", "lost_answer=2"])
+def test_a_fault_that_cannot_be_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError):
+        read_faults(None, [wrong])
+
+
+def test_a_faults_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="faults file"):
+        read_faults(tmp_path / "none.toml")
+
+
+def test_a_request_becomes_settings(tmp_path: Path) -> None:
+    file = tmp_path / "h.py"
+    file.write_text("def f(job):\n    return 1\n")
+    settings = emulator_settings(
+        EmulateRequest(
+            endpoints=(f"a={file}:f",),
+            worker="python handler.py --fast",
+            workers_min=0,
+            workers_max=2,
+            scaler="REQUEST_COUNT",
+            error_bodies="html",
+            webhooks_as_observed=True,
+            faults=("throttled=0.5",),
+        )
+    )
+    assert set(settings.endpoints) == {"a"}
+    assert settings.command == (sys.executable, "handler.py", "--fast")
+    assert settings.scaling is not None
+    assert (settings.scaling.workers_max, settings.scaling.scaler) == (2, Scaler.REQUEST_COUNT)
+    assert (settings.error_bodies, settings.webhook_delays_s) == (ErrorBodies.HTML, (5.0, 15.0))
+    assert settings.faults.throttled == 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"endpoints": ("a",)},
+        {"endpoints": ("a/b=h.py:f",)},
+        {"handler": "h.py:f"},
+        {"worker": ""},
+        {"worker": "'"},
+        {"worker": "no-such-program-anywhere"},
+        {"scaler": "BY_MOOD"},
+        {"error_bodies": "xml"},
+        {"time_scale": 0.0},
+    ],
+)
+def test_what_cannot_be_emulated_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        emulator_settings(EmulateRequest(**wrong))
+
+
+def test_a_function_and_a_worker_for_every_endpoint_exclude_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "h.py"
+    file.write_text("def f(job):\n    return 1\n")
+    with pytest.raises(UsageError, match="exclude each other"):
+        emulator_settings(EmulateRequest(handler=f"{file}:f", worker="python h.py"))

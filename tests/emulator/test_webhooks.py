@@ -1,0 +1,88 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from orchestrator.emulator.announcements import Webhook
+from orchestrator.emulator.webhooks import Deliver, Webhooks
+from tests.emulator.receiver import Receiver
+from tests.emulator.virtual_time import VIRTUAL_BACKEND
+
+pytestmark = pytest.mark.anyio
+
+HOOK = Webhook(url="https://listener/hooks/1", body=b'{"id":"x"}')
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    return VIRTUAL_BACKEND
+
+
+@asynccontextmanager
+async def webhooks(deliver: Deliver | None, concurrency: int = 5) -> AsyncIterator[Webhooks]:
+    subject = Webhooks(deliver, delays_s=(10.0, 10.0), timeout_s=10.0, concurrency=concurrency)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(subject.serve)
+        yield subject
+        tasks.cancel_scope.cancel()
+
+
+async def refuse() -> int:
+    raise ConnectionError("nobody listens")
+
+
+async def hang() -> int:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def test_a_webhook_is_posted_once_with_its_headers_if_it_is_answered_2xx() -> None:
+    receiver = Receiver(204)
+    async with webhooks(receiver) as subject:
+        subject.send(HOOK)
+        await anyio.wait_all_tasks_blocked()
+    headers = {"content-type": "application/json", "user-agent": "Go-http-client/2.0"}
+    assert [call[1:] for call in receiver.calls] == [(HOOK.url, HOOK.body, headers)]
+    assert (subject.attempts, subject.delivered, subject.dropped) == (1, 1, 0)
+
+
+async def test_three_attempts_in_all_ten_seconds_apart_and_then_never_again() -> None:
+    receiver = Receiver(500, refuse, 302)
+    async with webhooks(receiver) as subject:
+        subject.send(HOOK)
+        await anyio.sleep(3600)
+    assert receiver.times == [0.0, 10.0, 20.0]
+    assert (subject.attempts, subject.delivered, subject.dropped) == (3, 0, 1)
+
+
+async def test_a_slow_receiver_is_given_up_on_and_tried_again() -> None:
+    receiver = Receiver(hang, 200)
+    async with webhooks(receiver) as subject:
+        subject.send(HOOK)
+        await anyio.sleep(3600)
+    assert receiver.times == [0.0, 20.0]
+    assert subject.delivered == 1
+
+
+async def test_no_more_attempts_are_under_way_than_allowed() -> None:
+    receiver = Receiver(*[hang] * 30)
+    async with webhooks(receiver, concurrency=2) as subject:
+        for _ in range(10):
+            subject.send(HOOK)
+        await anyio.sleep(3600)
+    assert receiver.at_once_max == 2
+    assert (subject.attempts, subject.dropped) == (30, 10)
+
+
+async def test_with_nothing_to_deliver_by_webhooks_are_dropped_and_counted() -> None:
+    async with webhooks(None) as subject:
+        subject.send(HOOK)
+    assert subject.dropped == 1
+
+
+async def test_what_is_sent_before_or_after_serving_is_dropped() -> None:
+    async with webhooks(Receiver(200)) as subject:
+        pass
+    subject.send(HOOK)
+    assert subject.dropped == 1

@@ -1,0 +1,135 @@
+import msgspec
+import pytest
+
+from orchestrator.clock import SECOND
+from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.jobs import ExecutionKey, Result
+from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world
+
+
+def test_a_lost_job_gets_an_id_and_is_unknown_at_once() -> None:
+    subject = world(Faults(lost_job=1.0))
+    job_id = submit(subject)
+    assert subject.take(EP, "w1", T0) is None
+    with pytest.raises(Refusal) as caught:
+        subject.status(EP, job_id, T0)
+    assert caught.value.status == 404
+
+
+def test_an_empty_output_is_a_success_without_output() -> None:
+    subject = world(Faults(empty_output=1.0))
+    job_id = submit(subject)
+    finish(subject)
+    record = seen(subject.status(EP, job_id, T0))
+    assert record["status"] == "COMPLETED"
+    assert "output" not in record
+
+
+def test_a_handler_error_fails_a_job_whose_handler_succeeded() -> None:
+    subject = world(Faults(handler_error=1.0))
+    job_id = submit(subject)
+    finish(subject)
+    record = seen(subject.status(EP, job_id, T0))
+    assert (record["status"], "output" in record) == ("FAILED", False)
+
+
+def test_a_real_error_is_left_alone_by_the_faults_of_results() -> None:
+    subject = world(Faults(handler_error=1.0, empty_output=1.0))
+    job_id = submit(subject)
+    finish(subject, T0, Result(error="real"))
+    assert seen(subject.status(EP, job_id, T0))["error"] == "real"
+
+
+def test_a_stuck_worker_holds_its_job_until_the_execution_times_out() -> None:
+    subject = world(Faults(stuck_worker=1.0))
+    job_id = submit(subject)
+    assert take(subject).silent
+    assert subject.next_due() == T0 + 10 * MINUTE
+    assert subject.step(T0 + 10 * MINUTE).stopped == (ExecutionKey(job_id, 1),)
+    assert status(subject, job_id, T0 + 10 * MINUTE) == "TIMED_OUT"
+
+
+def test_a_dead_workers_job_is_queued_again_once_and_then_fails() -> None:
+    subject = world(Faults(dead_worker=1.0))
+    job_id = submit(subject, webhook=HOOK)
+    assert take(subject).silent
+    first = T0 + 40 * SECOND
+    assert subject.next_due() == first
+    due = subject.step(first)
+    assert (due.stopped, due.queued, due.webhooks) == ((ExecutionKey(job_id, 1),), (EP,), ())
+    assert seen(subject.status(EP, job_id, first))["retries"] == 1
+    assert take(subject, first, "w2").number == 2
+    second = first + 40 * SECOND
+    due = subject.step(second)
+    assert due.stopped == (ExecutionKey(job_id, 2),)
+    assert seen(subject.status(EP, job_id, second)) == {
+        "status": "FAILED",
+        "delayTime": 40_000,
+        "executionTime": 40_000,
+        "workerId": "w2",
+        "retries": 1,
+        "error": "job timed out after 1 retries",
+    }
+    assert len(due.webhooks) == 1
+
+
+def test_a_job_that_was_dispatched_again_goes_to_the_head_of_the_queue() -> None:
+    subject = world(Faults(dead_worker=1.0))
+    silent = submit(subject)
+    take(subject)
+    submit(subject)
+    subject.step(T0 + 40 * SECOND)
+    assert take(subject, T0 + 40 * SECOND).job_id == silent
+    assert subject.health(EP).jobs.retried == 1
+
+
+def test_a_question_at_the_time_of_a_silence_finds_the_job_queued_again() -> None:
+    subject = world(Faults(dead_worker=1.0))
+    job_id = submit(subject)
+    take(subject)
+    assert status(subject, job_id, T0 + 40 * SECOND) == "IN_QUEUE"
+    assert subject.next_due() == 0
+    assert subject.step(T0 + 40 * SECOND).queued == (EP,)
+
+
+def test_a_dead_worker_is_noticed_by_the_execution_time_out_if_that_is_sooner() -> None:
+    subject = world(Faults(dead_worker=1.0))
+    job_id = submit(subject, executionTimeout=5_000)
+    take(subject)
+    assert status(subject, job_id, T0 + 5 * SECOND) == "TIMED_OUT"
+
+
+def test_a_lost_webhook_is_never_due() -> None:
+    subject = world(Faults(lost_webhook=1.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    assert subject.step(T0).webhooks == ()
+
+
+def test_a_duplicate_webhook_is_due_twice() -> None:
+    subject = world(Faults(duplicate_webhook=1.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    first, second = subject.step(T0).webhooks
+    assert first == second
+
+
+def test_a_late_webhook_is_due_after_its_delay_even_if_the_job_is_gone_by_then() -> None:
+    subject = world(Faults(late_webhook=1.0, late_webhook_s=7200.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    assert subject.step(T0).webhooks == ()
+    assert subject.next_due() == T0 + 30 * MINUTE
+    subject.step(T0 + 30 * MINUTE)
+    assert len(subject) == 0
+    assert subject.next_due() == T0 + 120 * MINUTE
+    (webhook,) = subject.step(T0 + 120 * MINUTE).webhooks
+    assert msgspec.json.decode(webhook.body)["status"] == "COMPLETED"
+
+
+def test_a_late_webhook_that_comes_before_any_alarm_wakes_the_world() -> None:
+    subject = world(Faults(late_webhook=1.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    assert subject.next_due() == T0 + MINUTE

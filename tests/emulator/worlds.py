@@ -1,0 +1,58 @@
+"""A world for tests, and what the service's client would see of it."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from orchestrator.clock import SECOND
+from orchestrator.emulator.faults import FaultDice, Faults
+from orchestrator.emulator.jobs import Execution, Record, Result, Submission
+from orchestrator.emulator.submissions import parse_submission
+from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.world import World
+
+T0 = 1_700_000_000 * SECOND
+MINUTE = 60 * SECOND
+EP = "ep"
+NO_FAULTS = Faults()
+SUCCESS = Result(output=b'{"ok":1}')
+HOOK = "https://listener/hooks/1"
+
+
+def world(faults: Faults = NO_FAULTS, *, tally: Tally | None = None, seed: int = 1) -> World:
+    rng = random.Random(seed)
+    return World(workers=2, retention_us=30 * MINUTE, dice=FaultDice(faults, rng), rng=rng, tally=tally)
+
+
+def submission(value: int = 1, *, webhook: str | None = None, **policy: int) -> Submission:
+    return parse_submission(msgspec.json.encode({"input": {"n": value}, "webhook": webhook, "policy": policy}))
+
+
+def submit(world: World, now: int = T0, value: int = 1, *, webhook: str | None = None, **policy: int) -> str:
+    return world.submit(EP, submission(value, webhook=webhook, **policy), now).id
+
+
+def take(world: World, now: int = T0, worker_id: str = "w1") -> Execution:
+    execution = world.take(EP, worker_id, now)
+    assert execution is not None
+    return execution
+
+
+def finish(world: World, now: int = T0, result: Result = SUCCESS) -> Execution:
+    """Take the next job and report at once."""
+    execution = take(world, now)
+    assert world.done(execution, result, now)
+    return execution
+
+
+def seen(record: Record) -> Mapping[str, Any]:
+    """The record as it goes over the wire, without its id."""
+    fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+    del fields["id"]
+    return fields
+
+
+def status(world: World, job_id: str, now: int = T0) -> str:
+    return str(world.status(EP, job_id, now).status)

@@ -1,0 +1,123 @@
+"""Real ledgers for tests, and everything that is in their files."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.clock import Clock
+from orchestrator.core.job import Job, Step
+from orchestrator.core.lifecycle import State
+from orchestrator.formats.rows import Row
+from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.intakes import Intake
+from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.reports import Run
+from orchestrator.ledger.tables import jobs
+from orchestrator.settings import RunSettings
+from tests.factories import SETTINGS, STEPS, a_row
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+
+Dump = dict[str, list[tuple[Any, ...]]]
+
+PATHS: dict[State, tuple[str, ...]] = {
+    State.QUEUED: (),
+    State.SUBMITTING: ("claimed",),
+    State.UNCERTAIN: ("claimed", "unanswered"),
+    State.OUTSTANDING: ("claimed", "accepted"),
+    State.SUCCEEDED: ("claimed", "accepted", "completed"),
+    State.FAILED: ("claimed", "accepted", "abandoned"),
+    State.CANCELLED: ("cancelled",),
+}
+"""How a job comes into each state."""
+
+
+@asynccontextmanager
+async def opened(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+    """The ledger at `path` on virtual time, its writer at work."""
+    async with (
+        open_ledger(path, clock=clock or VirtualClock(), connect=async_creator(path)) as ledger,
+        anyio.create_task_group() as group,
+    ):
+        await group.start(ledger.serve)
+        await ledger.intake_remove_unfinished()
+        yield ledger
+        group.cancel_scope.cancel()
+
+
+async def a_run(
+    ledger: Ledger, rows: Iterable[Row] | int = 1, *, name: str = "run", settings: RunSettings = SETTINGS
+) -> Run:
+    """A new run with these rows (or so many), accepted."""
+    run = await ledger.run_create(
+        name=name, service_url="https://api.example", endpoint="ep", source="/in.jsonl", settings=settings
+    )
+    await taken_in(ledger, run, [a_row(n) for n in range(1, rows + 1)] if isinstance(rows, int) else rows)
+    return run
+
+
+async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
+    """One whole intake of these batches, without a clash, accepted."""
+    intake = await ledger.intake_start(run)
+    for batch in batches:
+        assert await ledger.intake_add(intake, list(batch)) == []
+    await ledger.intake_accept(intake)
+    return intake
+
+
+async def job_now(ledger: Ledger, job: int = 1) -> Job:
+    """The job as it stands in the file."""
+    (found,) = [each for each in await jobs_now(ledger) if each.id == job]
+    return found
+
+
+async def jobs_now(ledger: Ledger) -> list[Job]:
+    """Every job as it stands in the file."""
+
+    async def question(connection: AsyncConnection) -> list[Job]:
+        return [job_of(row) for row in await connection.execute(select_jobs().order_by(jobs.c.id))]
+
+    return await ledger.read(question)
+
+
+async def brought_to(ledger: Ledger, state: State, at: int, *, job: int = 1) -> Job:
+    """Job `job`, taken to `state` step by step from time `at` on."""
+    return (
+        (await gone(ledger, await job_now(ledger, job), *PATHS[state], at=at))[-1].after
+        if PATHS[state]
+        else (await job_now(ledger, job))
+    )
+
+
+async def gone(ledger: Ledger, job: Job, *names: str, at: int) -> list[Step]:
+    """The steps `names`, taken one after the other, a second apart from `at` on."""
+    taken: list[Step] = []
+    for n, name in enumerate(names):
+        step = STEPS[name][1](job, at + n * 1_000_000)
+        assert await ledger.step(step), name
+        taken.append(step)
+        job = step.after
+    return taken
+
+
+def dump(path: Path, *, without: Iterable[str] = ()) -> Dump:
+    """Every row of every table."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        read = partial(_rows, connection)
+        return {name: read(name) for name in names if name not in without}
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+
+
+def counted(path: Path) -> dict[str, int]:
+    """The counts of run 1 that are not zero."""
+    return {name: n for run, name, n in dump(path)["counts"] if run == 1 and n}

@@ -1,0 +1,36 @@
+"""The key of the webhook tokens."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.notice import KEY_BYTES
+from orchestrator.errors import StorageError
+from orchestrator.ledger.key import webhook_key
+
+
+def test_the_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    key = webhook_key(tmp_path / "l.db")
+
+    assert len(key) == KEY_BYTES
+    assert webhook_key(tmp_path / "l.db") == key
+    assert (tmp_path / "l.db.key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["l.db.key"]
+
+
+def test_each_ledger_has_its_own_key_and_all_links_to_it_share_it(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "a.db")
+
+    assert webhook_key(tmp_path / "a.db") != webhook_key(tmp_path / "b.db")
+    assert webhook_key(tmp_path / "a.db") == webhook_key(tmp_path / "link.db")
+
+
+def test_a_key_that_was_cut_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "l.db.key").write_bytes(b"short")
+
+    assert len(webhook_key(tmp_path / "l.db")) == KEY_BYTES
+
+
+def test_a_folder_that_cannot_keep_the_key_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"l\.db\.key: cannot keep the webhook key \(No such file or directory\)"):
+        webhook_key(tmp_path / "none" / "l.db")

@@ -1,0 +1,224 @@
+"""A ledger file is brought to this program's schema, whole or not at all."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from orchestrator.clock import SystemClock
+from orchestrator.errors import LedgerVersionError, UsageError
+from orchestrator.ledger import read_ledger
+from orchestrator.ledger.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
+from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
+
+CUT_OFF = """
+import resource, signal, sys
+from pathlib import Path
+from orchestrator.errors import StorageError
+from orchestrator.ledger.migrations import migrate
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    migrate(Path(sys.argv[1]))
+except StorageError as error:
+    sys.exit(str(error))
+"""
+
+
+def schema(path: Path) -> dict[str, tuple[str, frozenset[str]]]:
+    """Each table and index with its columns and constraints, in any order and layout."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {name: _parts(sql) for name, sql in found if not name.startswith(("alembic", "sqlite"))}
+
+
+def _parts(sql: str) -> tuple[str, frozenset[str]]:
+    """What stands before the outermost parenthesis and after it, and the parts inside it."""
+    text = " ".join(sql.split())
+    inside = text[text.index("(") + 1 : text.rindex(")") if text.startswith("CREATE TABLE") else len(text)]
+    parts, depth, begin = [], 0, 0
+    for at, letter in enumerate(inside):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(inside[begin:at].strip())
+            begin = at + 1
+    parts.append(inside[begin:].strip())
+    outside = text[: text.index("(")] + (text[text.rindex(")") :] if text.startswith("CREATE TABLE") else "")
+    return outside, frozenset(parts)
+
+
+def by_all_migrations(path: Path) -> None:
+    with _exclusively(path) as connection:
+        _upgrade(connection)
+
+
+WAYS = pytest.mark.parametrize("make", [migrate, by_all_migrations])
+
+
+@WAYS
+def test_a_ledger_equals_the_tables_whichever_way_it_was_made(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "migrated.db")
+    with create_engine(f"sqlite:///{tmp_path / 'made.db'}", poolclass=NullPool).begin() as connection:
+        for table in metadata.sorted_tables:
+            connection.execute(CreateTable(table))
+            for index in table.indexes:
+                connection.execute(CreateIndex(index))
+
+    assert schema(tmp_path / "migrated.db") == schema(tmp_path / "made.db")
+    assert version_of(tmp_path / "migrated.db") == SCHEMA_VERSION
+
+
+@WAYS
+def test_alembic_finds_nothing_to_migrate_in_it(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "l.db")
+    with create_engine(f"sqlite:///{tmp_path / 'l.db'}", poolclass=NullPool).connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_schema_version_is_the_latest_migration() -> None:
+    assert ScriptDirectory(str(SCRIPTS)).get_heads() == [SCHEMA_VERSION]
+
+
+def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    assert version_of(path) is None
+    migrate(path)
+    before = path.read_bytes()
+    migrate(path)
+
+    assert path.read_bytes() == before
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    path.touch()
+    migrate(path)
+
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_a_database_without_tables_becomes_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("DROP TABLE t")
+    migrate(path)
+
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot be read \(Is a directory\); name another file with --ledger"):
+        migrate(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["what?mode=memory.db", "100%.db", "with space.db"])
+def test_any_file_name_will_do(name: str, tmp_path: Path) -> None:
+    migrate(tmp_path / name)
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert version_of(tmp_path / name) == SCHEMA_VERSION
+
+
+def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+
+    told = rf"l\.db: this ledger has version 9999, this program knows up to {SCHEMA_VERSION}; upgrade the program"
+    with pytest.raises(LedgerVersionError, match=told):
+        migrate(path)
+
+    async def look() -> None:
+        async with read_ledger(path, clock=SystemClock()):
+            raise AssertionError("opened")
+
+    with pytest.raises(LedgerVersionError, match=told):
+        anyio.run(look)
+
+
+@pytest.mark.parametrize(
+    "tables", [["CREATE TABLE songs (title)"], ["CREATE TABLE jobs (x)"], ["CREATE TABLE alembic_version (x)"]]
+)
+def test_the_database_of_another_program_is_left_alone(tables: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "music.db"
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            connection.execute(table)
+    before = path.read_bytes()
+
+    with pytest.raises(UsageError, match=r"music\.db: this database is not a ledger"):
+        migrate(path)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("milk, bread\n" * 100)
+
+    with pytest.raises(UsageError, match=r"notes\.txt: this file is not a ledger; name another file with --ledger"):
+        migrate(path)
+
+
+def test_a_ledger_to_look_at_has_to_be_there(tmp_path: Path) -> None:
+    async def look() -> None:
+        async with read_ledger(tmp_path / "l.db", clock=SystemClock()):
+            raise AssertionError("opened")
+
+    with pytest.raises(UsageError, match=r"l\.db: there is no ledger here; name it with --ledger"):
+        anyio.run(look)
+
+
+@pytest.mark.parametrize("size", [20_000, 65_536])
+def test_a_migration_that_is_cut_off_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    cut = subprocess.run(
+        [sys.executable, "-c", CUT_OFF, str(path), str(size)], capture_output=True, text=True, check=False
+    )
+    assert cut.returncode == 1
+    assert "cannot write the ledger" in cut.stderr
+    assert "free some space on its disk, then resume" in cut.stderr
+
+    migrate(path)
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_the_scripts_are_found_inside_an_installed_package(tmp_path: Path) -> None:
+    import orchestrator
+
+    package = Path(orchestrator.__file__).parent
+    installed = tmp_path / "site" / "orchestrator"
+    installed.parent.mkdir()
+    subprocess.run(["cp", "-r", package, installed], check=True)
+    subprocess.run(["cp", "-r", SCRIPTS, installed / "migrations"], check=True)
+    code = (
+        "import sys; from pathlib import Path; from orchestrator.ledger.migrations import SCRIPTS, migrate; "
+        "migrate(Path('l.db')); print(SCRIPTS)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(installed.parent)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert found.stdout.strip() == str((installed / "migrations").resolve())
+    assert version_of(tmp_path / "l.db") == SCHEMA_VERSION

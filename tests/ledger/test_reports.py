@@ -1,0 +1,291 @@
+"""The reads: margins, pages in input order, what is due next; and that none of them walks through all jobs."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core import job as steps
+from orchestrator.core.lifecycle import ENDS, State
+from orchestrator.core.outcome import Trouble
+from orchestrator.ledger import Ledger, reports, store
+from orchestrator.ledger.reports import Margins
+from orchestrator.settings import OnUncertain, RunSettings
+from tests.factories import STEPS, S, a_row, an_outcome
+from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now, opened
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT + 1_000 * S
+
+
+async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
+    """Completes the jobs, one for each margin."""
+    found = await jobs_now(ledger)
+    await ledger.take(
+        [
+            steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
+            for job, margin_us in zip(found, margins_us, strict=False)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("margins_us", "expected"),
+    [
+        ([], Margins()),
+        ([None], Margins()),
+        ([1_234_567], Margins(1.235, 1.235)),
+        ([-2_500_000, 10 * S], Margins(-2.5, -2.5)),
+        ([3 * S] + [600 * S] * 99, Margins(3.0, 3.0)),
+        ([3 * S] + [600_123_456] * 100, Margins(3.0, 600.1)),
+        ([3 * S, 4 * S] + [600 * S] * 198, Margins(3.0, 4.0)),
+    ],
+)
+async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
+    margins_us: list[int | None], expected: Margins, tmp_path: Path
+) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, max(1, len(margins_us)))
+        await finish(ledger, margins_us)
+
+        assert await ledger.read(partial(reports.margins_of, run=run.id)) == expected
+
+
+async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, 3)
+        for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
+            await ledger.step(steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
+
+        assert await ledger.read(partial(reports.margins_of, run=run.id)) == Margins(0.12, 0.12)
+
+
+async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path) -> None:
+    lines = [5, 1, 5, 3, 5, 2, 4]
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, [a_row(line, f"job-{n}") for n, line in enumerate(lines, start=1)])
+        await finish(ledger, [S] * 6)
+        found: list[tuple[int, int]] = []
+        after = (0, 0)
+        while page := await ledger.read(
+            partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=after, most=2)
+        ):
+            assert len(page) <= 2
+            found += [(row.line, row.job) for row in page]
+            after = found[-1]
+
+        assert found == [(1, 2), (2, 6), (3, 4), (5, 1), (5, 3), (5, 5)]
+
+
+async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, [a_row(1, "good"), a_row(2, "bad")])
+        good = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
+        bad = await brought_to(ledger, State.OUTSTANDING, AT + 1, job=2)
+        await ledger.step(
+            steps.completed(good, an_outcome(good, delay_ms=3, execution_ms=4), reason="status", at=AT + 9 * S)
+        )
+        await ledger.step(
+            steps.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
+        )
+        first, second = await ledger.read(
+            partial(reports.finished_page, run=run.id, states=list(ENDS), after=(0, 0), most=9)
+        )
+
+        assert (first.custom_id, first.state, first.attempts) == ("good", State.SUCCEEDED, 1)
+        assert (first.remote_id, first.status, first.output) == (good.remote_id, "COMPLETED", b'{"n":1}')
+        assert (first.delay_ms, first.execution_ms, first.trouble, first.message) == (3, 4, None, None)
+        assert (second.custom_id, second.state, second.output) == ("bad", State.FAILED, None)
+        assert (second.trouble, second.message) == ("timed_out", "it broke")
+
+
+async def test_the_next_due_job_is_told_for_each_operation(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, 3)
+
+        async def next_at(*, by_retry: bool) -> int | None:
+            return await ledger.read(partial(reports.next_queued_at, run=run.id, by_retry=by_retry, now=AT))
+
+        assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (0, None)
+        for number, until in ((1, AT + 60 * S), (2, None), (3, AT)):
+            job = await brought_to(ledger, State.OUTSTANDING, AT - 100 * S + number, job=number)
+            due_at = AT + number * S
+            await ledger.step(
+                steps.retried(job, Trouble.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S)
+            )
+        assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
+
+
+async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 3)
+        sent = [await brought_to(ledger, State.SUBMITTING, AT + n, job=n) for n in (1, 2, 3)]
+        for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
+            await ledger.step(steps.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
+
+        page = await ledger.read(partial(reports.jobs_in, state=State.UNCERTAIN, after=(0, 0), most=9))
+
+        assert [(job.id, job.due_at) for job in page] == [(2, AT + 10 * S), (3, AT + 20 * S), (1, AT + 30 * S)]
+
+
+async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 5)
+        for number in range(1, 6):
+            await brought_to(ledger, State.SUBMITTING, AT + number, job=number)
+        seen: list[int] = []
+        after = (0, 0)
+        while page := await ledger.read(partial(reports.jobs_in, state=State.SUBMITTING, after=after, most=2)):
+            after = (page[-1].due_at, page[-1].id)
+            seen += [job.id for job in page]
+            await ledger.take([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
+
+        assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_failed_jobs_are_paged(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, 5)
+        await ledger.take([STEPS["abandoned"][1](job, AT) for job in (await jobs_now(ledger))[1:]])
+        page = partial(reports.jobs_failed, run=run.id, most=3)
+
+        assert [job.id for job in await ledger.read(partial(page, after=0))] == [2, 3, 4]
+        assert [job.id for job in await ledger.read(partial(page, after=4))] == [5]
+
+
+async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        first = await brought_to(ledger, State.UNCERTAIN, AT)
+        second = (await gone(ledger, first, "retried", "claimed", at=AT + 10 * S))[-1].after
+        assert first.submission is not None
+        assert second.submission is not None
+        ids = [first.submission, second.submission, 12345]
+
+        job_of, found = await ledger.read(partial(reports.jobs_of_submissions, ids=ids))
+        assert job_of == {first.submission: 1, second.submission: 1}
+        assert found == {1: await job_now(ledger)}
+
+
+async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, 3)
+        for number in (1, 2, 3):
+            await brought_to(
+                ledger, State.OUTSTANDING if number < 3 else State.SUBMITTING, AT + number * 10 * S, job=number
+            )
+
+        async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> list[int]:
+            question = partial(reports.sent_since, endpoint_id=endpoint, since=since, now=now, answer_us=7 * S)
+            return await ledger.read(question)
+
+        # The third was never answered: the service may have seen it until its time-out.
+        assert await sent(run.endpoint_id, AT + 10 * S) == [AT + 21 * S, AT + 37 * S]
+        # A clock that was set back must not hold slots in the future.
+        assert await sent(run.endpoint_id, AT + 10 * S, now=AT + 25 * S) == [AT + 21 * S, AT + 25 * S]
+        assert await sent(run.endpoint_id + 1, 0) == []
+
+
+async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        one = await a_run(ledger, 4, name="one")
+        two = await a_run(ledger, 1, name="two")
+        found = await jobs_now(ledger)
+        names = ("completed", "abandoned", "cancelled", "claimed", "completed")
+        await ledger.take([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
+
+        assert await ledger.read(partial(reports.ends_since, since=AT)) == {one.id: 3, two.id: 1}
+        assert await ledger.read(partial(reports.ends_since, since=AT + 4)) == {two.id: 1}
+
+
+async def test_runs_are_created_listed_and_configured(tmp_path: Path) -> None:
+    settings = RunSettings(max_attempts=7)
+    async with opened(tmp_path / "l.db") as ledger:
+        one = await a_run(ledger, 2, name="one", settings=settings)
+        two = await a_run(ledger, 1, name="two")
+        assert ledger.path == tmp_path / "l.db"
+        assert EPOCH_AT <= ledger.now() < EPOCH_AT + S
+        assert one.settings == settings
+        assert (one.service_url, one.endpoint, one.source) == ("https://api.example", "ep", "/in.jsonl")
+        assert one.endpoint_id == two.endpoint_id
+
+        changed = RunSettings(max_attempts=1, on_uncertain=OnUncertain.HOLD)
+        await ledger.run_configure(one.id, changed)
+        found = await ledger.read(reports.runs_all)
+        assert [(run.name, run.settings.max_attempts, run.rows) for run in found] == [("one", 1, 2), ("two", 3, 1)]
+        assert await ledger.run_named("three") is None
+
+
+# --- how SQLite goes about it
+
+Question = Callable[[AsyncConnection], Any]
+
+
+async def plans(ledger: Ledger, question: Question) -> list[str]:
+    """What SQLite says about each SELECT that `question` makes."""
+    asked: list[tuple[str, Any]] = []
+
+    async def listening(connection: AsyncConnection) -> None:
+        def note(_connection: Connection, _cursor: object, sql: str, parameters: Any, *_: object) -> None:
+            asked.append((sql, parameters))
+
+        assert connection.sync_connection is not None
+        event.listen(connection.sync_connection, "before_cursor_execute", note)
+        await question(connection)
+
+    await ledger.read(listening)
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        return [row[3] for sql, values in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+
+
+QUESTIONS: dict[str, tuple[str, Question]] = {
+    "claim by run": ("jobs_claimable", partial(store.jobs_claimable, run=1, by_retry=False, now=AT, most=9)),
+    "claim by retry": ("jobs_claimable", partial(store.jobs_claimable, run=1, by_retry=True, now=AT, most=9)),
+    "next by run": ("jobs_claimable", partial(reports.next_queued_at, run=1, by_retry=False, now=AT)),
+    "next by retry": (
+        "jobs_claimable (run_id=? AND due_at>?)",
+        partial(reports.next_queued_at, run=1, by_retry=True, now=AT),
+    ),
+    "jobs in": (
+        "jobs_at_service (state=? AND due_at=? AND rowid>?)",
+        partial(reports.jobs_in, state=State.OUTSTANDING, after=(0, 5), most=9),
+    ),
+    "finished page": (
+        "jobs_in_line (run_id=? AND line>?)",
+        partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9),
+    ),
+    "jobs of submissions": ("INTEGER PRIMARY KEY", partial(reports.jobs_of_submissions, ids=[1, 2])),
+    "history": ("events_of_job", partial(reports.events_of, job=1)),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them(name: str, tmp_path: Path) -> None:
+    index, question = QUESTIONS[name]
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 20)
+        found = await plans(ledger, question)
+
+    assert any(index in line for line in found), found
+    assert not [line for line in found if line.startswith(("SCAN jobs", "SCAN submissions"))], found
+    if name not in {"finished page", "history"}:
+        assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
+
+
+async def test_a_step_finds_its_job_by_number(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 20)
+    with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
+        sql = str(store._APPLY.compile(dialect=sqlite.dialect()))
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["[]"] * sql.count("?"))]
+    assert any("SEARCH jobs USING INTEGER PRIMARY KEY" in line for line in plan), plan

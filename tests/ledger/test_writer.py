@@ -1,0 +1,387 @@
+"""Group commit: many callers, few transactions, and nobody in doubt about what was written."""
+
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+from sqlalchemy import text
+
+from orchestrator.core.job import Job, Step
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import Notice
+from orchestrator.core.outcome import Record
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger, reports, writer
+from orchestrator.ledger.database import Database
+from orchestrator.ledger.writer import Settled, Transaction, Writer
+from tests.factories import STEPS, S, a_job
+from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
+from tests.simulation.clock import EPOCH_AT
+from tests.simulation.database import BUSY_TIMEOUT_S, async_creator
+from tests.simulation.loop import running_loop
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT + 1_000 * S
+
+
+def claimed(job: Job) -> Step:
+    return STEPS["claimed"][1](job, AT + job.id)
+
+
+async def a_word(transaction: Transaction) -> str:
+    return str((await transaction.connection.execute(text("SELECT 'word'"))).scalar_one())
+
+
+async def a_defect(transaction: Transaction) -> None:
+    await transaction.connection.execute(text("UPDATE jobs SET line = 99"))
+    raise LookupError("a defect of ours")
+
+
+@asynccontextmanager
+async def at_work(path: Path) -> AsyncIterator[tuple[Writer, Database]]:
+    """A writer over the ledger at `path`, which exists."""
+    database = Database(path, connect=async_creator(path))
+    own = Writer(database)
+    async with anyio.create_task_group() as group:
+        await group.start(own.serve)
+        yield own, database
+        group.cancel_scope.cancel()
+    await database.aclose()
+
+
+async def test_callers_that_come_together_share_a_transaction(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 50)
+        feed: list[int] = []
+        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        async with anyio.create_task_group() as group:
+            for job in await jobs_now(ledger):
+                group.start_soon(ledger.step, claimed(job))
+
+        assert feed == [50]
+
+
+async def test_two_steps_of_one_job_are_written_in_order_in_two_transactions(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger)
+        feed: list[list[str]] = []
+        ledger.subscribe(lambda applied: feed.append([step.event.value for step in applied]))
+        first = claimed(await job_now(ledger))
+        second = STEPS["accepted"][1](first.after, AT + 2 * S)
+        async with anyio.create_task_group() as group:
+            group.start_soon(ledger.step, first)
+            group.start_soon(ledger.step, second)
+
+        assert feed == [["claimed"], ["accepted"]]
+        assert await job_now(ledger) == second.after
+
+
+async def test_a_batch_is_bounded_in_steps_and_in_entries(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    many = writer.BATCH_STEPS_MAX + 10
+    async with opened(path) as ledger:
+        await a_run(ledger, many)
+        feed: list[int] = []
+        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        found = await jobs_now(ledger)
+        for job in found:
+            ledger.seen(job)
+        async with anyio.create_task_group() as group:
+            for job in found:
+                group.start_soon(ledger.step, claimed(job))
+
+        assert sum(feed) == many
+        assert max(feed) <= writer.BATCH_STEPS_MAX
+
+
+async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        await anyio.sleep(1)
+        begun_s = running_loop().time()
+        first, second = await jobs_now(ledger)
+        await ledger.step(claimed(first))
+        assert running_loop().time() == begun_s
+        await ledger.step(claimed(second))
+        assert running_loop().time() == pytest.approx(begun_s + writer.GATHER_S)
+
+
+async def test_a_block_gets_its_result_and_steps_taken_inside_reach_the_feed(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger)
+        feed: list[Step] = []
+        ledger.subscribe(feed.extend)
+        step = claimed(await job_now(ledger))
+
+        async def block(transaction: Transaction) -> list[Step]:
+            return await transaction.apply([step])
+
+        assert await ledger.write(block) == [step]
+        assert await ledger.write(block) == []
+        assert await ledger.write(a_word) == "word"
+        assert feed == [step]
+
+
+async def test_a_bad_entry_fails_alone(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger, 3)
+        told: dict[int, bool] = {}
+        raised: list[BaseException] = []
+        feed: list[int] = []
+        ledger.subscribe(lambda applied: feed.extend(step.after.id for step in applied))
+
+        async def take(step: Step) -> None:
+            told[step.before.id] = await ledger.step(step)
+
+        async def spoil() -> None:
+            try:
+                await ledger.write(a_defect)
+            except LookupError as error:
+                raised.append(error)
+
+        async with anyio.create_task_group() as group:
+            for job in (await jobs_now(ledger))[:2]:
+                group.start_soon(take, claimed(job))
+            group.start_soon(spoil)
+            group.start_soon(take, claimed((await jobs_now(ledger))[2]))
+
+        assert len(raised) == 1
+        assert told == {1: True, 2: True, 3: True}
+        assert sorted(feed) == [1, 2, 3]
+        assert [row[6] for row in dump(path)["jobs"]] == [1, 2, 3]
+
+
+async def test_a_step_that_the_schema_forbids_fails_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        first, second = await jobs_now(ledger)
+        forbidden = STEPS["claimed_for_retry"][1](first, AT)
+        outcomes: dict[int, object] = {}
+
+        async def take(step: Step) -> None:
+            try:
+                outcomes[step.before.id] = await ledger.step(step)
+            except Exception as error:  # noqa: BLE001  what it is, is the question
+                outcomes[step.before.id] = type(error).__name__
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(take, forbidden)
+            group.start_soon(take, claimed(second))
+
+        assert outcomes == {1: "IntegrityError", 2: True}
+        assert await job_now(ledger) == first
+
+
+async def test_a_file_that_cannot_be_written_fails_everybody_and_heals(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger, 3)
+        found = await jobs_now(ledger)
+    async with at_work(path) as (own, _):
+        errors: list[StorageError] = []
+
+        async def take(job: Job) -> None:
+            try:
+                await own.steps([claimed(job)])
+            except StorageError as error:
+                errors.append(error)
+
+        with closing(sqlite3.connect(path, isolation_level=None)) as other_program:
+            other_program.execute("BEGIN IMMEDIATE")
+            begun_s = running_loop().time()
+            async with anyio.create_task_group() as group:
+                for job in found:
+                    group.start_soon(take, job)
+        assert len(errors) == 3
+        assert own.failure is errors[0]
+        assert "another program has locked the ledger" in str(errors[0])
+        assert running_loop().time() - begun_s < 2 * BUSY_TIMEOUT_S
+        assert {row[8] for row in dump(path)["jobs"]} == {"queued"}
+
+        assert await own.steps([claimed(found[0])]) == {1}
+        assert own.failure is None
+
+
+async def test_what_was_handed_over_before_the_end_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger)
+        job = await brought_to(ledger, State.OUTSTANDING, AT)
+        ledger.seen(msgspec.structs.replace(job, unfinished_at=AT + 77 * S))
+
+    async with opened(path) as ledger:
+        assert (await job_now(ledger)).unfinished_at == AT + 77 * S
+
+
+async def test_a_ledger_that_does_not_answer_is_given_up_and_nothing_is_written_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger)
+        job = await job_now(ledger)
+    database = Database(path, connect=async_creator(path))
+    own = Writer(database)
+    with pytest.raises(StorageError, match=r"l\.db: the ledger did not answer for 30 s"):
+        await own.steps([claimed(job)])
+    before = dump(path)
+    async with anyio.create_task_group() as group:
+        await group.start(own.serve)
+        assert await own.run(a_word) == "word"
+        group.cancel_scope.cancel()
+    await database.aclose()
+
+    assert dump(path) == before
+
+
+async def test_whoever_comes_after_the_end_is_refused_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        pass
+    begun_s = running_loop().time()
+    with pytest.raises(StorageError, match=r"l\.db: the ledger is closed"):
+        await ledger.note(a_notice(1))
+
+    assert running_loop().time() == begun_s
+
+
+async def test_a_transaction_that_ends_late_leaves_its_caller_with_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path):
+        pass
+    async with at_work(path) as (own, _):
+
+        async def slow(transaction: Transaction) -> None:
+            await anyio.sleep(writer.ANSWER_S_MAX + 1)
+
+        with pytest.raises(StorageError, match="did not answer"):
+            await own.run(slow)
+
+
+async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger, 2)
+        found = await jobs_now(ledger)
+
+    def raising(applied: Sequence[Step]) -> None:
+        raise LookupError("a defect of a subscriber")
+
+    told: list[frozenset[int]] = []
+    database = Database(path, connect=async_creator(path))
+    own = Writer(database)
+    own.subscribe(raising)
+
+    async def take(job: Job) -> None:
+        with anyio.CancelScope(shield=True):
+            told.append(await own.steps([claimed(job)]))
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            for job in found:
+                group.start_soon(take, job)
+            group.start_soon(own.serve)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await work()
+    await database.aclose()
+
+    assert caught.group_contains(LookupError)
+    assert sorted(told) == [{1}, {2}]
+    assert {row[8] for row in dump(path)["jobs"]} == {"submitting"}
+
+
+async def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "l.db"
+    database = Database(path, connect=async_creator(path))
+    with pytest.raises(StorageError, match=r"cannot use the ledger \(unable to open database file\)"):
+        async with database.reading():
+            raise AssertionError("opened")
+    await database.aclose()
+
+
+# --- cancellation
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    chance = random.Random(seed)
+    async with opened(path) as ledger:
+        await a_run(ledger, 60)
+        found = await jobs_now(ledger)
+    told: dict[int, bool] = {}
+
+    async def take(own: Writer, job: Job, scope: anyio.CancelScope) -> None:
+        with scope:
+            await anyio.sleep(chance.random() / 20)
+            told[job.id] = job.id in await own.steps([claimed(job)])
+            await anyio.sleep(1)
+
+    async def cancel(scope: anyio.CancelScope) -> None:
+        await anyio.sleep(chance.random() / 20)
+        scope.cancel()
+
+    database = Database(path, connect=async_creator(path, delay=lambda: chance.random() / 100))
+    own = Writer(database)
+    async with anyio.create_task_group() as outer:
+        await outer.start(own.serve)
+        async with anyio.create_task_group() as group:
+            for job in found:
+                scope = anyio.CancelScope()
+                group.start_soon(take, own, job, scope)
+                group.start_soon(cancel, scope)
+        outer.cancel_scope.cancel()
+    await database.aclose()
+
+    in_file = {row[0] for row in dump(path)["jobs"] if row[8] == "submitting"}
+    assert {job for job, applied in told.items() if applied} == in_file
+    assert 0 < len(in_file) < 60
+
+
+# --- notices
+
+
+def a_notice(submission: int, status: str | None = "COMPLETED", **record: object) -> Notice:
+    told = None if status is None else Record(remote_id="r", status=status, **record)  # type: ignore[arg-type]
+    return Notice(submission=submission, received_at=AT, record=told)
+
+
+async def notices_of(ledger: Ledger) -> list[Notice]:
+    return [notice for _, notice in await ledger.read(partial(reports.notices_after, after=0, most=100))]
+
+
+async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
+    output = b'"' + b"a" * 9_000 + b'"'
+    kept = [
+        a_notice(1, output=output, delay_ms=3, execution_ms=4),
+        a_notice(1, "FAILED", error="boom"),
+        a_notice(2, None),
+    ]
+    async with opened(tmp_path / "l.db") as ledger:
+        for notice in (*kept, kept[0], kept[2]):
+            await ledger.note(notice)
+
+        assert await notices_of(ledger) == kept
+        first, second = await ledger.read(partial(reports.notices_after, after=0, most=2))
+        assert await ledger.read(partial(reports.notices_after, after=second[0], most=9)) == [(3, kept[2])]
+        assert first[0] == 1
+
+
+async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
+        kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
+        for notice in kept:
+            await ledger.note(notice)
+        done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
+
+        settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
+        assert await ledger.take([done, stale], settled=settled) == {1}
+        assert await notices_of(ledger) == [kept[1], kept[3]]

@@ -1,0 +1,241 @@
+"""One process of the program without its command line: the real parts, put together for a test.
+
+Nothing is started by itself: `begin` does what a run does at its start, `start` starts single parts.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import anyio
+import httpx
+from anyio.abc import TaskGroup
+
+from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.core.job import Job, Step
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import KEY_BYTES
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.formats.rows import Row
+from orchestrator.ledger import Ledger, open_ledger, reports
+from orchestrator.ledger.reports import EventRow, Finished, Run
+from orchestrator.services.bodies import Bodies
+from orchestrator.services.collector import Collector
+from orchestrator.services.dispatcher import Dispatcher
+from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
+from orchestrator.services.janitor import Janitor, Recovered
+from orchestrator.services.notices import Notices
+from orchestrator.services.progress import Progress
+from orchestrator.settings import RunSettings
+from orchestrator.web.application import application
+from orchestrator.web.webhooks import Webhooks
+from tests.services.rows import empty_ledger, rows
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+from tests.simulation.world import ENDPOINT, URL
+
+KEY = bytes(range(KEY_BYTES))
+PATIENCE_S = 7_200.0
+HOOKS_URL = "http://listener"
+
+
+class Process:
+    """The parts of one process, and short ways to look at the ledger."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: VirtualClock,
+        run: Run,
+        service: Service,
+        settings: dict[int, RunSettings],
+        webhooks: bool,
+        flights: TaskGroup,
+        taking: TaskGroup,
+        is_local: bool,
+    ) -> None:
+        self.ledger, self.clock, self.run = ledger, clock, run
+        self.settings = settings
+        self.flights, self.taking = flights, taking
+        self.warnings: list[str] = []
+        self.steps: list[Step] = []
+        ledger.subscribe(self.steps.extend)
+        self.api: ServerlessEndpoint = service.endpoint(run.endpoint).api
+        self.endpoint = Endpoint(
+            id=run.endpoint_id,
+            api=self.api,
+            clock=clock,
+            settings_of=settings,
+            webhooks=webhooks,
+            status_limit=self.api.limit(Operation.STATUS),
+            warn=self.warnings.append,
+            is_local=is_local,
+        )
+        self.endpoints = {run.endpoint_id: self.endpoint}
+        self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, flights=flights)
+        self.janitor = Janitor(ledger=ledger, clock=clock, settings_of=settings, endpoint_of=self.endpoints.get)
+        self.desk = Notices(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            hint=lambda job: self.collector.hint(job.id),
+        )
+        self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock))
+        self.bodies = Bodies(lambda: settings[run.id], {}, (KEY, HOOKS_URL) if webhooks else None)
+        self.dispatcher = Dispatcher(
+            run=run.id,
+            endpoint=self.endpoint,
+            ledger=ledger,
+            bodies=self.bodies,
+            clock=clock,
+            flights=flights,
+            outstanding=lambda: self.collector.outstanding,
+        )
+        self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
+        ledger.subscribe(self.progress.on_steps)
+
+    async def begin(self) -> Recovered:
+        """What a process does at its start: recovers, then starts everything."""
+        window_us = int(self.api.limit(Operation.RUN).window_s * 1_000_000)
+        since = self.clock.now() - window_us - 60_000_000
+        now = self.clock.now()
+        held = partial(reports.sent_since, endpoint_id=self.run.endpoint_id, since=since, now=now, answer_us=60_000_000)
+        sent = await self.ledger.read(held)
+        self.api.hold(Operation.RUN, sent)
+        recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
+        await self.desk.recover()
+        await self.start("collector", "desk", "janitor")
+        await self.count()
+        await self.start("dispatcher")
+        return recovered
+
+    async def count(self) -> None:
+        """Takes the ledger's counts over into the progress."""
+        counts = await self.ledger.read(partial(reports.counts_of, run=self.run.id))
+        for state in State:
+            self.progress.add(state, counts.get(state, 0) - self.progress.count(state))
+
+    async def start(self, *names: str) -> Self:
+        """Starts parts by name: dispatcher, collector, janitor, desk."""
+        for name in names:
+            part: Dispatcher | Collector | Janitor | Notices = getattr(self, name)
+            await self.taking.start(part.serve)
+        return self
+
+    async def finish(self) -> None:
+        """Waits until every job of the run has its outcome."""
+        await self.wait(lambda: self.progress.unfinished == 0)
+
+    async def until(self, state: State, number: int = 1) -> None:
+        """Waits until so many jobs of the run are in `state`."""
+        await self.wait(lambda: self.progress.count(state.value) >= number)
+
+    async def until_event(self, condition: Callable[[Step], bool]) -> Step:
+        """Waits for a step that was not there before the call."""
+        seen = len(self.steps)
+        found: list[Step] = []
+
+        def look() -> bool:
+            found.extend(step for step in self.steps[seen:] if condition(step))
+            return bool(found)
+
+        await self.wait(look)
+        return found[0]
+
+    async def wait(self, condition: Callable[[], bool]) -> None:
+        """Waits for a condition that steps make true; on virtual time a program that idles would do so for ever."""
+        with anyio.fail_after(PATIENCE_S):
+            await self.progress.until(condition)
+
+    async def job(self, n: int = 1) -> Job:
+        """The `n`th job as it stands in the ledger."""
+        _, found = await self.ledger.read(partial(reports.jobs_of_submissions, ids=await self._submissions(n)))
+        return found[n]
+
+    async def _submissions(self, n: int) -> list[int]:
+        return [event.submission for event in await self.events(n) if event.submission is not None]
+
+    async def events(self, n: int = 1) -> list[EventRow]:
+        """The history of the `n`th job."""
+        return await self.ledger.read(partial(reports.events_of, job=n))
+
+    async def story(self, n: int = 1) -> list[str]:
+        """The history of the `n`th job, an `event trouble` each."""
+        return [f"{event.event} {event.trouble}" if event.trouble else event.event for event in await self.events(n)]
+
+    async def counts(self) -> dict[str, int]:
+        """The run's counts that are not zero."""
+        found = await self.ledger.read(partial(reports.counts_of, run=self.run.id))
+        return {name: n for name, n in found.items() if n}
+
+    async def results(self) -> list[Finished]:
+        return [job async for page in finished_jobs(self.ledger, self.run.id, RESULTS) for job in page]
+
+    async def failures(self) -> list[Finished]:
+        return [job async for page in finished_jobs(self.ledger, self.run.id, FAILURES) for job in page]
+
+
+@asynccontextmanager
+async def process(
+    path: Path,
+    transport: httpx.AsyncBaseTransport,
+    *,
+    clock: VirtualClock | None = None,
+    jobs: int | Sequence[Row] = 1,
+    settings: RunSettings | None = None,
+    limits: dict[Operation, Limit] | None = None,
+    webhooks: bool = False,
+    delay: Callable[[], float] | None = None,
+    name: str = "run",
+    is_local: bool = False,
+) -> AsyncIterator[Process]:
+    """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
+
+    On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
+    """
+    clock = clock or VirtualClock()
+    connect = async_creator(empty_ledger(path), delay=delay)
+    async with open_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as outer:
+        await outer.start(ledger.serve)
+        await ledger.intake_remove_unfinished()
+        run = await ledger.run_named(name)
+        if run is None or not run.accepted:
+            run = await _new_run(ledger, run, name, jobs, settings or RunSettings())
+        all_settings = {run.id: run.settings for run in await ledger.read(reports.runs_all)}
+        if settings is not None:
+            all_settings[run.id] = settings
+        service = Service(URL, "key", clock, limits=limits, transport=transport)
+        async with anyio.create_task_group() as flights:
+            async with anyio.create_task_group() as taking:
+                parts = Process(
+                    ledger=ledger,
+                    clock=clock,
+                    run=run,
+                    service=service,
+                    settings=all_settings,
+                    webhooks=webhooks,
+                    flights=flights,
+                    taking=taking,
+                    is_local=is_local,
+                )
+                await parts.count()
+                yield parts
+                taking.cancel_scope.cancel()
+            flights.cancel_scope.cancel()
+        outer.cancel_scope.cancel()
+
+
+async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:
+    """The run with its jobs; `run` is there already where a crash came between it and its intake."""
+    if run is None:
+        run = await ledger.run_create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
+    intake = await ledger.intake_start(run)
+    await ledger.intake_add(intake, rows(jobs) if isinstance(jobs, int) else jobs)
+    await ledger.intake_accept(intake)
+    found = await ledger.run_named(name)
+    assert found is not None
+    return found

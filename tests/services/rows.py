@@ -1,0 +1,41 @@
+"""Jobs for tests: rows as an input file would give them, and a ledger file that is migrated already."""
+
+import functools
+import hashlib
+import tempfile
+from pathlib import Path
+
+from orchestrator.formats.rows import Row
+from orchestrator.ledger import migrations
+
+
+def rows(number: int, *, policy: bytes | None = None, s3_config: bytes | None = None) -> list[Row]:
+    """`number` rows with the inputs `{"n":1}`, `{"n":2}`, …"""
+    return [
+        Row(
+            line=n,
+            custom_id=f"job-{n}",
+            derived=False,
+            input=b'{"n":%d}' % n,
+            digest=hashlib.sha256(b"%d" % n).digest(),
+            policy=policy,
+            s3_config=s3_config,
+        )
+        for n in range(1, number + 1)
+    ]
+
+
+@functools.cache
+def _migrated() -> bytes:
+    """An empty ledger, as bytes: a migration takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        migrations.migrate(path)
+        return path.read_bytes()
+
+
+def empty_ledger(path: Path) -> Path:
+    """The ledger at `path`, which is a migrated one without runs if there was none."""
+    if not path.exists():
+        path.write_bytes(_migrated())
+    return path

@@ -1,0 +1,261 @@
+"""Virtual time: an asyncio event loop that never sleeps but moves its clock to the next timer.
+
+- The loop's time starts at `start_s` and advances only when nothing is ready to run, and then exactly to the next
+  timer. An hour of `anyio.sleep` costs microseconds, and the order of events depends on nothing but the program.
+- Nothing ready and no timer: nobody will ever wake anybody. That is reported as `DeadlockError`, with every task
+  and the place where it waits. A timer at infinity (`anyio.sleep_forever`) is no timer.
+- A program that is busy without a pause is charged for it, else a task that spins until something is done would wait
+  for ever. AnyIO spins whenever a cancelled task goes on waiting, as SQLAlchemy's closing of a connection does.
+- There is no network here. Sockets that happen to be ready are served, but the clock does not wait for them.
+- Threads are discouraged, since their order is not ours, but they work: while a thread of `anyio.to_thread` or of
+  `run_in_executor` runs, virtual time stands still and the loop really waits for it, at most `THREAD_WAIT_S_MAX`.
+  A thread that itself waits for the loop's clock (`anyio.from_thread.run(anyio.sleep, 1)`) therefore ends in an error.
+- `crash()` kills the loop for good: see there.
+"""
+
+import asyncio
+import ctypes
+import itertools
+import math
+import random
+import selectors
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
+from contextvars import Context
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+from anyio import lowlevel
+from anyio._backends import _asyncio as anyio_asyncio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+THREAD_WAIT_S_MAX = 30.0
+"""Real seconds that one thread may keep the world waiting."""
+
+ROUNDS_FREE = 1_000
+"""Rounds of callbacks in a row that cost no virtual time."""
+
+ROUND_S = 0.000_1
+"""Virtual seconds that each further round costs until the loop is idle again."""
+
+ROUNDS_MAX = 1_000_000
+"""Rounds in a row that are taken for a program running in circles."""
+
+_Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class DeadlockError(Exception):
+    """The world cannot go on: nothing is ready and no timer is set, or it runs in circles, or a thread is stuck."""
+
+
+class LoopCrashed(BaseException):
+    """The loop was killed by `crash()`. Not an `Exception`: it is raised past the program, never through it."""
+
+
+class Perishable(Protocol):
+    """Something of this process that a crash takes away, such as a database connection."""
+
+    def abandon(self) -> None:
+        """Let go of what the operating system would take back from a killed process; run nothing of the program."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop on virtual time.
+
+    Args:
+        seed: of `random`, the generator for whatever chance the world needs.
+        start_s: the loop's time to begin with; a world that follows a crashed one starts where that one ended.
+    """
+
+    def __init__(self, *, seed: int = 0, start_s: float = 0.0) -> None:
+        self.random = random.Random(seed)
+        self.perishables: weakref.WeakSet[Perishable] = weakref.WeakSet()
+        self.crashed_at_s: float | None = None
+        self.task_numbers = itertools.count(1)
+        self._now_s = start_s
+        self._futures_of_threads = 0
+        self._rounds = 0
+        super().__init__(_VirtualSelector(self._turn))
+        self.set_task_factory(_numbered_task)
+
+    def time(self) -> float:
+        """Virtual seconds; stands still while callbacks run."""
+        return self._now_s
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As in asyncio, but a timer at infinity is never scheduled: it would hide a deadlock."""
+        if when == math.inf:
+            return asyncio.TimerHandle(when, callback, args, self, context)
+        return super().call_at(when, callback, *args, context=context)
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """As in asyncio; virtual time stands still until the future is done."""
+        future = super().run_in_executor(executor, func, *args)
+        self._futures_of_threads += 1
+        future.add_done_callback(self._thread_ended)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """As in asyncio, where this is one more thread."""
+        self._futures_of_threads += 1
+        try:
+            await super().shutdown_default_executor(*args, **kwargs)
+        finally:
+            self._futures_of_threads -= 1
+
+    def crash(self) -> None:
+        """Stop dead, as `kill -9` does: no other step, callback, `finally` or shielded clean-up runs after this one.
+
+        The caller's own step runs on to its next `await`, which never returns. Whoever runs the loop gets
+        `LoopCrashed`. Afterwards the loop can only be closed, which takes the perishables away.
+
+        A coroutine that Python destroys has its `finally` blocks run, and the program is full of those. So the tasks
+        of a crashed loop are made immortal: whatever they refer to stays in memory until the process ends, unseen by
+        the garbage collector. Callers that crash thousands of worlds should keep them small.
+        """
+        self.crashed_at_s = self._now_s
+        self._bury_tasks()
+        for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue, which has no other door
+            handle._cancelled = True  # not cancel(): that would release what the handle refers to
+
+    def close(self) -> None:
+        """Close the loop; a crashed one lets its perishables and its idle threads go first."""
+        if self.crashed_at_s is not None and not self.is_closed():
+            self._bury_tasks()
+            for perishable in tuple(self.perishables):
+                perishable.abandon()
+            for worker in self._anyio_workers():
+                worker.stop()  # else the interpreter waits for the thread when it exits
+        super().close()
+
+    def _bury_tasks(self) -> None:
+        for task in asyncio.all_tasks(self):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+
+    def _turn(self, select: Callable[[float | None], _Ready], timeout_s: float | None) -> _Ready:
+        """One look at the world between two rounds of callbacks: what a selector does, without sleeping."""
+        if self.crashed_at_s is not None:
+            raise LoopCrashed
+        self._sort_cancelled()
+        ready = select(0)
+        if ready or timeout_s == 0:
+            self._charge_for_round()
+            return ready
+        self._rounds = 0
+        if self._threads_run():
+            return self._wait_for_thread(select)
+        if timeout_s is None:
+            raise DeadlockError(self._description("deadlock: nothing is ready and no timer is set"))
+        self._now_s += timeout_s
+        return []
+
+    def _sort_cancelled(self) -> None:
+        """Let tasks that are cancelled together wake in the order in which they were made.
+
+        AnyIO cancels what is in a scope in the order of a set, which is that of addresses in memory: without this, one
+        seed would cancel in another order on every run.
+        """
+        handles: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # asyncio's own queue
+        waking = tuple(handles)
+        if len(waking) < 2 or not any(map(_cancelled_task, waking)):
+            return
+        for _ in waking:
+            handles.popleft()  # in place: a thread may append meanwhile
+        groups = (
+            list(group) for _, group in itertools.groupby(waking, key=lambda handle: bool(_cancelled_task(handle)))
+        )
+        in_order = [handle for group in groups for handle in sorted(group, key=_cancelled_task)]
+        handles.extendleft(reversed(in_order))
+
+    def _charge_for_round(self) -> None:
+        self._rounds += 1
+        if self._rounds > ROUNDS_FREE:
+            self._now_s += ROUND_S
+        if self._rounds > ROUNDS_MAX:
+            raise DeadlockError(self._description(f"livelock: {ROUNDS_MAX} rounds of callbacks without a pause"))
+
+    def _wait_for_thread(self, select: Callable[[float | None], _Ready]) -> _Ready:
+        ready = select(THREAD_WAIT_S_MAX)
+        if not ready:
+            raise DeadlockError(self._description(f"a thread has run for over {THREAD_WAIT_S_MAX:g} s of real time"))
+        return ready
+
+    def _threads_run(self) -> bool:
+        # anyio hands work to its own threads without telling the loop; what it does tell, by a callback on the loop,
+        # is that a worker is idle again, so this difference changes only between callbacks.
+        idle = lowlevel._run_vars.get(self, {}).get(anyio_asyncio._threadpool_idle_workers, ())
+        return self._futures_of_threads > 0 or len(self._anyio_workers()) > len(idle)
+
+    def _anyio_workers(self) -> tuple[anyio_asyncio.WorkerThread, ...]:
+        return tuple(lowlevel._run_vars.get(self, {}).get(anyio_asyncio._threadpool_workers, ()))
+
+    def _thread_ended(self, _future: asyncio.Future[Any]) -> None:
+        self._futures_of_threads -= 1
+
+    def _description(self, trouble: str) -> str:
+        tasks = sorted(asyncio.all_tasks(self), key=lambda task: getattr(task, "number", 0))
+        return "\n".join([f"{trouble} (at {self._now_s:.6f} s)", *map(_description_of_task, tasks)])
+
+
+class _VirtualSelector(selectors.DefaultSelector):
+    """A selector that leaves it to the loop how long to wait."""
+
+    def __init__(self, turn: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
+        super().__init__()
+        self._turn = turn
+
+    def select(self, timeout: float | None = None) -> _Ready:
+        return self._turn(super().select, timeout)
+
+
+class _NumberedTask(asyncio.Task[Any]):
+    """A task that knows how many were made on its loop before it."""
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], *, number: int, **options: Any) -> None:
+        super().__init__(coro, **options)
+        self.number = number
+
+
+def _numbered_task(loop: asyncio.AbstractEventLoop, coro: Any, /, **options: Any) -> _NumberedTask:
+    assert isinstance(loop, VirtualLoop)
+    return _NumberedTask(coro, loop=loop, number=next(loop.task_numbers), **options)
+
+
+def _cancelled_task(handle: asyncio.Handle) -> int:
+    """The number of the task that this callback wakes with a cancellation; 0 for any other callback."""
+    args: Any = handle._args
+    if not args or not isinstance(args[0], asyncio.Future) or not args[0].cancelled():
+        return 0
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    return task.number if isinstance(task, _NumberedTask) else 0
+
+
+def running_loop() -> VirtualLoop:
+    """The virtual loop that runs the caller.
+
+    Raises:
+        RuntimeError: no loop runs.
+        TypeError: the running loop is on real time.
+    """
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise TypeError("this works on virtual time only: use tests.simulation.run or the virtual_time marker")
+    return loop
+
+
+def _description_of_task(task: asyncio.Task[Any]) -> str:
+    return "\n".join([f"  {task.get_name()} waits", *(f"    {place}" for place in _places(task.get_coro()))])
+
+
+def _places(awaited: Any) -> Iterator[str]:
+    """Where a coroutine waits, outermost first, as far as the chain of awaits can be followed."""
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None:
+            yield f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)

@@ -1,0 +1,204 @@
+"""The service of a simulated world: it lives on when the program crashes.
+
+The emulator's own workers and webhooks are tasks, and a crash of the loop takes all tasks away. Here the same world,
+gate and routes stand on plain data: what is executed until when, and which webhook is due when, is kept in heaps that
+a new loop goes on with. So one service outlives any number of crashed programs, as the real one does.
+"""
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.emulator.announcements import Webhook
+from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.emulator.counters import Algorithm
+from orchestrator.emulator.faults import FaultDice, Faults
+from orchestrator.emulator.gate import Gate
+from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
+from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.routes import JobApi, application, job_routes
+from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.world import World
+from orchestrator.errors import OrchestratorError
+from tests.simulation.transport import SimulatedTransport
+
+ENDPOINT = "ep"
+URL = "http://service"
+WEBHOOK_PAUSE_US = 10 * SECOND
+WEBHOOK_TRIES = 3
+"""Three tries, ten seconds apart (contract, Events)."""
+
+Receiver = Callable[[str, bytes], Awaitable[int]]
+"""Takes a webhook's URL and body; returns the HTTP status, or raises."""
+
+Work = Callable[[bytes, int], Result]
+"""What a worker makes of an input in its so manieth execution of the job (from 1)."""
+
+
+def echo(raw_input: bytes, _number: int) -> Result:
+    return Result(output=raw_input)
+
+
+class Delivery(msgspec.Struct):
+    """A webhook that has not been answered yet."""
+
+    webhook: Webhook
+    tries: int = 0
+
+
+class SimulatedService:
+    """One service with one endpoint, `ENDPOINT`.
+
+    Args:
+        seed: of all its chances.
+        seconds: how long an execution takes, drawn from the generator given.
+        work: what comes of an execution.
+        receiver: to whom webhooks go; may be changed at any time, None lets them fail.
+        tally_by: what makes two raw inputs the same one.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        workers: int = 8,
+        seconds: Callable[[random.Random], float] = lambda _: 1.0,
+        work: Work = echo,
+        retention_s: float = 1800.0,
+        faults: Faults | None = None,
+        limits: Mapping[Operation, Limit] = CONTRACT_LIMITS,
+        algorithm: Algorithm = Algorithm.SLIDING_LOG,
+        receiver: Receiver | None = None,
+        tally_by: Callable[[bytes], Hashable] = bytes,
+    ) -> None:
+        self._clock = clock
+        self._rng = random.Random(seed)
+        self._workers = workers
+        self._seconds = seconds
+        self._work = work
+        self.receiver = receiver
+        self.tally = Tally(tally_by)
+        self.dice = FaultDice(faults or Faults(), self._rng)
+        self.world = World(
+            workers=workers,
+            retention_us=round(retention_s * SECOND),
+            dice=self.dice,
+            rng=self._rng,
+            tally=self.tally,
+        )
+        self.gate = Gate(
+            endpoints=(ENDPOINT,), keys=None, limits=limits, algorithm=algorithm, retry_after=False, dice=self.dice
+        )
+        self.app = application(
+            job_routes(
+                JobApi(world=self.world, gate=self.gate, clock=clock, body_bytes_max=1 << 24, changed=self._operated)
+            )
+        )
+        self._numbers = itertools.count()
+        self._busy: dict[ExecutionKey, Execution] = {}
+        self._ends: list[tuple[int, int, Execution]] = []
+        self._deliveries: dict[int, Delivery] = {}
+        self._tries: list[tuple[int, int]] = []
+        self._bell = anyio.Event()
+
+    def transport(
+        self, *, travel_s: Callable[[], float] = lambda: 0.0, down: Callable[[], bool] = lambda: False
+    ) -> httpx.AsyncBaseTransport:
+        """A new way to the service, for one process."""
+        return SimulatedTransport(self.app, travel_s=travel_s, down=down, cut=ConnectionCut)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Lets time pass at the service, until cancelled or crashed; may then be called again in another loop."""
+        async with anyio.create_task_group() as deliveries:
+            task_status.started()
+            while True:
+                self._bell = anyio.Event()
+                now = self._clock.now()
+                self._finish(now)
+                self._step(now)
+                self._take(now)
+                self._try(now, deliveries)
+                with anyio.move_on_after((self._next_at() - now) / SECOND):
+                    await self._bell.wait()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serves while the block runs, and stops after it."""
+        async with anyio.create_task_group() as world:
+            await world.start(self.serve)
+            yield
+            world.cancel_scope.cancel()
+
+    @property
+    def paid(self) -> int:
+        """Executions that a worker began."""
+        return self.tally.executed.total()
+
+    def _operated(self, _endpoint: str) -> None:
+        self._bell.set()
+
+    def _finish(self, now: int) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            execution = heapq.heappop(self._ends)[2]
+            if self._busy.pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
+                self.world.done(execution, self._work(execution.input, execution.number), now)
+
+    def _step(self, now: int) -> None:
+        due = self.world.step(now)
+        for key in due.stopped:
+            self._busy.pop(key, None)
+        for webhook in due.webhooks:
+            number = next(self._numbers)
+            self._deliveries[number] = Delivery(webhook)
+            heapq.heappush(self._tries, (now, number))
+
+    def _take(self, now: int) -> None:
+        while len(self._busy) < self._workers:
+            execution = self.world.take(ENDPOINT, f"worker-{len(self._busy)}", now)
+            if execution is None:
+                return
+            self._busy[ExecutionKey(execution.job_id, execution.number)] = execution
+            if not execution.silent:
+                ends_at = now + round(self._seconds(self._rng) * SECOND)
+                heapq.heappush(self._ends, (ends_at, next(self._numbers), execution))
+
+    def _try(self, now: int, deliveries: TaskGroup) -> None:
+        """The next try is planned before this one begins: a crash counts as a failure."""
+        while self._tries and self._tries[0][0] <= now:
+            _, number = heapq.heappop(self._tries)
+            delivery = self._deliveries.get(number)
+            if delivery is None:
+                continue
+            if delivery.tries == WEBHOOK_TRIES:
+                del self._deliveries[number]
+                continue
+            delivery.tries += 1
+            heapq.heappush(self._tries, (now + WEBHOOK_PAUSE_US, number))
+            deliveries.start_soon(self._deliver, number, delivery.webhook)
+
+    async def _deliver(self, number: int, webhook: Webhook) -> None:
+        if self.receiver is None:
+            return
+        try:
+            if await self.receiver(webhook.url, webhook.body) == httpx.codes.OK:
+                self._deliveries.pop(number, None)
+        except (httpx.HTTPError, OrchestratorError):  # refused, cut, or answered by nobody
+            return
+
+    def _next_at(self) -> float:
+        due = self.world.next_due()
+        return min(
+            math.inf if due is None else due,
+            self._ends[0][0] if self._ends else math.inf,
+            self._tries[0][0] if self._tries else math.inf,
+        )

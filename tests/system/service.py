@@ -1,0 +1,251 @@
+"""A service that is not our emulator: the job interface in a few lines of the standard library, in its own process.
+
+    python tests/system/service.py OPTIONS
+
+`OPTIONS` is a JSON object with fields of `Options`. The process prints its port and serves until its standard input
+ends, whatever becomes of its clients. Beside `/v2/{endpoint}/…` it has three paths of its own for the test: `GET /log`
+(what it has seen), `GET /wait/{counter}/{n}` (answers once the counter has come so far) and `POST /options` (changes
+some of them; what was held is let go when nothing is held any more).
+
+It imports nothing of the program: what is written here is the contract, read a third time.
+"""
+
+import asyncio
+import json
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+HOOK_TRIES = 3
+
+
+@dataclass
+class Options:
+    """How the service behaves. Shares are of 1."""
+
+    key: str = "the-key-of-the-tests"
+    endpoint: str = "ep1"
+    seed: int = 1
+    finish_after_s: tuple[float, float] = (0.02, 0.1)
+    """A job takes a time between these."""
+
+    retention_s: float = 1800.0
+    """A job is forgotten so long after it has finished."""
+
+    hook_copies: int = 1
+    hooks_lost: float = 0.0
+    hook_gap_s: float = 0.3
+    """Between the tries of a webhook that was not answered 2xx."""
+
+    answers_dropped: float = 0.0
+    """Accepted submissions whose connection is closed without an answer."""
+
+    accept_max: int | None = None
+    """How many submissions are accepted; further ones are answered `refusal`."""
+
+    refusal: int = 401
+    hold: bool = False
+    """Jobs do not finish."""
+
+    silent: bool = False
+    """Submissions are accepted and never answered."""
+
+
+@dataclass
+class Job:
+    id: str
+    body: dict[str, Any]
+    status: str = "IN_QUEUE"
+    executions: int = 0
+    was_asked_for: bool = False
+
+    def record(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"id": self.id, "status": self.status}
+        if self.status == "COMPLETED":
+            given = self.body["input"]
+            return told | {
+                "delayTime": 3,
+                "executionTime": 20,
+                "workerId": "w1",
+                "output": {"echo": given, "filler": "x" * given.get("filler", 0)},
+            }
+        if self.status == "FAILED":
+            return told | {"error": json.dumps({"error_type": "ValueError", "error_message": "it was asked to fail"})}
+        return told
+
+
+@dataclass
+class Service:
+    options: Options
+    group: TaskGroup
+    jobs: dict[str, Job] = field(default_factory=dict)
+    accepted: list[Any] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+    progress: anyio.Event = field(default_factory=anyio.Event)
+
+    def count(self, what: str) -> None:
+        self.counted[what] += 1
+        self.progress.set()
+        self.progress = anyio.Event()
+
+    # --- connections
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                request, *lines = head.strip().split("\r\n")
+                headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                method, path, _ = request.split(" ")
+                answer = await self.answer(method, path, headers, body)
+                if answer is None:
+                    return
+                status, told = answer
+                content = json.dumps(told).encode()
+                writer.write(b"HTTP/1.1 %d -\r\nContent-Length: %d\r\n\r\n%b" % (status, len(content), content))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # a client that died
+        finally:
+            writer.close()
+
+    async def answer(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, Any]] | None:
+        match method, *path.strip("/").split("/"):
+            case _, "v2", endpoint, operation, *rest:
+                self.count(operation)
+                if headers.get("authorization") != f"Bearer {self.options.key}":
+                    return 401, {"error": "unauthorized"}
+                if endpoint != self.options.endpoint:
+                    return 404, {"error": "endpoint not found"}
+                return await self.operate(method, operation, "/".join(rest), headers, body)
+            case "GET", "wait", counter, number:
+                while self.counted[counter] < int(number):
+                    await self.progress.wait()
+            case "POST", "options":
+                self.change(json.loads(body))
+            case _:
+                pass  # GET /log
+        stores = [job.body["s3Config"] for job in self.jobs.values() if "s3Config" in job.body]
+        return 200, {"accepted": self.accepted, "counted": self.counted, "stores": stores}
+
+    async def operate(
+        self, method: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, Any]] | None:
+        if (method, operation) == ("POST", "run"):
+            return await self.run(headers, body)
+        if (method, operation) == ("GET", "health"):
+            return 200, {"jobs": {"completed": 0}, "workers": {"running": 1}}
+        job = self.jobs.get(remote_id)
+        if job is None:
+            return 404, {"error": "job not found"}
+        match method, operation:
+            case "GET", "status":
+                if not job.was_asked_for:  # so the client knows its id
+                    job.was_asked_for = True
+                    self.count("asked_for")
+                return 200, job.record()
+            case "POST", "retry" if job.status == "FAILED":
+                self.begin(job)
+            case "POST", "cancel" if job.status == "IN_QUEUE":
+                job.status = "CANCELLED"
+            case _:
+                return 400, {"error": "not now"}
+        return 200, {"id": job.id, "status": job.status}
+
+    # --- jobs
+
+    async def run(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]] | None:
+        options, number = self.options, len(self.accepted)
+        if options.accept_max is not None and number >= options.accept_max:
+            return options.refusal, {"error": "refused"}
+        asked = json.loads(body)
+        if asked["input"].get("reject"):
+            # Services like to repeat what they were told.
+            return 400, {"error": f"bad request: {headers['authorization']} {body.decode()}"}
+        chance = random.Random(f"{options.seed} {number}")
+        job = Job(f"{chance.getrandbits(64):016x}-u1", asked)
+        self.jobs[job.id] = job
+        self.accepted.append(asked["input"])
+        self.count("accepted")
+        if not options.hold:
+            self.begin(job)
+        if options.silent:
+            self.count("dropped")
+            await anyio.sleep_forever()
+        if chance.random() < options.answers_dropped:
+            self.count("dropped")
+            return None
+        return 200, {"id": job.id, "status": job.status}
+
+    def begin(self, job: Job) -> None:
+        job.status = "IN_QUEUE"
+        job.executions += 1
+        delay_s = random.Random(f"{job.id} {job.executions}").uniform(*self.options.finish_after_s)
+        asyncio.get_running_loop().call_later(delay_s, self.finish, job)
+
+    def finish(self, job: Job) -> None:
+        if job.status != "IN_QUEUE":
+            return
+        job.status = "FAILED" if job.executions <= job.body["input"].get("failures", 0) else "COMPLETED"
+        self.count("finished")
+        asyncio.get_running_loop().call_later(self.options.retention_s, self.jobs.pop, job.id, None)
+        if url := job.body.get("webhook"):
+            chance = random.Random(f"hook {job.id} {job.executions}")
+            for _ in range(self.options.hook_copies):
+                if chance.random() < self.options.hooks_lost:
+                    self.count("hooks_lost")
+                else:
+                    self.group.start_soon(self.tell, url, job.record() | {"input": job.body["input"], "webhook": url})
+
+    def change(self, options: dict[str, Any]) -> None:
+        was_held = self.options.hold
+        self.options = Options(**(vars(self.options) | options))
+        if was_held and not self.options.hold:
+            for job in list(self.jobs.values()):
+                if job.executions == 0:
+                    self.begin(job)
+
+    # --- webhooks
+
+    async def tell(self, url: str, record: dict[str, Any]) -> None:
+        _, _, address, path = url.split("/", 3)
+        host, _, port = address.rpartition(":")
+        body = json.dumps(record).encode()
+        head = f"POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        for _ in range(HOOK_TRIES):
+            try:
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(head.encode() + body)
+                answer = await reader.readline()
+                writer.close()
+            except OSError:
+                answer = b""
+            if b" 200 " in answer:
+                self.count("hooks_taken")
+                return
+            self.count("hooks_refused")
+            await anyio.sleep(self.options.hook_gap_s)
+
+
+async def main() -> None:
+    """Serves until standard input ends."""
+    ended = anyio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
+    async with anyio.create_task_group() as group:
+        service = Service(Options(**json.loads(sys.argv[1])), group)
+        server = await asyncio.start_server(service.connected, "127.0.0.1", 0, backlog=1024)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await ended.wait()
+        group.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    anyio.run(main)

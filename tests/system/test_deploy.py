@@ -1,0 +1,57 @@
+"""The example of a whole deployment, unchanged but for the URLs it is told."""
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.emulator.pods import PodSettings
+from orchestrator.emulator.serving import serve
+from orchestrator.errors import UsageError
+
+pytestmark = pytest.mark.anyio
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "deploy.py"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def example() -> Any:
+    spec = importlib.util.spec_from_file_location("deploy", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def caption(job: Mapping[str, Any]) -> object:
+    return {"caption": job["input"]["prompt"]}
+
+
+async def test_a_whole_deployment_is_made_used_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"propagation_s": 0.5, "template_release_s": 0, "pods": PodSettings(provisioning_s=0, starting_s=0)}
+    async with serve(caption, keys=("a-long-secret-key",), **settings) as service:
+        summary = await example().main(service.environment())
+        account = service.emulator.account
+        assert summary.jobs["succeeded"] == 100
+        assert (account.secrets.list(), account.templates.list(), account.endpoints.list()) == ((), (), ())
+    printed = capsys.readouterr()
+    assert "100 of 100 jobs succeeded" in printed.out
+    assert "is EXITED" in printed.out
+    assert "is RUNNING" in printed.out
+    assert "a-long-secret-key" not in printed.out + printed.err
+
+
+async def test_what_was_created_is_deleted_also_when_a_later_part_fails() -> None:
+    subject = example()
+    subject.IMAGE = "an image without a tag"
+    async with serve(caption) as service:
+        with pytest.raises(UsageError, match="needs a tag"):
+            await subject.main(service.environment())
+        assert service.emulator.account.secrets.list() == ()

@@ -1,0 +1,41 @@
+"""What a newcomer runs first."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.system.processes import ROOT, SECONDS_MAX, Desk
+
+pytestmark = pytest.mark.system
+
+PROMPTS = 50
+
+
+def test_the_quickstart_runs(desk: Desk) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "quickstart.py")], cwd=desk.folder, env=desk.environment(),
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
+    )  # fmt: skip
+
+    assert "A picture of a lighthouse in fog" in done.stdout
+    assert "3 of 3 succeeded" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_command_of_the_demo_runs_on_its_first_prompts(desk: Desk) -> None:
+    lines = (ROOT / "examples" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    desk.write("prompts.jsonl", "".join(lines[:PROMPTS]))
+    (desk.folder / "demo").mkdir()
+
+    ended = desk.call(
+        "run", "prompts.jsonl", "--endpoint", f"local:{ROOT / 'examples' / 'handlers.py'}:caption",
+        "--listen", "127.0.0.1:0", "--ledger", "demo/orchestrator.db", "--output", "demo/results.jsonl",
+        environ={"ORCHESTRATOR_API_KEY": ""},
+    )  # fmt: skip
+
+    assert ended.exit_code == 0, ended
+    rows = desk.rows("demo/results.jsonl")
+    assert len(rows) == PROMPTS == len({row["custom_id"] for row in rows})
+    assert all(row["output"]["caption"].startswith("A picture of") for row in rows)
+    assert f"all {PROMPTS} jobs succeeded" in ended.stderr

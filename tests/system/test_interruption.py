@@ -1,0 +1,129 @@
+"""Ctrl-C, SIGTERM and the impatient second Ctrl-C: the run stops in order or at once, and can be resumed either way."""
+
+import os
+import re
+import signal
+import socket
+from collections import Counter
+
+import pytest
+
+from tests.system.processes import FAST, Desk, Program, Service, resume_command_in
+
+pytestmark = pytest.mark.system
+
+JOBS = 60
+PATIENCE_S = 2.0
+"""A second signal ends the program within this."""
+
+
+def at_work(desk: Desk, service: Service, *more: str) -> Program:
+    """A run of `JOBS` jobs, of which ten have finished and the others stay at the service."""
+    desk.inputs(JOBS)
+    program = desk.start(
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
+        *more, "--limit", "run=1000/1:100", "--limit", "status=2000/1:200",
+    )  # fmt: skip
+    service.wait("accepted", JOBS)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_one_signal_stops_in_order_and_says_how_to_go_on(
+    desk: Desk, service: Service, number: int, exit_code: int
+) -> None:
+    service.change(hold=True)
+    program = at_work(desk, service, "--json", "--ledger", "my ledger.db")
+    service.wait("asked_for", JOBS)  # each answer to /run is known
+
+    program.signal(number)
+    ended = program.ended()
+
+    assert ended.exit_code == exit_code, ended
+    assert ended.summary["interrupted"] is True
+    assert ended.summary["jobs"]["outstanding"] == JOBS
+    assert desk.rows() == desk.rows("results.jsonl.errors.jsonl") == []
+    assert re.search(rf"{JOBS} jobs still at the service; it is safe to stay away for (29|30) min", ended.stderr)
+    command = resume_command_in(ended.stderr)
+    assert "--ledger 'my ledger.db'" in command
+
+    service.change(hold=False)
+    resumed = desk.shell(command)
+    assert resumed.exit_code == 0, resumed
+    assert desk.ids() == [f"row-{n}" for n in range(JOBS)]
+    assert len(service.accepted()) == JOBS
+
+
+def test_what_has_finished_is_in_the_files_of_an_interrupted_run(desk: Desk, service: Service) -> None:
+    desk.inputs(5)
+    place = ("--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl", *FAST)
+    assert desk.call("run", "prompts.jsonl", *place).exit_code == 0
+    service.change(hold=True)
+    desk.inputs(8)
+    program = desk.start("run", "prompts.jsonl", *place)
+    service.wait("accepted", 8)
+
+    program.signal(signal.SIGINT)
+
+    assert program.ended().exit_code == 130
+    assert desk.ids() == [f"row-{n}" for n in range(5)]
+
+
+def test_a_second_signal_leaves_at_once_and_loses_nothing(desk: Desk, service: Service) -> None:
+    service.change(silent=True)  # the first Ctrl-C waits up to 10 s for answers that never come
+    program = at_work(desk, service)
+
+    program.signal(signal.SIGINT)
+    program.until_said("stopping")
+    program.signal(signal.SIGINT)
+    ended = program.ended(within_s=PATIENCE_S)
+
+    assert ended.exit_code == 130, ended
+    submitting = desk.states()["submitting"]
+    service.change(silent=False)
+    resumed = desk.call(
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
+        "--uncertain-after", "100ms", "--json", *FAST,
+    )  # fmt: skip
+    assert resumed.exit_code == 0, resumed
+    assert f"up to {submitting} jobs may be paid again" in resumed.stderr
+    assert desk.ids() == [f"row-{n}" for n in range(JOBS)]
+    accepted = Counter(each["n"] for each in service.accepted())
+    assert submitting == resumed.summary["uncertain"]["resubmitted"] == accepted.total() - JOBS
+
+
+def test_a_service_that_cannot_be_reached_is_told_and_waiting_for_it_can_be_interrupted(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        closed = f"127.0.0.1:{taken.getsockname()[1]}"
+    desk.inputs(30)
+    program = desk.start("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", f"http://{closed}", "--json")
+
+    program.until_said(f"no connection to {closed}")
+    program.signal(signal.SIGINT)
+    ended = program.ended()
+
+    assert ended.exit_code == 130, ended
+    assert ended.summary["jobs"]["queued"] == 30
+    assert ended.stderr.count("no connection to") == 1
+    assert "continue with: orchestrator resume prompts" in ended.stderr
+
+
+def test_interrupted_while_it_reads_the_input_it_takes_in_nothing(desk: Desk, service: Service) -> None:
+    os.mkfifo(desk.folder / "slow.jsonl")
+    program = desk.start("run", "slow.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json")
+    with (desk.folder / "slow.jsonl").open("w", encoding="utf-8") as pipe:  # opened once the program reads
+        pipe.write('{"n": 1}\n')
+        pipe.flush()
+        program.signal(signal.SIGINT)
+        ended = program.ended()
+
+    assert ended.exit_code == 130, ended
+    assert ended.summary["jobs"]["total"] == 0
+    assert "give the same command again" in ended.stderr
+    assert service.log()["counted"] == {}
+    desk.folder.joinpath("slow.jsonl").unlink()
+    desk.inputs(3, name="slow.jsonl")
+    again = desk.call("run", "slow.jsonl", "--endpoint", "ep1", "--serverless-url", service.url)
+    assert again.exit_code == 0, again

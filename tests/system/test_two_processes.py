@@ -1,0 +1,54 @@
+"""One process works on a ledger at a time; others are told who, may look, and take over when it is dead."""
+
+import signal
+
+import pytest
+
+from tests.system.processes import FAST, Desk, Service
+
+pytestmark = pytest.mark.system
+
+
+def test_a_second_run_is_told_who_holds_the_ledger_and_a_dead_holder_is_taken_over(
+    desk: Desk, service: Service
+) -> None:
+    service.change(hold=True)
+    desk.inputs(20)
+    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json", *FAST)
+    first = desk.start(*command)
+    service.wait("accepted", 20)
+    service.wait("asked_for", 20)
+
+    second = desk.call(*command)
+    assert (second.exit_code, second.stdout) == (2, "")
+    assert f"process {first.pid} since 20" in second.stderr
+    assert len(service.accepted()) == 20
+
+    first.kill()
+    service.change(hold=False)
+    third = desk.call(*command)
+    assert third.exit_code == 0, third
+    assert "20 jobs still at the service: collecting first" in third.stderr
+    assert third.summary["jobs"]["succeeded"] == 20 == len(service.accepted())
+
+
+def test_status_and_results_can_be_asked_for_while_it_runs(desk: Desk, service: Service) -> None:
+    desk.inputs(300, filler=1_000)
+    place = ("--endpoint", "ep1", "--serverless-url", service.url, *FAST)
+    assert desk.call("run", "prompts.jsonl", *place).exit_code == 0
+    service.change(hold=True)
+    desk.inputs(310, filler=1_000)
+    program = desk.start("run", "prompts.jsonl", *place)
+    service.wait("accepted", 310)
+
+    status, results = desk.call("status"), desk.call("results", "prompts")
+    head = desk.shell("orchestrator results prompts | head -n 1")
+
+    assert status.exit_code == results.exit_code == 0
+    assert "prompts" in status.stdout + status.stderr
+    assert results.stderr == ""
+    assert [line.split('"')[3] for line in results.stdout.splitlines()] == [f"row-{n}" for n in range(300)]
+    assert head.stderr == ""
+    assert head.stdout == results.stdout.splitlines(keepends=True)[0]
+    program.signal(signal.SIGTERM)
+    assert program.ended().exit_code == 143

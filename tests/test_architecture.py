@@ -1,0 +1,172 @@
+"""The habits of this project that a machine can check: shape, words, doors, layers."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FOLDERS: Final = ("orchestrator", "migrations", "tests", "examples")
+
+LINES_OF_FUNCTION_MAX: Final = 70
+LINES_OF_FILE_MAX: Final = 500
+NAMES_FORBIDDEN: Final = {"utils", "util", "common", "helpers", "base", "models", "manager"}
+
+FOREIGN_PATHS: Final = re.compile(r"(?<![\w.~$}/-])/(?:home|root|Users|work|farm|workspace|mnt)/\w")
+"""Paths of somebody's machine."""
+
+REGISTRIES: Final = re.compile(
+    r"(?:index-url|extra-index|artifactory|nexus|devpi|pypi\.(?!org)|files\.pythonhosted)", re.IGNORECASE
+)
+"""Where somebody's machine gets its packages."""
+
+STATEMENT: Final = re.compile(r"\b(?:SELECT\b.*\bFROM|INSERT INTO|UPDATE\b.*\bSET|DELETE FROM|PRAGMA|CREATE TABLE)\b")
+"""SQL in a string."""
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tracked() -> Iterator[Path]:
+    """Every text file of the project, without what tools leave behind."""
+    kinds = ("*.py", "*.toml", "*.md", "*.mako", "*.yml", "*.yaml", "*.jsonl", "*.cfg", "*.txt")
+    for kind in kinds:
+        yield from (path for path in ROOT.glob(kind) if path.is_file())
+        for folder in (*FOLDERS, "docs", ".ci", ".github"):
+            yield from (ROOT / folder).rglob(kind)
+    yield from (path for path in (ROOT / "Makefile", ROOT / ".ci" / "run") if path.is_file())
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def calls(path: Path, *names: str) -> list[str]:
+    """Where `path` calls something of these dotted names, whatever stands before the first dot."""
+    return [
+        f"{name_of(path)}:{node.lineno} {called}"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        for called in [ast.unparse(node.func)]
+        if any(called == name or called.endswith(f".{name}") for name in names)
+    ]
+
+
+@pytest.mark.parametrize("path", modules(*FOLDERS), ids=name_of)
+def test_functions_and_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_OF_FILE_MAX
+    if path.parent.name == "versions":
+        return  # a migration is a list that Alembic wrote
+    long = [
+        f"{node.name} has {(node.end_lineno or 0) - node.lineno + 1} lines"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > LINES_OF_FUNCTION_MAX
+    ]
+    assert long == []
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name_of(path) for path in modules(*FOLDERS) if path.stem in NAMES_FORBIDDEN] == []
+
+
+@pytest.mark.parametrize("path", modules("orchestrator"), ids=name_of)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(parsed(path))
+
+
+def test_steps_are_made_by_their_constructors_only() -> None:
+    assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "Step")} == {
+        "orchestrator/core/job.py"
+    }
+
+
+def test_the_next_state_is_looked_up_in_one_place() -> None:
+    assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "next_state")} == {
+        "orchestrator/core/job.py"
+    }
+
+
+def test_the_doors_are_the_only_way_to_a_connection() -> None:
+    opened = [
+        place
+        for path in modules("orchestrator")
+        for place in calls(path, "create_async_engine", "_writer.begin", "_readers.begin", "aiosqlite.connect")
+    ]
+    assert opened
+    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/database.py"}
+
+
+def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
+    opened = [place for path in modules("orchestrator") for place in calls(path, "sqlite3.connect", "create_engine")]
+
+    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/migrations.py"}
+
+
+def test_sql_is_spoken_in_the_ledger_only() -> None:
+    spoken = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in modules("orchestrator")
+        if "ledger" not in path.parts
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.search(node.value)
+    ]
+    assert spoken == []
+
+
+def test_tests_patch_nothing() -> None:
+    patching = re.compile(r"monkeypatch\.(?!setenv|delenv|chdir)\w|mock\.patch|from unittest|import mock")
+    found = [
+        f"{name_of(path)}: {match[0]}"
+        for path in modules("tests")
+        if path != Path(__file__)
+        for match in patching.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_tests_sleep_on_virtual_time_only() -> None:
+    def is_virtual(path: Path) -> bool:
+        text = path.read_text(encoding="utf-8")
+        if not path.name.startswith("test_") and ("system" in path.parts or '__name__ == "__main__"' in text):
+            return True  # a program of its own, which the test starts as a process
+        return {"simulation", "benchmarks"} & set(path.parts) != set() or bool(
+            re.search(r"virtual_time|tests\.simulation", text)
+        )
+
+    slept = [
+        place
+        for path in modules("tests")
+        if not is_virtual(path)
+        for place in calls(path, "sleep")
+        if not place.endswith("sleep_forever")
+    ]
+    assert slept == []
+
+
+def test_no_file_knows_a_machine_or_a_registry() -> None:
+    found = [
+        f"{name_of(path)}:{number} {line.strip()}"
+        for path in tracked()
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if FOREIGN_PATHS.search(line) or REGISTRIES.search(line)
+    ]
+    assert found == []
+
+
+def test_imports_point_down_only() -> None:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr

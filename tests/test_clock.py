@@ -1,0 +1,66 @@
+"""The system's clock: it never goes back, its errors are early, and it says when the wall clock jumps."""
+
+import logging
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.clock import JUMP_US_MIN, SECOND, SystemClock
+
+START_US = 1_767_225_600 * SECOND
+
+
+class Hands:
+    """Where the wall and the monotonic clock stand, moved by the test."""
+
+    def __init__(self) -> None:
+        self.wall_us = START_US
+        self.monotonic_us = 5 * SECOND
+        self.clock = SystemClock(wall_ns=lambda: self.wall_us * 1000, monotonic_ns=lambda: self.monotonic_us * 1000)
+
+    def move(self, wall_us: int, monotonic_us: int) -> int:
+        self.wall_us += wall_us
+        self.monotonic_us += monotonic_us
+        return self.clock.now()
+
+
+def test_the_clock_tells_the_systems_time_in_microseconds() -> None:
+    before_us = time.time_ns() // 1000  # noqa: TID251  it is the system that is asked
+    now = SystemClock().now()
+
+    assert before_us <= now < before_us + 60 * SECOND
+
+
+@given(st.lists(st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 10**9)), min_size=1))
+def test_the_clock_never_goes_back_and_is_never_behind_either_of_its_hands(moves: list[tuple[int, int]]) -> None:
+    hands = Hands()
+    times = [hands.clock.now()]
+    for wall_us, monotonic_us in moves:
+        times.append(hands.move(wall_us, monotonic_us))
+        assert times[-1] >= hands.wall_us
+        assert times[-1] >= START_US + hands.monotonic_us - 5 * SECOND
+
+    assert all(earlier <= later for earlier, later in pairwise(times))
+
+
+def test_a_wall_clock_set_back_makes_no_deadline_late() -> None:
+    assert Hands().move(-3_600 * SECOND, 10 * SECOND) == START_US + 10 * SECOND
+
+
+def test_a_machine_that_slept_knows_that_time_has_passed() -> None:
+    assert Hands().move(3_600 * SECOND, 0) == START_US + 3_600 * SECOND
+
+
+def test_a_jump_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    hands = Hands()
+    with caplog.at_level(logging.WARNING):
+        hands.move(JUMP_US_MIN, 0)
+        assert caplog.messages == []
+        hands.move(60 * SECOND, 0)
+        hands.move(SECOND, SECOND)
+        hands.move(-60 * SECOND, 0)
+
+    assert caplog.messages == ["the wall clock jumped by +61.0 s", "the wall clock jumped by -60.0 s"]

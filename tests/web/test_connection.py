@@ -1,0 +1,211 @@
+"""The limits of one connection, on virtual time: uvicorn's protocol with a transport that only keeps a record."""
+
+import asyncio
+
+import anyio
+import anyio.lowlevel
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from orchestrator.web.application import answer, empty
+from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Connection
+from tests.web.requests import http
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+KEEP_ALIVE_S = 75
+
+
+class RecordingTransport(asyncio.Transport):
+    """A transport without a network. As in asyncio, the protocol hears of its end in the loop's next turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.protocol: Connection | None = None
+        self.written = b""
+        self.closing = False
+        self.closed = anyio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        if not self.closing:
+            self.closing = True
+            assert self.protocol is not None
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+            self.closed.set()
+
+    def abort(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Small(Connection):
+    connections_max = 3
+    kept_alive_max = 2
+
+
+class Server:
+    """Connections to an application that answers 200 at once, or reads the body first."""
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.asked = 0
+        self._reads = reads
+        self._config = uvicorn.Config(
+            self._app, lifespan="off", ws="none", log_config=None, timeout_keep_alive=KEEP_ALIVE_S, interface="asgi3"
+        )
+        self._config.load()
+        self.state = ServerState()
+
+    def connect(self, kind: type[Connection] = Connection) -> RecordingTransport:
+        transport = RecordingTransport()
+        transport.protocol = kind(config=self._config, server_state=self.state, app_state={})
+        transport.protocol.connection_made(transport)
+        return transport
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked += 1
+        while self._reads and (await receive()).get("more_body", False):
+            pass
+        await answer(send, empty(200))
+
+
+async def feed(transport: RecordingTransport, data: bytes) -> None:
+    assert transport.protocol is not None
+    transport.protocol.data_received(data)
+    await anyio.wait_all_tasks_blocked()
+    await anyio.lowlevel.checkpoint()  # a transport that was closed tells its protocol in the next turn
+
+
+async def seconds_until_closed(transport: RecordingTransport) -> float:
+    started_s = anyio.current_time()
+    await transport.closed.wait()
+    await anyio.lowlevel.checkpoint()
+    return anyio.current_time() - started_s
+
+
+async def test_a_connection_that_sends_nothing_is_closed() -> None:
+    server = Server()
+
+    assert await seconds_until_closed(server.connect()) == HEAD_S_MAX
+    assert server.state.connections == set()
+
+
+async def test_a_head_that_trickles_in_is_cut_at_its_time_however_often_it_moves() -> None:
+    transport = Server().connect()
+    for byte in http("POST", "/", b"", "X: " + "x" * 40)[:9]:
+        await feed(transport, bytes([byte]))
+        await anyio.sleep(1)
+
+    assert await seconds_until_closed(transport) == HEAD_S_MAX - 9
+
+
+async def test_a_later_head_has_as_much_time_from_its_first_byte() -> None:
+    server = Server()
+    transport = server.connect()
+    await feed(transport, http("POST", "/", b"body"))
+    await anyio.sleep(60)
+    await feed(transport, b"POST / HT")
+
+    assert await seconds_until_closed(transport) == HEAD_S_MAX
+    assert server.asked == 1
+
+
+async def test_a_connection_between_two_requests_lives_as_long_as_keep_alive_says() -> None:
+    server = Server()
+    transport = server.connect()
+    for _ in range(3):
+        await feed(transport, http("POST", "/", b"body"))
+        await anyio.sleep(KEEP_ALIVE_S - 1)
+    assert not transport.closing
+
+    assert await seconds_until_closed(transport) == 1
+    assert server.asked == 3
+
+
+async def test_a_head_that_takes_its_time_but_comes_is_served() -> None:
+    server = Server()
+    transport = server.connect()
+    request = http("POST", "/", b"body")
+    await feed(transport, request[:10])
+    await anyio.sleep(HEAD_S_MAX - 1)
+    await feed(transport, request[10:])
+    await anyio.sleep(HEAD_S_MAX)
+
+    assert transport.written.startswith(b"HTTP/1.1 200 OK")
+    assert not transport.closing
+
+
+async def test_a_slow_body_is_no_slow_head() -> None:
+    server = Server()
+    transport = server.connect()
+    request = http("POST", "/", b"body")
+    await feed(transport, request[:-1])
+    await anyio.sleep(3 * HEAD_S_MAX)
+    await feed(transport, request[-1:])
+
+    assert transport.written.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("start", [b"POST /", b"POST / HTTP/1.1\r\nX: "])
+async def test_an_endless_head_is_cut_at_its_size(start: bytes) -> None:
+    server = Server()
+    transport = server.connect()
+    await feed(transport, start)
+    fed = 0
+    while not transport.closing:
+        await feed(transport, b"x" * 1_000)
+        fed += 1_000
+
+    assert HEAD_BYTES_MAX - 1_000 < fed < HEAD_BYTES_MAX + 1_000
+    assert server.asked == 0
+
+
+async def test_a_large_body_that_comes_with_its_head_is_no_large_head() -> None:
+    server = Server()
+    transport = server.connect()
+    for _ in range(3):
+        await feed(transport, http("POST", "/", b"x" * (2 * HEAD_BYTES_MAX)))
+
+    assert server.asked == 3
+    assert not transport.closing
+
+
+async def test_many_requests_in_one_piece_are_no_large_head() -> None:
+    server = Server()
+    transport = server.connect()
+    await feed(transport, http("POST", "/", b"x" * 100) * 2_000)
+
+    assert server.asked == 2_000
+    assert not transport.closing
+
+
+async def test_connections_beyond_the_most_are_closed_at_once() -> None:
+    server = Server()
+    transports = [server.connect(Small) for _ in range(5)]
+    await anyio.lowlevel.checkpoint()
+
+    assert [transport.closing for transport in transports] == [False, False, False, True, True]
+    assert len(server.state.connections) == 3
+
+
+async def test_while_there_are_many_connections_none_is_kept_alive() -> None:
+    server = Server()
+    transports = [server.connect(Small) for _ in range(3)]
+    await feed(transports[0], http("POST", "/", b"body"))
+    await feed(transports[1], http("POST", "/", b"body"))
+
+    assert transports[0].closing
+    assert b"connection: close" in transports[0].written
+    assert not transports[1].closing

@@ -1,0 +1,336 @@
+"""Webhooks, sent straight to the application on virtual time."""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Scope
+
+from orchestrator.core.notice import KEY_BYTES, Notice, token
+from orchestrator.errors import OrchestratorError, StorageError
+from orchestrator.web.application import application
+from orchestrator.web.webhooks import DEFAULT_LIMITS, Figures, Limits, Webhooks
+from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+NOTED = Notice(submission=7, received_at=1_000_000, record=RECORD)
+HINT = Notice(submission=7, received_at=1_000_000, record=None)
+
+
+class World:
+    """The application with its sink, and a client that speaks to it in-process."""
+
+    def __init__(self, *, prefix: str = "", limits: Limits = DEFAULT_LIMITS) -> None:
+        self.sink = Sink()
+        self.clock = StillClock()
+        self.webhooks = Webhooks(key=KEY, sink=self.sink, clock=self.clock, prefix=prefix, limits=limits)
+        self.app = application(self.webhooks)
+
+    @property
+    def figures(self) -> Figures:
+        return self.webhooks.figures
+
+    async def send(self, path: str, body: bytes | AsyncIterator[bytes] = BODY, method: str = "POST") -> httpx.Response:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://listener") as client:
+            return await client.request(method, path, content=body)
+
+    async def raw(self, path: str, *messages: Message, method: str = "POST", headers: Any = ()) -> "Exchange":
+        """A request exactly as given: the path untouched, the body in these messages."""
+        exchange = Exchange(messages)
+        scope: Scope = {"type": "http", "method": method, "path": path, "headers": list(headers), "query_string": b""}
+        await self.app(scope, exchange.receive, exchange.send)
+        return exchange
+
+
+class Exchange:
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self._messages = list(messages)
+        self.reads = 0
+        self.sent: list[Message] = []
+
+    async def receive(self) -> Message:
+        self.reads += 1
+        return self._messages.pop(0)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+def chunk(body: bytes, *, more: bool = False) -> Message:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+# --- with a valid token ----------------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_is_answered_200_once_it_is_noted_with_its_record_only() -> None:
+    world = World()
+    response = await world.send(hook())
+
+    assert (response.status_code, response.content) == (200, b"")
+    assert world.sink.notices == [NOTED]
+    assert world.figures == Figures(received=1)
+
+
+async def test_no_answer_is_given_before_the_notice_is_durable() -> None:
+    world = World()
+    world.sink.close_gate()
+    exchange = Exchange((chunk(BODY),))
+    scope: Scope = {"type": "http", "method": "POST", "path": hook(), "headers": []}
+
+    async def ask() -> None:
+        await world.app(scope, exchange.receive, exchange.send)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await world.sink.entered.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert exchange.sent == []
+        world.sink.gate.set()
+
+    assert exchange.sent[0]["status"] == 200
+
+
+async def test_a_repeated_webhook_is_handed_on_and_answered_200_again() -> None:
+    world = World()
+
+    assert [(await world.send(hook())).status_code for _ in range(3)] == [200, 200, 200]
+    assert world.sink.notices == [NOTED] * 3
+
+
+@pytest.mark.parametrize("error", [StorageError(), OrchestratorError("disk full")])
+async def test_a_notice_that_cannot_be_made_durable_is_answered_503_and_may_come_again(error: Exception) -> None:
+    world = World()
+    world.sink.error = error
+    response = await world.send(hook())
+
+    assert (response.status_code, response.content) == (503, b"")
+    assert world.figures == Figures(received=1, unavailable=1)
+
+    world.sink.error = None
+    assert (await world.send(hook())).status_code == 200
+
+
+async def test_the_time_of_a_notice_is_when_its_body_had_come() -> None:
+    world = World()
+
+    async def late() -> AsyncIterator[bytes]:
+        world.clock.now_at = 5_000_000
+        yield BODY
+
+    await world.send(hook(), late())
+
+    assert world.sink.notices[0].received_at == 5_000_000
+
+
+async def test_a_body_in_pieces_is_put_together() -> None:
+    world = World()
+    await world.raw(hook(), *[chunk(BODY[i : i + 10], more=True) for i in range(0, len(BODY), 10)], chunk(b""))
+
+    assert world.sink.notices == [NOTED]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html></html>", BODY[:-1], b"[]", b'{"output":NaN,"status":"COMPLETED"}', b'{"output":{"n":1}}', b"\xff"],
+)
+async def test_a_body_that_is_no_job_record_is_noted_as_a_hint(body: bytes) -> None:
+    world = World()
+
+    assert (await world.send(hook(), body)).status_code == 200
+    assert world.sink.notices == [HINT]
+    assert world.figures == Figures(received=1, hints=1)
+
+
+async def test_a_remote_id_that_must_not_enter_a_path_is_dropped() -> None:
+    world = World()
+    await world.send(hook(), BODY.replace(b"ab12-u1", b"../../cancel/x"))
+
+    record = world.sink.notices[0].record
+    assert record is not None
+    assert record.remote_id is None
+
+
+async def test_a_body_declared_too_large_is_a_hint_and_not_read() -> None:
+    world = World(limits=Limits(body_bytes=100))
+    exchange = await world.raw(hook(), headers=[(b"host", b"x"), (b"content-length", b"101")])
+
+    assert (exchange.sent[0]["status"], exchange.reads) == (200, 0)
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
+    assert world.sink.notices == [HINT]
+
+
+@pytest.mark.parametrize("headers", [[], [(b"content-length", b"x")], [(b"content-length", b"9" * 5_000)]])
+async def test_a_body_too_large_without_a_sane_length_is_a_hint_and_read_no_further(headers: Any) -> None:
+    world = World(limits=Limits(body_bytes=100))
+    exchange = await world.raw(hook(), chunk(b"x" * 60, more=True), chunk(b"x" * 60, more=True), headers=headers)
+
+    assert (exchange.sent[0]["status"], exchange.reads) == (200, 2)
+    assert world.sink.notices == [HINT]
+
+
+async def test_a_body_of_just_the_size_allowed_is_read() -> None:
+    world = World(limits=Limits(body_bytes=len(BODY)))
+    await world.raw(hook(), chunk(BODY), headers=[(b"content-length", str(len(BODY)).encode())])
+
+    assert world.sink.notices == [NOTED]
+
+
+async def test_a_body_that_does_not_come_within_its_time_is_a_hint() -> None:
+    world = World()
+    started_s = anyio.current_time()
+    response = await world.send(hook(), forever(BODY[:20]))
+
+    assert response.status_code == 200
+    assert anyio.current_time() - started_s == DEFAULT_LIMITS.body_s
+    assert world.sink.notices == [HINT]
+
+
+async def test_a_body_cut_by_its_sender_is_a_hint() -> None:
+    world = World()
+    await world.raw(hook(), chunk(BODY[:20], more=True), {"type": "http.disconnect"})
+
+    assert world.sink.notices == [HINT]
+
+
+async def test_bodies_that_together_hold_too_much_memory_become_hints_and_room_is_found_again() -> None:
+    world = World(limits=Limits(bodies_bytes=2 * len(BODY)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.send, hook(), forever(b"x" * len(BODY) + b"x"))
+        await anyio.wait_all_tasks_blocked()
+        await world.send(hook())
+        assert world.sink.notices == [HINT]
+
+    await world.send(hook())
+    assert world.sink.notices == [HINT, HINT, NOTED]
+
+
+# --- without a valid token -------------------------------------------------------------------------------------------
+
+
+def altered(path: str) -> list[str]:
+    return [
+        path[:-1],
+        path + "0",
+        path[:-1] + ("1" if path[-1] == "0" else "0"),
+        path.replace("/7.", "/8."),
+        path + " ",
+    ]
+
+
+PATHS = [
+    *altered(hook()),
+    hook().upper(),
+    "/hooks/",
+    "/hooks",
+    "/",
+    "",
+    "/hooks/7.",
+    "/hooks/7." + "0" * 32,
+    "/hooks/" + token(bytes(KEY_BYTES), 7),
+    hook() + "/",
+    hook() + "/..",
+    "/" + hook(),
+    "/hooks/../" + hook(),
+    "/hooks/." + hook(),
+    "/hooks//" + token(KEY, 7),
+    "/x" + hook(),
+    "/hooks" + hook(),
+    "/hooks/\x00" + token(KEY, 7),
+    "\\hooks\\" + token(KEY, 7),
+    hook()[1:],
+    hook() + "\n",
+    hook() + "\N{FULLWIDTH DIGIT SEVEN}",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_every_other_path_gets_the_same_empty_404_and_its_body_is_not_read(path: str) -> None:
+    world = World()
+    exchange = await world.raw(path)
+    elsewhere = await world.raw("/elsewhere")
+
+    assert exchange.sent == elsewhere.sent
+    assert exchange.sent[0]["status"] == 404
+    assert exchange.sent[1]["body"] == b""
+    assert exchange.reads == 0
+    assert world.sink.notices == []
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "post"])
+async def test_every_other_method_gets_the_same_404(method: str) -> None:
+    world = World()
+    exchange = await world.raw(hook(), method=method)
+
+    assert exchange.sent == (await world.raw("/elsewhere")).sent
+    assert exchange.reads == 0
+    assert world.figures == Figures(refused=1)
+
+
+@given(st.text())
+async def test_no_text_passes_for_a_token(text: str) -> None:
+    world = World()
+    await world.raw(f"/hooks/{text}")
+
+    assert world.sink.notices == []
+    assert world.figures.received == 0
+
+
+# --- the prefix ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [hook(), "/gpu/batch" + hook()])
+async def test_the_prefix_may_arrive_stripped_or_not(path: str) -> None:
+    world = World(prefix="/gpu/batch")
+
+    assert (await world.send(path)).status_code == 200
+    assert world.sink.notices == [NOTED]
+
+
+@pytest.mark.parametrize(
+    "path", ["/gpu" + hook(), "/batch" + hook(), "/gpu/batch/" + hook(), "/gpu/batch" * 2 + hook()]
+)
+async def test_no_other_prefix_is_taken(path: str) -> None:
+    world = World(prefix="/gpu/batch")
+
+    assert (await world.raw(path)).sent[0]["status"] == 404
+
+
+async def test_a_prefix_that_looks_like_the_path_of_hooks_is_one() -> None:
+    world = World(prefix="/hooks")
+
+    assert (await world.send("/hooks" + hook())).status_code == 200
+    assert (await world.send(hook())).status_code == 200
+
+
+# --- what is not said ------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_of_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="orchestrator")
+    world = World(limits=Limits(body_bytes=1_000))
+    await world.send(hook())
+    await world.send(hook(), b"x" * 2_000)
+    await world.send(hook()[:-1])
+    world.sink.error = StorageError()
+    await world.send(hook())
+
+    assert [entry for entry in caplog.records if entry.name.startswith("orchestrator")] == []
+
+
+async def test_a_sink_that_breaks_gives_no_2xx_and_is_logged_by_name_only(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.sink.error = KeyError(hook())
+
+    with pytest.raises(KeyError):
+        await world.send(hook())
+
+    assert [entry.getMessage() for entry in caplog.records] == ["a request to the listener failed: KeyError"]
