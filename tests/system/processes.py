@@ -115,13 +115,13 @@ class Program:
         """Its process id."""
         return self._process.pid
 
-    def until_said(self, text: str) -> None:
-        """Reads what it says until a line contains `text`."""
+    def until_said(self, text: str) -> str:
+        """Reads what it says until a line contains `text`; returns that line."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._said.append(line)
             if text in line:
-                return
+                return line
         raise AssertionError(f"never said {text!r}, but: {''.join(self._said)}")
 
     def signal(self, number: int) -> None:
