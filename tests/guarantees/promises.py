@@ -1,0 +1,209 @@
+"""The promises: in words, what each rests on, what breaks it, and the tests that show it.
+
+A test is named as pytest names it, `path::function`. `figures` chooses, from the modules whose commands record figures
+(`tests.limits` is "limits"), those whose name begins with one of the texts; "" takes all.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """One promise to the user."""
+
+    number: str
+    title: str
+    text: str
+    assumptions: tuple[str, ...]
+    breaks: tuple[str, ...]
+    tests: tuple[str, ...]
+    figures: Mapping[str, tuple[str, ...]] = {}
+
+    def is_about(self, module: str, figure: str) -> bool:
+        """Whether `figure`, recorded by `module`, stands with this promise."""
+        return figure.startswith(self.figures.get(module, ()))
+
+
+PROMISES: Final = (
+    Promise(
+        number="G1",
+        title="no result is lost to the service's retention",
+        text=(
+            "While it runs, every result is asked for before the service forgets it: 30 minutes after completion, or at "
+            "the job's TTL if that comes first. At any time it can say how long it may safely be away."
+        ),
+        assumptions=(
+            "The service keeps a result for the retention that was set (`--retention`), and deletes no job before its TTL.",
+            "`/status` answers at its limit, or at least often enough for what is outstanding: no more is sent than 80 % of that limit could collect.",
+            "This machine's clock does not run slow by minutes. Jumps are harmless: a clock that is set back is not followed.",
+        ),
+        breaks=(
+            "Being away, or without network, for longer than it said was safe. Such jobs are counted as expired, and paid again at most once each (`--on-expired`).",
+            "A TTL too short for queue and execution together: the result dies with the TTL.",
+        ),
+        tests=(
+            "tests/services/test_runs.py::test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_retention",
+            "tests/services/test_collector.py::test_no_job_is_asked_for_later_than_its_hard_deadline_even_where_nobody_answers",
+            "tests/services/test_collector.py::test_scarce_questions_go_to_the_earliest_deadline_first",
+            "tests/services/test_collector.py::test_jobs_of_an_earlier_process_are_asked_for_at_once_in_the_order_of_their_deadlines",
+            "tests/services/test_collector.py::test_the_time_that_it_is_safe_to_stay_away_ends_with_the_ttl",
+            "tests/services/test_dispatcher.py::test_few_outstanding_jobs_are_sent_where_they_could_not_be_collected_in_time",
+            "tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",
+            "tests/system/test_webhooks.py::test_with_the_listener_down_for_the_whole_run_everything_is_collected_by_asking",
+        ),
+        figures={"simulation.many": ("",)},
+    ),
+    Promise(
+        number="G2",
+        title="no job is paid for twice, but for what is counted",
+        text=(
+            "A job is sent again only after an execution that failed, or where its submission is uncertain, lost or expired. "
+            "Each of these is counted and shown, and a resume that will pay for jobs again says so before it sends."
+        ),
+        assumptions=(
+            "The service runs a job once for each `/run` that it accepts, and again only for a `/retry`. What it repeats of its own accord is its own doing.",
+            "A refusal (4xx, 429, 503) means that no job was made.",
+        ),
+        breaks=(
+            "An answer to `/run` that never came, for a job that was made all the same, where no webhook tells of it before the grace is over: counted as uncertain. `--on-uncertain hold` or `fail` pays nothing twice, and waits or gives up instead.",
+            "The ledger restored from an older copy: what was sent since is not known to it.",
+            "The same input run with a second ledger.",
+        ),
+        tests=(
+            "tests/services/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",
+            "tests/services/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
+            "tests/services/test_runs.py::test_lost_answers_are_paid_again_only_where_nobody_told_of_them",
+            "tests/services/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
+            "tests/services/test_collector.py::test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothing_is_paid_twice",
+            "tests/services/test_janitor.py::test_what_going_on_will_cost_is_known_before_anything_is_sent",
+            "tests/core/test_outcome.py::test_nothing_outside_2xx_and_4xx_but_503_says_that_a_submission_had_no_effect",
+            "tests/ledger/test_steps.py::test_a_step_is_taken_once_and_only_from_what_it_was_made_for",
+        ),
+        figures={"crashes": ("paid", "uncertain", "resubmi"), "simulation": ("paid",)},
+    ),
+    Promise(
+        number="G3",
+        title="the service's limits are kept, and used",
+        text=(
+            "The traffic of one ledger draws no 429, whichever way the service counts: in any window that slides, in fixed "
+            "windows, by a weighted counter, or by token buckets of the whole limit or a tenth of it. With a window of W "
+            "seconds it uses about min(0.995, W / (W + mean round trip)) of the allowance."
+        ),
+        assumptions=(
+            "The limits that were set are those of the service, and nothing else uses the same endpoint with the same key (else: `--limit`).",
+            "The service counts a request between its sending and its answer.",
+            "Clocks run at the same speed on both sides; they need not agree.",
+        ),
+        breaks=(
+            "Other programs on the same key and endpoint. A 429 then costs no attempt: `Retry-After` is obeyed, and the rate is cut once and recovers slowly.",
+            "A limit that the service lowers while we run, until the first 429 tells of it.",
+        ),
+        tests=(
+            "tests/core/test_pacing.py::test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used",
+            "tests/core/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",
+            "tests/core/test_pacing.py::test_a_limiter_without_the_guard_and_the_pacing_would_be_caught_by_these_servers",
+            "tests/core/test_pacing.py::test_the_requests_of_an_earlier_process_hold_slots",
+            "tests/core/test_pacing_after_429.py::test_the_rate_is_cut_once_for_all_requests_that_left_before_the_cut",
+            "tests/client/test_throttle.py::test_the_allowance_is_used_although_timers_are_rounded_up",
+            "tests/benchmarks/test_short.py::test_a_run_within_the_contract_s_limits_draws_no_429",
+        ),
+        figures={"limits": ("",), "benchmarks": ("allowance",)},
+    ),
+    Promise(
+        number="G4",
+        title="kill -9 at any moment loses nothing",
+        text="Whenever it is stopped, and however, running the same command again continues.",
+        assumptions=(
+            "The ledger is on a local disk that honours `fsync`; network file systems are refused.",
+            "Nobody changes the ledger's files but this program.",
+        ),
+        breaks=(
+            "A disk that loses what it said was written, or the loss of the disk: keep the ledger where your results are safe.",
+            "Deleting `-wal` beside a ledger that was not closed.",
+        ),
+        tests=(
+            "tests/system/test_kills.py::test_a_run_killed_five_times_loses_nothing_and_repeats_only_what_was_uncertain",
+            "tests/services/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
+            "tests/system/test_resume.py::test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent",
+            "tests/system/test_full_disk.py::test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost",
+            "tests/system/test_interruption.py::test_a_second_signal_leaves_at_once_and_loses_nothing",
+            "tests/ledger/test_cancellation.py::test_callers_cancelled_at_random_points_are_told_exactly_what_is_in_the_file",
+            "tests/ledger/test_storage_errors.py::test_the_ledger_is_as_durable_as_it_says",
+        ),
+        figures={"crashes": ("",)},
+    ),
+    Promise(
+        number="G5",
+        title="every input ends in exactly one row",
+        text="Each input is one row of the results file or one row of the errors file, never both and never neither.",
+        assumptions=("The run is let finish: until then a job that has not ended is in neither file.",),
+        breaks=("Editing the files, or writing two runs into one file.",),
+        tests=(
+            "tests/system/test_run.py::test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order",
+            "tests/system/test_run.py::test_failed_jobs_are_retried_and_the_hopeless_end_in_the_errors_file_with_exit_code_1",
+            "tests/services/test_program.py::test_a_run_with_lost_answers_gives_every_row_one_result",
+            "tests/ledger/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",
+            "tests/ledger/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
+            "tests/system/test_full_disk.py::test_no_space_for_the_results_leaves_no_half_of_them",
+        ),
+        figures={"simulation": ("",)},
+    ),
+    Promise(
+        number="G6",
+        title="nobody without a token changes a job through the listener",
+        text=(
+            "Nothing that anyone sends to the listener can change a job, unless it holds the token of that job's submission. "
+            "Whatever strangers send, legitimate webhooks are still answered."
+        ),
+        assumptions=(
+            "The webhook URLs, which carry the tokens, are known to the service alone; use `https` in front of the listener where others could read along.",
+            "The key of the tokens (`LEDGER.key`) is readable by its owner alone.",
+        ),
+        breaks=(
+            "A token that leaks: its holder can bring a result for that one submission, and no other.",
+            "More traffic than the line or the machine can take. Webhooks are then lost, and the results are asked for instead.",
+        ),
+        tests=(
+            "tests/web/test_webhooks.py::test_every_other_path_gets_the_same_empty_404_and_its_body_is_not_read",
+            "tests/web/test_webhooks.py::test_no_text_passes_for_a_token",
+            "tests/web/test_webhooks.py::test_no_answer_is_given_before_the_notice_is_durable",
+            "tests/web/test_server.py::test_everything_else_gets_one_and_the_same_404_and_the_connection_ends",
+            "tests/web/test_server.py::test_a_chunked_body_that_grows_too_large_is_answered_there",
+            "tests/web/test_connection.py::test_a_head_that_trickles_in_is_cut_at_its_time_however_often_it_moves",
+            "tests/web/test_connection.py::test_connections_beyond_the_most_are_closed_at_once",
+            "tests/services/test_notices.py::test_a_webhook_that_comes_twice_and_once_more_late_changes_nothing",
+        ),
+        figures={"hostile": ("",)},
+    ),
+    Promise(
+        number="G7",
+        title="keys and secrets are kept nowhere",
+        text="The API key and what `env:` references stand for never reach the ledger, a log, a metric, a page or an export.",
+        assumptions=(
+            "Secrets are given by reference (`env:NAME`); what stands literally in an input is not known as one.",
+        ),
+        breaks=("A handler that returns a secret in a form of its own (encoded, cut in pieces).",),
+        tests=(
+            "tests/system/test_secrets.py::test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere",
+            "tests/system/test_bad_input.py::test_a_literal_secret_is_refused_and_never_printed",
+            "tests/services/test_bodies.py::test_a_body_holds_the_secrets_and_an_answer_that_repeats_it_in_any_spelling_does_not",
+            "tests/web/test_webhooks.py::test_nothing_of_a_request_is_logged",
+            "tests/ledger/test_key.py::test_the_key_is_made_once_and_readable_by_its_owner_alone",
+        ),
+    ),
+    Promise(
+        number="G8",
+        title="memory stays flat",
+        text="A million jobs in the ledger, or 300,000 outstanding, take a bounded amount of memory.",
+        assumptions=("Outputs are of ordinary size: each is held in memory while it is collected.",),
+        breaks=("Thousands of outputs of many megabytes at the same moment.",),
+        tests=(
+            "tests/benchmarks/test_short.py::test_an_intake_stays_small_and_commands_answer_soon",
+            "tests/web/test_webhooks.py::test_bodies_that_together_hold_too_much_memory_become_hints_and_room_is_found_again",
+            "tests/ledger/test_reports.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
+        ),
+        figures={"benchmarks": ("outstanding: peak", "intake: peak", "intake: status")},
+    ),
+)
