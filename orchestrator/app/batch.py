@@ -18,7 +18,7 @@ from orchestrator.app.identity import check_reach, find_run, resume_command
 from orchestrator.app.parts import Parts, Webhook
 from orchestrator.app.signals import IN_FLIGHT_S_MAX, Stop
 from orchestrator.app.summary import snapshot_of, summary_of
-from orchestrator.app.surroundings import Surroundings
+from orchestrator.app.surroundings import Listening, Surroundings
 from orchestrator.app.view import Silent, View
 from orchestrator.client import Service
 from orchestrator.core import job as steps
@@ -28,7 +28,6 @@ from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.errors import StoppedError, leading
 from orchestrator.ledger import Ledger, open_ledger, reports
 from orchestrator.ledger.key import webhook_key
-from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.reports import Run
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.intake import Intake
@@ -37,7 +36,6 @@ from orchestrator.services.progress import Progress
 from orchestrator.settings import RunRequest, RunSettings, Snapshot, Summary
 from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.web.application import application
-from orchestrator.web.server import Listener
 from orchestrator.web.webhooks import Webhooks
 
 FINISHED_S_MAX: Final = 1.0
@@ -77,7 +75,7 @@ class Batch:
         """Everything, in order. What can be refused is refused before anything is opened."""
         request = self._request
         files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
-        with dispatcher_lock(request.ledger, now=self._clock.now()):
+        with self._around.lock(request.ledger, now=self._clock.now()):
             async with anyio.create_task_group() as watching:  # to the very end, or a signal would hit the closing
                 if self._around.signals:
                     await watching.start(self._stop.watch)
@@ -111,7 +109,7 @@ class Batch:
 
     # --- the two ways to the service and back
 
-    def _bind(self, desk: Notices) -> tuple[Listener | None, Webhook | None]:
+    def _bind(self, desk: Notices) -> tuple[Listening | None, Webhook | None]:
         """The webhook listener, bound at once, so that a port in use is found before anything is sent."""
         connection = self._request.connection
         if connection.listen is None:
@@ -119,7 +117,7 @@ class Batch:
         key = webhook_key(self._request.ledger)
         public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
         webhooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=path_prefix(public) if public else "")
-        listener = Listener(application(webhooks), parse_address(connection.listen))
+        listener = self._around.listener(application(webhooks), parse_address(connection.listen))
         return listener, Webhook(key, public or webhook_base_url(listener.url))
 
     @asynccontextmanager

@@ -2,16 +2,44 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
+from anyio.abc import TaskStatus
+from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.ledger.database import Connect
+from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.settings import Connection
+from orchestrator.web.addresses import Address
+from orchestrator.web.server import Listener
 
 MakeService = Callable[[Connection, Clock], Service]
+
+
+class HoldLedger(Protocol):
+    """Makes sure that nobody else works on a ledger while the block runs; see `ledger.lock.dispatcher_lock`."""
+
+    def __call__(self, ledger: Path, /, *, now: int) -> AbstractContextManager[None]:
+        """The block's context."""
+        ...
+
+
+class Listening(Protocol):
+    """A server that takes webhooks; `web.server.Listener` over the network."""
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        ...
+
+    async def serve(self, *, task_status: TaskStatus[None]) -> None:
+        """Serves until cancelled."""
+        ...
 
 
 def real_service(connection: Connection, clock: Clock) -> Service:
@@ -20,13 +48,16 @@ def real_service(connection: Connection, clock: Clock) -> Service:
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Clock, environment variables, and the ways out to service and database."""
+    """Clock, environment variables, and the ways out to service and database, and in from the network."""
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     service: MakeService = real_service
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
+
+    lock: HoldLedger = dispatcher_lock
+    listener: Callable[[ASGIApp, Address], Listening] = Listener
 
     signals: bool = True
     """Whether SIGINT and SIGTERM are ours."""
