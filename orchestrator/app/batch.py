@@ -201,6 +201,7 @@ class Batch:
         for collector in parts.collectors:
             await taking.start(collector.serve)
         await taking.start(parts.desk.serve)
+        await taking.start(parts.watch.serve)
         await self._take_in(run, ledger, parts, webhook)
         messages.say_recovered(self._view, recovered)
         await taking.start(parts.janitor.serve)

@@ -21,6 +21,7 @@ from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.janitor import Janitor
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.watch import Watch
 from orchestrator.settings import RunSettings
 
 SECOND_US: Final = 1_000_000
@@ -63,6 +64,7 @@ class Parts:
         self._collectors: dict[int, Collector] = {}
         self.desk = desk
         self.progress = progress
+        self.watch = Watch(ledger.data_version, every_s=surroundings.watch_every_s)
         self.janitor = Janitor(
             ledger=ledger, clock=surroundings.clock, settings_of=settings_of, endpoint_of=self.endpoint_of
         )

@@ -14,6 +14,7 @@ from orchestrator.client import Service, for_a_batch
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.services.watch import ASK_EVERY_S
 from orchestrator.settings import Connection
 from orchestrator.web.addresses import Address
 from orchestrator.web.server import Listener
@@ -61,3 +62,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     signals: bool = True
     """Whether SIGINT and SIGTERM are ours."""
+
+    watch_every_s: float = ASK_EVERY_S
+    """How often to ask whether another process has changed the ledger."""

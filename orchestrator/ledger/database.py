@@ -70,6 +70,19 @@ class Database:
             async with self._readers.begin() as connection:
                 yield connection
 
+    async def data_version(self) -> int:
+        """A number that is another one once anybody else has committed; our own commits leave it as it is.
+
+        It has to be the writer's connection that is asked: every other one sees our commits, too. It begins nothing and
+        so takes no lock.
+        """
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with self._writer.connect() as connection:
+                raw = (await connection.get_raw_connection()).driver_connection
+                assert raw is not None
+                [(version,)] = await raw.execute_fetchall("PRAGMA data_version")
+        return int(version)
+
     async def aclose(self) -> None:
         """Closes every connection. The last one out folds the write-ahead log into the file."""
         with anyio.CancelScope(shield=True):

@@ -20,9 +20,10 @@ from orchestrator.core.notice import Notice
 from orchestrator.errors import UsageError
 from orchestrator.ledger import intakes, migrations, reports, store
 from orchestrator.ledger.database import Connect, Database
+from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.store import Payload
-from orchestrator.ledger.tables import endpoints, runs
+from orchestrator.ledger.tables import SCHEMA_VERSION, endpoints, runs
 from orchestrator.ledger.writer import Settled, Subscriber, Transaction, Writer
 from orchestrator.settings import RunSettings
 
@@ -76,6 +77,10 @@ class Ledger:
     async def write(self, block: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Runs `block` inside a transaction of the writer's. It may run twice: it builds what it returns inside."""
         return await self._writer.run(block)
+
+    async def data_version(self) -> int:
+        """A number that is another one once another process has committed something."""
+        return await self._database.data_version()
 
     # --- steps
 
@@ -221,13 +226,32 @@ async def open_ledger(path: Path, *, clock: Clock, connect: Connect | None = Non
 
 @asynccontextmanager
 async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to look at, beside whoever works on it. Raises `UsageError` if there is none."""
+    """The ledger at `path` to look at, beside whoever works on it.
+
+    One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
+    `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
+    """
     found = migrations.version_of(path)
     if found is None:
         raise UsageError(f"{path}: there is no ledger here; name it with --ledger")
     migrations.refuse_unknown(path, found)
+    if found != SCHEMA_VERSION:
+        with dispatcher_lock(path, now=clock.now()):
+            await to_thread.run_sync(migrations.migrate, path)
     ledger = Ledger(Database(path), clock)
     try:
         yield ledger
     finally:
         await ledger.aclose()
+
+
+@asynccontextmanager
+async def command_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
+
+    For few and small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
+    """
+    async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
+        await tasks.start(ledger.serve)
+        yield ledger
+        tasks.cancel_scope.cancel()

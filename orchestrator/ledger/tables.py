@@ -26,7 +26,7 @@ from sqlalchemy import (
 from orchestrator.core.lifecycle import ENDS, State
 from orchestrator.core.outcome import Trouble
 
-SCHEMA_VERSION: Final = "0001"
+SCHEMA_VERSION: Final = "0002"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -247,3 +247,32 @@ margins = Table(
     PrimaryKeyConstraint("run_id", "step"),
     sqlite_with_rowid=False,
 )
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("operation", TEXT, nullable=False),
+    Column("requests", INTEGER, nullable=False),
+    Column("window_us", INTEGER, nullable=False),
+    Column("concurrent", INTEGER),  # NULL: any number
+    Column("set_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("endpoint_id", "operation"),
+    CheckConstraint("requests >= 1 AND window_us >= 1 AND concurrent >= 1", name="limits_allow_something"),
+    sqlite_with_rowid=False,
+)
+"""Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
+
+meters = Table(
+    "meters",
+    metadata,
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("operation", TEXT, nullable=False),
+    Column("used", INTEGER, nullable=False),
+    Column("allowance", INTEGER, nullable=False),
+    Column("throttled", INTEGER, nullable=False),
+    Column("at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("endpoint_id", "operation"),
+    sqlite_with_rowid=False,
+)
+"""How the process at work stands with its limits, written now and then for those who look from outside."""

@@ -1,0 +1,111 @@
+"""Limits that people set while a run goes on, and how the process at work stands with its own.
+
+Both belong to an endpoint, since the service counts by endpoint, whichever run a request is for.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.ledger.tables import limits, meters
+
+_SECOND_US: Final = 1_000_000
+
+_OPERATIONS: Final = frozenset(Operation)
+
+_set = insert(limits)
+_SET: Final = _set.on_conflict_do_update(
+    index_elements=["endpoint_id", "operation"],
+    set_={name: _set.excluded[name] for name in ("requests", "window_us", "concurrent", "set_at")},
+)
+_RESET: Final = delete(limits).where(
+    limits.c.endpoint_id == bindparam("of"),
+    limits.c.operation.in_(select(func.json_each(bindparam("operations")).table_valued("value").c.value)),
+)
+_write = insert(meters)
+_WRITE: Final = _write.on_conflict_do_update(
+    index_elements=["endpoint_id", "operation"],
+    set_={name: _write.excluded[name] for name in ("used", "allowance", "throttled", "at")},
+)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How an operation stood with its limit at `at` (microseconds UTC): `used` of `allowance` slots, 429s so far."""
+
+    endpoint_id: int
+    operation: Operation
+    used: int
+    allowance: int
+    throttled: int
+    at: int
+
+
+async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operation, Limit]]:
+    """The limits that people have set, by endpoint."""
+    found: dict[int, dict[Operation, Limit]] = {}
+    for row in await connection.execute(select(limits)):
+        if row.operation in _OPERATIONS:
+            limit = Limit(row.requests, row.window_us / _SECOND_US, row.concurrent)
+            found.setdefault(row.endpoint_id, {})[Operation(row.operation)] = limit
+    return found
+
+
+async def limits_set(
+    connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int
+) -> None:
+    """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
+    rows = [
+        {
+            "endpoint_id": endpoint_id,
+            "operation": operation.value,
+            "requests": limit.requests,
+            "window_us": round(limit.window_s * _SECOND_US),
+            "concurrent": limit.concurrent,
+            "set_at": at,
+        }
+        for operation, limit in chosen.items()
+    ]
+    await connection.execute(_SET, rows)
+
+
+async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]) -> None:
+    """Forgets what was set for these operations of an endpoint."""
+    await connection.execute(_RESET, {"of": endpoint_id, "operations": json.dumps(sorted(operations))})
+
+
+async def meters_write(connection: AsyncConnection, read: Sequence[tuple[int, Operation, Figures]], *, at: int) -> None:
+    """Writes down how operations stand: endpoint, operation and figures of each; at least one."""
+    rows = [
+        {
+            "endpoint_id": endpoint_id,
+            "operation": operation.value,
+            "used": figures.used,
+            "allowance": figures.allowance,
+            "throttled": figures.throttled,
+            "at": at,
+        }
+        for endpoint_id, operation, figures in read
+    ]
+    await connection.execute(_WRITE, rows)
+
+
+async def meters_all(connection: AsyncConnection) -> list[Reading]:
+    """What was written last, of every operation of every endpoint."""
+    return [
+        Reading(
+            endpoint_id=row.endpoint_id,
+            operation=Operation(row.operation),
+            used=row.used,
+            allowance=row.allowance,
+            throttled=row.throttled,
+            at=row.at,
+        )
+        for row in await connection.execute(select(meters))
+        if row.operation in _OPERATIONS
+    ]

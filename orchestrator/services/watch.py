@@ -1,0 +1,55 @@
+"""Notices what other processes commit to the ledger.
+
+A command beside a run (set a limit, pause, cancel) writes a row and ends. Here the running process asks a few times a
+second whether anybody else has committed, which costs next to nothing, and rings whoever reads such rows. What changed
+is theirs to find out: a ring says "look again", and may be one too many.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+ASK_EVERY_S: Final = 0.25
+"""A command takes effect within this time, and that of reading its row."""
+
+
+class Watch:
+    """Rings its subscribers once when it starts and after each commit of another process.
+
+    `version` is the ledger's `data_version`; it may raise `StorageError`.
+    """
+
+    def __init__(self, version: Callable[[], Awaitable[int]], *, every_s: float = ASK_EVERY_S) -> None:
+        self._version = version
+        self._every_s = every_s
+        self._subscribers: list[Callable[[], None]] = []
+
+    def subscribe(self, ring: Callable[[], None]) -> None:
+        """Calls `ring` when there may be news. It must neither raise nor wait (`Bell.ring` is meant)."""
+        self._subscribers.append(ring)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Watches until cancelled. A ledger that cannot be read now is asked again."""
+        known: int | None = None
+        task_status.started()
+        while True:
+            try:
+                version = await self._version()
+            except StorageError as error:
+                log.warning("whether another process has changed the ledger is unknown: %s", error)
+            else:
+                if version != known:  # the first time, too: what was committed before we knew the number
+                    known = version
+                    self._ring()
+            await anyio.sleep(self._every_s)
+
+    def _ring(self) -> None:
+        for ring in self._subscribers:
+            ring()
