@@ -56,9 +56,7 @@ async def send(access: Access, work: Work) -> int:
         access.say(WITHIN)
         try:
             return await work(endpoint, access)
-        except NotSent as error:
-            raise StoppedError(f"{error}; the request never left") from None
-        except Unanswered as error:
+        except (NotSent, Unanswered) as error:
             raise StoppedError(str(error)) from None
 
 

@@ -8,24 +8,30 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
 
 from orchestrator.client.allowance import PEOPLE_SHARE, for_a_batch, for_people
 from orchestrator.client.deliver import Deliverer
+from orchestrator.client.graphql import GraphQLError
 from orchestrator.client.in_process import InProcess
 from orchestrator.client.jobs import EndpointJobs
 from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged
-from orchestrator.client.refusals import RefusedError
+from orchestrator.client.refusals import AnswerError, JobRefusedError, RefusedError
+from orchestrator.client.rest import ProblemError
 from orchestrator.client.serverless import ServerlessEndpoint
 from orchestrator.client.service import Service
 from orchestrator.client.streams import JobStream
 
 __all__ = [
     "PEOPLE_SHARE",
+    "AnswerError",
     "Chunk",
     "Deliverer",
     "EndpointJobs",
+    "GraphQLError",
     "Health",
     "InProcess",
     "JobRecord",
+    "JobRefusedError",
     "JobStream",
     "JsonAnswer",
+    "ProblemError",
     "Purged",
     "RefusedError",
     "ServerlessEndpoint",

@@ -7,18 +7,20 @@ and what has an unexpected type is left at its default.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
-from orchestrator.client.rest import AnswerError, Rest
+from orchestrator.client.refusals import AnswerError
+from orchestrator.client.rest import Rest, decoded
 from orchestrator.core.outcome import Answer
 from orchestrator.errors import UsageError
 
 NAME_CHARS_MAX: Final = 191
 IDLE_TIMEOUT_S_MAX: Final = 3600
 
-T = TypeVar("T")
+_one: Final = msgspec.json.Decoder(dict[str, Any])
+_many: Final = msgspec.json.Decoder(list[dict[str, Any]])
 
 _PATH: Final = "/v1/endpoints"
 _ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -75,16 +77,20 @@ class Endpoints:
         if not spec.template_id:
             raise UsageError("an endpoint is created from a template; none was named")
         check_endpoint(spec)
-        return _record(await self._rest.post(_PATH, _body(spec, more)))
+        doing = "endpoints create"
+        return _record(doing, await self._rest.post(doing, _PATH, _body(spec, more)))
 
     async def list(self) -> tuple[EndpointRecord, ...]:
         """All endpoints, in the service's order."""
-        answer = await self._rest.get(_PATH)
-        return tuple(map(_read_record, _decode(answer, list[dict[str, Any]])))
+        doing = "endpoints list"
+        answer = await self._rest.get(doing, _PATH)
+        records = decoded(doing, answer, _many.decode)
+        return tuple(_read_record(doing, record) for record in records)
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
         """One endpoint."""
-        return _record(await self._rest.get(_path(endpoint_id)))
+        doing = f"endpoints show {endpoint_id}"
+        return _record(doing, await self._rest.get(doing, _path(endpoint_id)))
 
     async def update(
         self, endpoint_id: str, spec: EndpointSpec, *, more: Mapping[str, object] | None = None
@@ -94,11 +100,12 @@ class Endpoints:
         body = _body(spec, more)
         if body == b"{}":
             raise UsageError("nothing was named that should change")
-        return _record(await self._rest.patch(_path(endpoint_id), body))
+        doing = f"endpoints update {endpoint_id}"
+        return _record(doing, await self._rest.patch(doing, _path(endpoint_id), body))
 
     async def delete(self, endpoint_id: str) -> None:
         """Deletes an endpoint for good, with its logs and job history; what is queued or runs is cancelled."""
-        await self._rest.delete(_path(endpoint_id))
+        await self._rest.delete(f"endpoints delete {endpoint_id}", _path(endpoint_id))
 
 
 def check_endpoint(spec: EndpointSpec) -> None:
@@ -135,19 +142,11 @@ def _path(endpoint_id: str) -> str:
     return f"{_PATH}/{endpoint_id}"
 
 
-def _record(answer: Answer) -> EndpointRecord:
-    return _read_record(_decode(answer, dict[str, Any]))
+def _record(doing: str, answer: Answer) -> EndpointRecord:
+    return _read_record(doing, decoded(doing, answer, _one.decode))
 
 
-def _decode(answer: Answer, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except (ValueError, RecursionError):
-        text = f"the service answered {answer.status} with a body that cannot be read"
-    raise AnswerError(text)
-
-
-def _read_record(raw: Mapping[str, Any]) -> EndpointRecord:
+def _read_record(doing: str, raw: Mapping[str, Any]) -> EndpointRecord:
     """The record, leniently. Raises `AnswerError` where it has no id: nothing could be done with it."""
     known: dict[str, Any] = {}
     for field in msgspec.structs.fields(EndpointRecord):
@@ -157,5 +156,5 @@ def _read_record(raw: Mapping[str, Any]) -> EndpointRecord:
             except msgspec.ValidationError:
                 continue
     if "id" not in known:
-        raise AnswerError("the service answered with an endpoint that has no id")
+        raise AnswerError(f"{doing}: the service answered with an endpoint that has no id")
     return EndpointRecord(**known, raw=raw)

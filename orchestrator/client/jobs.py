@@ -1,7 +1,7 @@
 """The job operations of one endpoint for people and their programs (contract, Endpoints).
 
 What goes in is checked against the contract first, what comes out is typed, and whatever else the service answers is
-one error, `RefusedError`. Questions are repeated while the connection or the service fails; what submits or changes
+one error, `JobRefusedError`. Questions are repeated while the connection or the service fails; what submits or changes
 anything never is, since the first request may have taken effect. `/stream` is a question that cannot be repeated
 either, once its answer was cut off: the service hands out each chunk once.
 
@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
-import msgspec
 import tenacity
 
 from orchestrator.client import records
+from orchestrator.client.hiding import Hiding
 from orchestrator.client.job_request import (
     RUN_BODY_BYTES_MAX,
     RUNSYNC_BODY_BYTES_MAX,
@@ -27,7 +27,7 @@ from orchestrator.client.job_request import (
     object_text,
 )
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
-from orchestrator.client.refusals import RefusedError
+from orchestrator.client.refusals import JobRefusedError, RefusedError, read_refusal, telling
 from orchestrator.client.serverless import ServerlessEndpoint
 from orchestrator.client.streams import JobStream
 from orchestrator.core.outcome import Answer, is_remote_id
@@ -52,7 +52,8 @@ LOOK_S_MAX: Final = 5.0
 LOOK_GROWTH: Final = 1.5
 """The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
 
-_REPEATABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NOTHING: Final = Hiding()
+"""The API key is hidden below already."""
 
 T = TypeVar("T")
 _Send = Callable[[Turn], Awaitable[Answer]]
@@ -61,8 +62,8 @@ _Send = Callable[[Turn], Awaitable[Answer]]
 class EndpointJobs:
     """One endpoint, as `Service.endpoint` gives it.
 
-    Each call raises `UsageError` for what can be refused before it is sent, `RefusedError` for what the service
-    refuses, `NotSent` where the request never left, and `Unanswered` where no usable answer came.
+    Each call raises `UsageError` for what can be refused before it is sent, `JobRefusedError` for what the
+    service refuses, `NotSent` where the request never left, and `Unanswered` where no usable answer came.
     """
 
     def __init__(self, api: ServerlessEndpoint) -> None:
@@ -91,7 +92,7 @@ class EndpointJobs:
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
         send = partial(self._api.run, body=body)
-        return await self._once("run", Operation.RUN, send, records.read_accepted, _secrets(s3_config))
+        return await self._once("run", Operation.RUN, send, records.read_accepted, _hiding(s3_config))
 
     async def runsync(
         self,
@@ -114,9 +115,10 @@ class EndpointJobs:
             job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUNSYNC_BODY_BYTES_MAX
         )
         send = partial(self._api.runsync, body=body, wait_ms=wait)
-        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _secrets(s3_config))
+        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _hiding(s3_config))
         if not record.finished and record.id is None:
-            raise _unanswered("runsync", Operation.RUNSYNC, "the answer has neither a result nor a job id")
+            with telling("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
+                raise Unanswered("the answer has neither a result nor a job id")
         return await self.follow(record.id) if follow and record.id and not record.finished else record
 
     async def status(self, job_id: str) -> JobRecord:
@@ -138,11 +140,9 @@ class EndpointJobs:
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         send = partial(self._api.stream, remote_id=job_id)
-        doing = f"stream of {job_id}"
-        try:
-            return await self._asked(doing, Operation.STREAM, send, records.read_stream, repeat_unanswered=False)
-        except Unanswered as trouble:
-            raise Unanswered(f"{trouble}; chunks may be missing, another stream goes on with the next ones") from None
+        return await self._asked(
+            f"stream of {job_id}", Operation.STREAM, send, records.read_stream, repeat_unanswered=False
+        )
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
@@ -198,7 +198,7 @@ class EndpointJobs:
 
         def may_help(error: BaseException) -> bool:
             if isinstance(error, RefusedError):
-                return error.status in _REPEATABLE and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
+                return error.passing and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
             return isinstance(error, NotSent) or (repeat_unanswered and isinstance(error, Unanswered))
 
         asking = tenacity.AsyncRetrying(
@@ -216,21 +216,17 @@ class EndpointJobs:
         operation: Operation,
         send: _Send,
         read: Callable[[bytes], T],
-        secrets: tuple[str, ...] = (),
+        hiding: Hiding = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
-        try:
+        with telling(doing, _CONSEQUENCES.get(operation, "")):
             answer = await send(await self._api.turn(operation))
-        except NotSent as trouble:
-            raise NotSent(f"{doing}: {trouble}") from None
-        except Unanswered as trouble:
-            raise _unanswered(doing, operation, str(trouble)) from None
-        if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
-            raise RefusedError(doing, operation, _without(answer, secrets))
-        try:
-            return read(answer.body)
-        except ValueError as trouble:
-            raise _unanswered(doing, operation, str(trouble)) from None
+            if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
+                raise JobRefusedError(doing, operation, read_refusal(answer, hiding))
+            try:
+                return read(answer.body)
+            except ValueError as trouble:
+                raise Unanswered(str(trouble)) from None
 
 
 _CONSEQUENCES: Final = {
@@ -240,13 +236,9 @@ _CONSEQUENCES: Final = {
     Operation.RETRY: "look at the job's status before repeating it",
     Operation.CANCEL: "look at the job's status",
     Operation.PURGE_QUEUE: "the queue may be empty all the same",
+    Operation.STREAM: "chunks may be missing, another stream goes on with the next ones",
 }
 """What it means that no usable answer came, where the request may have changed something."""
-
-
-def _unanswered(doing: str, operation: Operation, reason: str) -> Unanswered:
-    consequence = _CONSEQUENCES.get(operation)
-    return Unanswered(f"{doing}: {reason}; {consequence}" if consequence else f"{doing}: {reason}")
 
 
 def _checked(job_id: str) -> str:
@@ -255,16 +247,5 @@ def _checked(job_id: str) -> str:
     return job_id
 
 
-def _secrets(config: S3Config | None) -> tuple[str, ...]:
-    return () if config is None else tuple(filter(None, (config.access_secret, config.access_id)))
-
-
-def _without(answer: Answer, secrets: tuple[str, ...]) -> Answer:
-    """What a service says about a request it refused may repeat the request, and is shown."""
-    body = answer.body
-    for secret in secrets:
-        inside_json = msgspec.json.encode(secret)[1:-1]
-        inside_text = msgspec.json.encode(inside_json.decode())[1:-1]
-        for spelling in (inside_text, inside_json, secret.encode()):
-            body = body.replace(spelling, b"[hidden]")
-    return msgspec.structs.replace(answer, body=body)
+def _hiding(config: S3Config | None) -> Hiding:
+    return _NOTHING if config is None else Hiding(secrets=filter(None, (config.access_secret, config.access_id)))

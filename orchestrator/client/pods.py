@@ -6,12 +6,13 @@ that breaks a rule, `ActionRefusedError` for an action that the pod's record doe
 
 import re
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
 import msgspec
 
-from orchestrator.client.rest import AnswerError, ProblemError, Rest
+from orchestrator.client.refusals import AnswerError, Refusal
+from orchestrator.client.rest import ProblemError, Rest, decoded
 from orchestrator.core.outcome import Answer
 from orchestrator.core.pod_specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.core.pods import Pod, PodAction, PodStatus, decode_pod, decode_pods
@@ -36,10 +37,6 @@ _RESTING: Final = (PodStatus.EXITED, PodStatus.ERROR, PodStatus.TERMINATED)
 _POD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
-_TOO_MANY: Final = 429
-_SERVER_ERROR_MIN: Final = 500
-
-T = TypeVar("T")
 
 
 class ActionRefusedError(UsageError):
@@ -85,26 +82,30 @@ class Pods:
     async def list(self, *, include_cluster_pods: bool = False) -> tuple[Pod, ...]:
         """All pods of the account. Members of clusters only if asked for (contract, Pod)."""
         query = "?includeClusterPods=true" if include_cluster_pods else ""
-        return _read(await self._rest.get(f"/v2/pods{query}"), decode_pods)
+        doing = "pods list"
+        return decoded(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
 
     async def show(self, pod_id: str) -> Pod:
         """One pod."""
-        return _read(await self._rest.get(_path(pod_id)), decode_pod)
+        doing = f"pods show {pod_id:.80}"
+        return decoded(doing, await self._rest.get(doing, _path(pod_id)), decode_pod)
 
     async def create(self, spec: PodCreate) -> Pod:
         """Creates a pod, which is PROVISIONING then. Raises `UsageError` with every rule that `spec` breaks."""
         _refuse("the pod cannot be created", create_problems(spec))
-        return _read(await self._rest.post("/v2/pods", msgspec.json.encode(spec)), decode_pod)
+        doing = f"pods create {spec.name}"
+        return decoded(doing, await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec)), decode_pod)
 
     async def modify(self, pod_id: str, spec: PodModify) -> Pod:
         """Changes what `spec` names. Raises `UsageError` with every rule that it breaks for the pod as it is."""
         pod = await self.show(pod_id)
         _refuse(f"pod {pod_id} cannot be modified", modify_problems(spec, pod))
-        return _read(await self._rest.patch(_path(pod_id), msgspec.json.encode(spec)), decode_pod)
+        doing = f"pods modify {pod_id}"
+        return decoded(doing, await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec)), decode_pod)
 
     async def delete(self, pod_id: str) -> None:
         """Deletes a pod for good; the same as `terminate`."""
-        await self._rest.delete(_path(pod_id))
+        await self._rest.delete(f"pods delete {pod_id:.80}", _path(pod_id))
 
     async def start(self, pod_id: str, *, wait: float | None = None) -> Pod:
         """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.
@@ -131,7 +132,7 @@ class Pods:
 
     async def _act(self, pod_id: str, action: PodAction, wait: float | None) -> Pod:
         before = await self._allowed(pod_id, action)
-        pod = _read(await self._send(before, action), decode_pod)
+        pod = decoded(f"pods {action} {pod_id}", await self._send(before, action), decode_pod)
         if wait is None or _reached(pod, action):
             return pod
         followed = await self._follow(before, pod, action, wait)
@@ -160,11 +161,12 @@ class Pods:
     async def _send(self, pod: Pod, action: PodAction) -> Answer:
         body = msgspec.json.encode({"action": action})
         try:
-            return await self._rest.post(f"{_path(pod.id)}/action", body)
+            return await self._rest.post(f"pods {action} {pod.id}", f"{_path(pod.id)}/action", body)
         except ProblemError as error:
-            raise _explained(error, pod, action) if error.status == _CONFLICT else error from None
-        except Unanswered as error:
-            raise Unanswered(f"{error}; whether pod {pod.id} did {action} is unknown, look at it first") from None
+            if error.status != _CONFLICT:
+                raise
+            conflict = _explained(error, pod)
+        raise conflict
 
     async def _follow(self, before: Pod, after: Pod | None, action: PodAction, wait_s: float) -> Pod | None:
         """The pod once it is where `action` leads; None: it is gone, as it should be. Raises `WaitError`."""
@@ -193,19 +195,11 @@ class Pods:
         except ProblemError as error:
             if error.status == _NOT_FOUND:
                 return None
-            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR_MIN:
+            if error.passing:
                 return last
             raise
         except (NotSent, Unanswered, AnswerError):
             return last
-
-
-def _read(answer: Answer, decode: Callable[[bytes], T]) -> T:
-    try:
-        return decode(answer.body)
-    except (ValueError, RecursionError) as error:
-        text = f"the service answered {answer.status} with a body that cannot be read: {error}"
-    raise AnswerError(text)
 
 
 def _path(pod_id: str) -> str:
@@ -223,12 +217,21 @@ def _reached(pod: Pod, action: PodAction) -> bool:
     return pod.status == _GOALS[action]
 
 
-def _explained(error: ProblemError, pod: Pod, action: PodAction) -> ProblemError:
+def _explained(error: ProblemError, pod: Pod) -> ProblemError:
     """A 409 with what we know: the pod has changed since, or something that no record tells stands in the way."""
-    why = f"pod {pod.id} was {pod.status} a moment ago, so {action} looked valid"
+    why = f"it was {pod.status} a moment ago, which allows it"
+    advice = "look at the pod and try again"
     if pod.cluster is not None:
-        why = f"pod {pod.id} belongs to cluster {pod.cluster.id}, and its members are managed through the cluster"
+        why = f"it belongs to cluster {pod.cluster.id}"
+        advice = "its members are managed through the cluster"
     elif pod.locked:
-        why = f"pod {pod.id} is locked"
-    detail = f"{error.detail or 'the action is not valid now'} ({why})"
-    return ProblemError(error.status, error.title, detail, error.errors, error.retry_after_s)
+        why = "it is locked"
+        advice = "unlock it first"
+    refusal = Refusal(
+        status=error.status,
+        title=error.title,
+        detail=error.detail,
+        errors=error.errors,
+        retry_after_s=error.retry_after_s,
+    )
+    return ProblemError(error.doing, refusal, (f"the pod's state does not allow it now; {why}", advice))

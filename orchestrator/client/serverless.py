@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import httpx
-import msgspec
 
 from orchestrator import __version__
+from orchestrator.client.hiding import Hiding
 from orchestrator.client.throttle import Throttle, ThrottledTurn
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import Clock
@@ -31,9 +31,6 @@ RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
 OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
 """How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
 
-KEY_CHARS_HIDDEN_MIN: Final = 8
-"""A shorter API key (of an emulator) may be an ordinary word of an answer."""
-
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -51,7 +48,7 @@ class ServerlessEndpoint:
         self._throttle = throttle
         self._transport = transport
         self._clock = clock
-        self._key = headers.get(b"Authorization", b"").removeprefix(b"Bearer ")
+        self._hiding = Hiding(key_of(headers))
         self._headers: _Headers = [(b"Host", base.netloc), *headers.items()]
         self._submit_headers: _Headers = [*self._headers, (b"Content-Type", b"application/json")]
         self._run_url = httpx.URL(f"{self._base}/run")
@@ -172,13 +169,8 @@ class ServerlessEndpoint:
             turn.given_up(self._clock.now())
             raise
         turn.answered(answer.sent_at, answer.answered_at, answer.status, answer.retry_after_s)
-        return answer if answer.status < 300 else self._without_key(answer)  # noqa: PLR2004
-
-    def _without_key(self, answer: Answer) -> Answer:
-        """What a service says about a request it refused may repeat the request, and is kept and shown."""
-        if len(self._key) < KEY_CHARS_HIDDEN_MIN or self._key not in answer.body:
-            return answer
-        return msgspec.structs.replace(answer, body=answer.body.replace(self._key, b"[the API key]"))
+        # What a service says about a request it refused may repeat the request, and is kept and shown.
+        return answer if answer.status < 300 else self._hiding.answer(answer)  # noqa: PLR2004
 
 
 def _post(url: httpx.URL, headers: _Headers, body: bytes) -> httpx.Request:
@@ -228,3 +220,8 @@ def request_headers(api_key: str) -> dict[bytes, bytes]:
         b"Accept-Encoding": b"identity",
         b"User-Agent": b"orchestrator/" + __version__.encode("ascii"),
     }
+
+
+def key_of(headers: Mapping[bytes, bytes]) -> str:
+    """The key in `request_headers`."""
+    return headers.get(b"Authorization", b"").removeprefix(b"Bearer ").decode("ascii")

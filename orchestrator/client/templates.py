@@ -108,7 +108,7 @@ class Templates:
         check_template(template)
         query = f"mutation {{ saveTemplate(input: {literal(_input(template))}) {{ {_FIELDS} }} }}"
         values = [variable.value for variable in template.env]
-        saved = (await self._graphql.ask("saveTemplate", query, _Saved, hidden=values)).template
+        saved = (await self._graphql.ask(f"templates save {template.name}", query, _Saved, hidden=values)).template
         return _template(saved)
 
     async def delete(
@@ -140,12 +140,12 @@ class Templates:
 
     async def _delete(self, name: str) -> None:
         query = f"mutation {{ deleteTemplate(templateName: {literal(name)}) }}"
-        await self._graphql.ask("deleteTemplate", query, dict[str, object])
+        await self._graphql.ask(f"templates delete {name:.80}", query, dict[str, object])
 
     async def list(self) -> tuple[Template, ...]:
         """All templates, in the service's order. The contract shows no such operation; this is the public one."""
         query = f"query {{ myself {{ podTemplates {{ {_FIELDS} }} }} }}"
-        answer = await self._graphql.ask("the list of templates", query, _Myself)
+        answer = await self._graphql.ask("templates list", query, _Myself)
         return tuple(map(_template, answer.myself.templates))
 
 

@@ -22,6 +22,11 @@ class S3Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     bucket_name: str | None = None
     endpoint_url: str | None = None
 
+    def __repr__(self) -> str:
+        """Without what may be a secret's value: only a reference is shown."""
+        shown = (_reference(value) for value in (self.access_id, self.access_secret))
+        return f"S3Config({', '.join(shown)}, {self.bucket_name!r}, {self.endpoint_url!r})"
+
 
 _KEYS: Final = tuple(field.encode_name for field in msgspec.structs.fields(S3Config))
 _SECRETS: Final = ("accessId", "accessSecret")
@@ -54,6 +59,10 @@ def _unknown(key: str) -> str:
     near = difflib.get_close_matches(key.replace("_", ""), _KEYS, n=1)
     advice = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(_KEYS)}"
     return f'there is no key "{key:.40}" in s3Config; {advice}'
+
+
+def _reference(value: str | None) -> str:
+    return repr(value) if value is None or REFERENCE.fullmatch(value) else "[hidden]"
 
 
 def _literal(key: str) -> str:

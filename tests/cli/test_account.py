@@ -182,10 +182,10 @@ def test_a_refusal_of_graphql_is_told_in_the_services_words() -> None:
     again = shell(*SAVE)
     assert (again.exit_code, again.stderr) == (
         3,
-        "error: the service refused saveTemplate: template name must be unique: t\n",
+        "error: templates save t: the service refused it (template name must be unique: t)\n",
     )
     quoting = Shell(Script(refused("do not know hunter2")))("secrets", "create", "n", stdin="hunter2")
-    assert quoting.stderr == "error: the service refused secretCreate: do not know [hidden]\n"
+    assert quoting.stderr == "error: secrets create n: the service refused it (do not know [hidden])\n"
 
 
 def test_the_key_comes_from_the_environment_only() -> None:

@@ -330,10 +330,16 @@ def test_a_ledger_that_cannot_be_read_is_told_and_the_purge_asked_for_all_the_sa
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (refusal("401 Unauthorized", f'{{"error":"bad key {KEY}"}}'), "the service refused the API key (401: bad key"),
+        (
+            refusal("401 Unauthorized", f'{{"error":"bad key {KEY}"}}'),
+            "the service refused the API key (401 Unauthorized: bad key",
+        ),
         (refusal("404 Not Found", "<html>no</html>"), "does not know"),
-        (refusal("429 Too Many", "slow", "Retry-After: 77\r\n"), "(429: slow); the service asks to wait for 77 s"),
-        (refusal("400 Bad Request"), "(400); "),
+        (
+            refusal("429 Too Many", "slow", "Retry-After: 77\r\n"),
+            "(429 Too Many Requests: slow); the service asks to wait for 77 s",
+        ),
+        (refusal("400 Bad Request"), "(400 Bad Request); "),
     ],
     ids=["wrong key", "unknown id", "throttled", "malformed"],
 )
@@ -371,7 +377,7 @@ def test_a_500_is_one_line_that_says_where_to_look() -> None:
         result = served.api("run", "abc", "--input", '{"n":1}')
     assert result.exit_code == 3
     assert result.stderr.removeprefix(SAID) == (
-        "error: run: the service failed (500); a worker may have crashed: look into the endpoint's logs; whether it took"
+        "error: run: the service failed (500 Internal Server Error); a worker may have crashed: look into the endpoint's logs; whether it took"
         " effect is unknown, and to repeat it may be paid twice\n"
     )
 
@@ -384,7 +390,7 @@ def test_nobody_there_is_one_line_and_exit_code_3() -> None:
     assert result.exit_code == 3
     (line,) = result.stderr.removeprefix(SAID).splitlines()
     assert line.startswith(f"error: run: no connection to {address}: ")
-    assert line.endswith("; the request never left")
+    assert line.endswith("; nothing was sent")
 
 
 def test_an_interrupted_command_ends_as_others_do(tmp_path: Path) -> None:
@@ -403,7 +409,7 @@ def test_the_secrets_of_a_refused_job_are_in_no_message() -> None:
     request = '{"input":{"n":1},"s3Config":{"accessId":"env:S3_ID","accessSecret":"env:S3_SECRET"}}'
     with service(refusal("400 Bad Request", f'{{"message":"why {secret}?"}}')) as served:
         result = served.api("run", "abc", "--input", request, S3_ID="s3-the-id", S3_SECRET=secret)
-    assert "(400: why [hidden]?)" in result.stderr
+    assert "(400 Bad Request: why [hidden]?)" in result.stderr
 
 
 def test_nothing_that_could_end_up_in_a_traceback_shows_a_secret() -> None:

@@ -242,7 +242,9 @@ def test_a_window_that_stays_empty_for_long_is_an_error_at_once() -> None:
     pod_id = shell.create()
     stopped = shell("stop", pod_id, "--verbose")
     assert stopped.exit_code == 3
-    assert "error: the day window of the rate limit is nearly used up, and it takes" in stopped.stderr
+    assert (
+        f"error: pods stop {pod_id}: the day window of the rate limit is nearly used up, and it takes" in stopped.stderr
+    )
     assert "nothing was sent" in stopped.stderr
     assert "rate limit, day: 1 of 2 requests left" in stopped.stderr
 
@@ -264,11 +266,17 @@ DOCUMENT = {"title": "T", "status": 0, "detail": "said the service"}
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        (httpx.Response(401), "401 Unauthorized: the service refused the API key"),
-        (httpx.Response(403, json=DOCUMENT), "403 T: said the service"),
-        (httpx.Response(404, json=DOCUMENT), "404 T: said the service"),
-        (httpx.Response(422, json={**DOCUMENT, "errors": ["$: a"]}), "422 T: said the service; $: a"),
-        (httpx.Response(400, content=b"<html>"), "400 Bad Request: the service gave no reason"),
+        (httpx.Response(401), "the service refused the API key (401 Unauthorized); check ORCHESTRATOR_API_KEY"),
+        (httpx.Response(403, json=DOCUMENT), "the API key has no permission for this (403 T: said the service)"),
+        (
+            httpx.Response(404, json=DOCUMENT),
+            "the service does not know it, or it is not this account's (404 T: said the service); check the id",
+        ),
+        (
+            httpx.Response(422, json={**DOCUMENT, "errors": ["$: a"]}),
+            "the service cannot work with the request (422 T: said the service; $: a)",
+        ),
+        (httpx.Response(400, content=b"<html>"), "the service takes the request for malformed (400 Bad Request)"),
         (httpx.Response(200, content=b""), "the service answered 200 with a body that cannot be read:"),
         (httpx.Response(200, content=b"<html>"), "the service answered 200 with a body that cannot be read:"),
     ],
@@ -277,7 +285,7 @@ def test_each_refusal_is_one_clear_line(answer: httpx.Response, line: str) -> No
     shell = Shell(transport=httpx.MockTransport(lambda _: answer))
     result = shell("show", "p1")
     assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.startswith(f"error: {line}")
+    assert result.stderr.startswith(f"error: pods show p1: {line}")
     assert result.stderr.count("\n") == 1
 
 
@@ -289,7 +297,7 @@ def test_a_connection_that_breaks_is_one_clear_line() -> None:
 
     result = Shell(transport=httpx.MockTransport(handle))("stop", "p1")
     assert result.exit_code == 3
-    assert result.stderr.endswith("whether pod p1 did stop is unknown, look at it first\n")
+    assert result.stderr.endswith("whether it happened is unknown, look before you repeat it\n")
 
 
 def test_what_is_no_pod_id_is_wrong_usage() -> None:

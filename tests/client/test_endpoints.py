@@ -5,7 +5,8 @@ import pytest
 
 from orchestrator.client import Service
 from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
-from orchestrator.client.rest import AnswerError, ProblemError
+from orchestrator.client.refusals import AnswerError
+from orchestrator.client.rest import ProblemError
 from orchestrator.client.templates import Template
 from orchestrator.errors import UsageError
 from tests.client.accounts import Script, scripted, service_at

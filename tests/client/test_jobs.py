@@ -6,7 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.client import EndpointJobs, RefusedError, Service, for_a_batch, for_people
+from orchestrator.client import EndpointJobs, JobRefusedError, RefusedError, Service, for_a_batch, for_people
 from orchestrator.client.jobs import RETRY_AFTER_S_MAX, TRIES
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
@@ -199,10 +199,11 @@ async def test_every_error_of_the_contract_is_one_error_that_says_what_to_do(
 ) -> None:
     """Contract, Errors: 400, 401, 404, 429, 500; and what else a gateway says."""
     script = Script(answer(f'{{"error":"because \\u001b[2J {KEY}"}}', status))
-    with pytest.raises(RefusedError, match=words) as caught:
+    with pytest.raises(JobRefusedError, match=words) as caught:
         await OPERATIONS[name][0](script.jobs)
     error = caught.value
-    assert (error.status, error.said, error.exit_code) == (status, "because [2J [the API key]", 3)
+    assert (error.status, error.detail, error.exit_code) == (status, "because [2J [hidden]", 3)
+    assert error.passing is (status in (429, 500))
     assert str(error).startswith(name.removesuffix(" models"))
     assert error.advice in str(error)
     assert "\n" not in str(error)
@@ -255,7 +256,9 @@ async def test_the_pause_that_a_429_asks_for_is_kept_if_it_is_short() -> None:
 
 async def test_a_long_pause_is_told_and_not_waited_for() -> None:
     script = Script(answer("slow down", 429, retry_after="3600"), DONE)
-    with pytest.raises(RefusedError, match=r"status of job-1: too many requests \(429: slow down\)") as caught:
+    with pytest.raises(
+        RefusedError, match=r"status of job-1: too many requests \(429 Too Many Requests: slow down\)"
+    ) as caught:
         await script.jobs.status("job-1")
     assert caught.value.retry_after_s == 3_600 > RETRY_AFTER_S_MAX
     assert caught.value.advice == "the service asks to wait for 3600 s"
@@ -281,7 +284,7 @@ async def test_secrets_that_a_refusal_repeats_are_hidden() -> None:
     body = r'{"error":"bad: {\"accessId\":\"the-id\",\"accessSecret\":\"sec\\\"ret\\\\1\"}"}'
     with pytest.raises(RefusedError) as caught:
         await Script(answer(body, 400)).jobs.run({"a": 1}, s3_config=S3Config(access_id="the-id", access_secret=secret))
-    assert caught.value.said == 'bad: {"accessId":"[hidden]","accessSecret":"[hidden]"}'
+    assert caught.value.detail == 'bad: {"accessId":"[hidden]","accessSecret":"[hidden]"}'
 
 
 # --- answers that are none

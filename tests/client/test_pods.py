@@ -11,7 +11,8 @@ import pytest
 
 from orchestrator.client import InProcess, Service
 from orchestrator.client.pods import ActionRefusedError, Pods, WaitError
-from orchestrator.client.rest import AnswerError, ProblemError
+from orchestrator.client.refusals import AnswerError
+from orchestrator.client.rest import ProblemError
 from orchestrator.core.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
 from orchestrator.core.pods import Mounts, NetworkMount, Pod
 from orchestrator.emulator.answers import ConnectionCut
@@ -128,7 +129,7 @@ async def test_a_locked_pod_is_not_stopped() -> None:
         await pods.modify(pod.id, PodModify(locked=True))
         with pytest.raises(ActionRefusedError, match="locked"):
             await pods.stop(pod.id)
-        with pytest.raises(ProblemError, match=r"409 Conflict: .*pod .* is locked\)"):
+        with pytest.raises(ProblemError, match=r"it is locked \(409 Conflict: .*\); unlock it first"):
             await pods.restart(pod.id)
 
 
@@ -139,7 +140,7 @@ async def test_a_member_of_a_cluster_is_not_deleted_on_its_own() -> None:
     async with pods_of(service) as pods:
         with pytest.raises(ActionRefusedError, match="belongs to cluster c1"):
             await pods.terminate(record.id)
-        with pytest.raises(ProblemError, match=r"409 .*members are managed through the cluster"):
+        with pytest.raises(ProblemError, match=r"409 .*its members are managed through the cluster"):
             await pods.stop(record.id)
         with pytest.raises(UsageError, match="cluster c1"):
             await pods.modify(record.id, PodModify(name="x"))
@@ -257,15 +258,18 @@ async def test_a_conflict_is_explained() -> None:
     """Contract, 409: the pod has changed since the record was read."""
     with pytest.raises(ProblemError) as refused:
         await scripted(record("RUNNING"), problem(409, "not valid")).stop("p1")
-    assert str(refused.value) == ("409 T: not valid (pod p1 was RUNNING a moment ago, so stop looked valid)")
-    with pytest.raises(ProblemError, match="409 Conflict: the action is not valid now"):
+    assert str(refused.value) == (
+        "pods stop p1: the pod's state does not allow it now; it was RUNNING a moment ago, which allows it"
+        " (409 T: not valid); look at the pod and try again"
+    )
+    with pytest.raises(ProblemError, match="409 Conflict"):
         await scripted(record("RUNNING"), httpx.Response(409)).stop("p1")
-    with pytest.raises(ProblemError, match=r"403 T: no$"):
+    with pytest.raises(ProblemError, match=r"403 T: no\)"):
         await scripted(record("RUNNING"), problem(403)).stop("p1")
 
 
 async def test_an_action_whose_answer_is_lost_says_so_and_is_not_repeated() -> None:
-    with pytest.raises(Unanswered, match="whether pod p1 did stop is unknown"):
+    with pytest.raises(Unanswered, match=r"pods stop p1: .*whether it happened is unknown, look before you repeat it"):
         await scripted(record("RUNNING"), httpx.ReadError("cut"), record("EXITED")).stop("p1")
     with pytest.raises(NotSent):
         await scripted(record("RUNNING"), httpx.ConnectError("refused"), record("EXITED")).stop("p1")
@@ -273,7 +277,7 @@ async def test_an_action_whose_answer_is_lost_says_so_and_is_not_repeated() -> N
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"id":"p1"', b"[]", b"[" * 5000])
 async def test_an_answer_that_is_no_pod_is_one_clear_error(body: bytes) -> None:
-    with pytest.raises(AnswerError, match="the service answered 200 with a body that cannot be read"):
+    with pytest.raises(AnswerError, match="pods show p1: the service answered 200 with a body that cannot be read"):
         await scripted(httpx.Response(200, content=body)).show("p1")
     with pytest.raises(AnswerError):
         await scripted(httpx.Response(200, content=body)).list()

@@ -53,7 +53,7 @@ def limited(remaining: int, reset_s: int) -> httpx.Response:
 
 async def refusal(server: Server, method: str = "POST") -> ProblemError:
     with pytest.raises(ProblemError) as refused:
-        await (server.rest.get("/x") if method == "GET" else server.rest.post("/x", b"{}"))
+        await (server.rest.get("doing", "/x") if method == "GET" else server.rest.post("doing", "/x", b"{}"))
     return refused.value
 
 
@@ -62,10 +62,10 @@ async def refusal(server: Server, method: str = "POST") -> ProblemError:
 
 async def test_each_method_sends_its_request() -> None:
     server = Server(answer())
-    await server.rest.get("/v2/pods?a=b")
-    await server.rest.post("/p", b'{"a":1}')
-    await server.rest.patch("/p", b"{}")
-    await server.rest.delete("/p")
+    await server.rest.get("doing", "/v2/pods?a=b")
+    await server.rest.post("doing", "/p", b'{"a":1}')
+    await server.rest.patch("doing", "/p", b"{}")
+    await server.rest.delete("doing", "/p")
     assert [(r.method, str(r.url), r.content) for r in server.requests] == [
         ("GET", "http://rest/v2/pods?a=b", b""),
         ("POST", "http://rest/p", b'{"a":1}'),
@@ -88,34 +88,45 @@ async def test_a_problem_document_becomes_one_error() -> None:
     error = await refusal(Server(answer(422, body)))
     assert (error.status, error.title, error.detail) == (422, "Unprocessable Entity", "Request validation failed.")
     assert error.errors == ("$: a", "$: b")
-    assert str(error) == "422 Unprocessable Entity: Request validation failed.; $: a; $: b"
+    assert str(error) == (
+        "doing: the service cannot work with the request"
+        " (422 Unprocessable Entity: Request validation failed.; $: a; $: b); check what was given"
+    )
     assert error.exit_code == 3
 
 
 @pytest.mark.parametrize(
     ("status", "body", "text"),
     [
-        (400, b"", "400 Bad Request: the service gave no reason"),
-        (401, b"", "401 Unauthorized: the service refused the API key"),
-        (403, b"<html>", "403 Forbidden: the API key has no permission for this"),
-        (404, b"null", "404 Not Found: the service does not know it, or it is not this account's"),
-        (409, b"[1]", "409 Conflict: not possible in its present state"),
-        (402, b'{"error":"no money"}', "402 Payment Required: no money"),
-        (418, b'{"message":"tea"}', "418 I'm a Teapot: tea"),
-        (418, b'{"title":7,"detail":{},"errors":"x","message":""}', "418 I'm a Teapot: the service gave no reason"),
-        (418, b'{"errors":[1,"e",null]}', "418 I'm a Teapot: the service gave no reason; e"),
-        (418, b'{"detail":"a\\u001b[2Jb\\nc"}', "418 I'm a Teapot: a [2Jb c"),
-        (302, b"", "302 Found: the service gave no reason"),
-        (599, b"[" * 5000, "599 unknown status: the service gave no reason"),
+        (400, b"", "the service takes the request for malformed (400 Bad Request); check what was given"),
+        (401, b"", "the service refused the API key (401 Unauthorized); check ORCHESTRATOR_API_KEY"),
+        (403, b"<html>", "the API key has no permission for this (403 Forbidden); use a key that has"),
+        (404, b"null", "the service does not know it, or it is not this account's (404 Not Found); check the id"),
+        (409, b"[1]", "it is not possible in the present state (409 Conflict); look at it first"),
+        (402, b'{"error":"no money"}', "(402 Payment Required: no money); add to the balance"),
+        (418, b'{"message":"tea"}', "(418 I'm a Teapot: tea); check the service URL"),
+        (418, b'"tea"', "(418 I'm a Teapot: tea)"),
+        (418, b"tea", "(418 I'm a Teapot: tea)"),
+        (418, b'{"title":7,"detail":{},"errors":"x","message":""}', "(418 I'm a Teapot)"),
+        (418, b'{"errors":[1,"e",null]}', "(418 I'm a Teapot; e)"),
+        (418, b'{"error":{"message":{"detail":"deep"}}}', "(418 I'm a Teapot: deep)"),
+        (418, b'{"error":{"error":{"error":{"error":{"error":"too deep"}}}}}', "(418 I'm a Teapot)"),
+        (418, b'{"detail":"a\\u001b[2Jb\\nc"}', "(418 I'm a Teapot: a [2Jb c)"),
+        (302, b"", "the service gave no success (302 Found); check the service URL"),
+        (500, b"", "(500 Internal Server Error); repeat it a little later; whether it happened is unknown"),
+        (599, b"[" * 5000, "the service failed (599 unknown status: [["),
     ],
 )
 async def test_every_other_body_is_tolerated(status: int, body: bytes, text: str) -> None:
-    assert str(await refusal(Server(answer(status, body)))) == text
+    error = str(await refusal(Server(answer(status, body))))
+    assert error.startswith("doing: ")
+    assert text in error
+    assert "\n" not in error
 
 
 async def test_the_key_is_in_no_error() -> None:
     error = await refusal(Server(answer(400, b'{"detail":"bad key a-very-secret-key"}')))
-    assert str(error) == "400 Bad Request: bad key [the API key]"
+    assert "(400 Bad Request: bad key [hidden])" in str(error)
     assert KEY not in repr(Server(answer()).rest)
 
 
@@ -125,7 +136,7 @@ async def test_the_key_is_in_no_error() -> None:
 @pytest.mark.parametrize("trouble", [answer(500), answer(503), CUT, httpx.ConnectError("no")])
 async def test_a_get_is_repeated_with_growing_pauses(trouble: Any) -> None:
     server = Server(trouble, trouble, answer())
-    await server.rest.get("/x")
+    await server.rest.get("doing", "/x")
     assert server.times == [0.0, 1.0, 3.0]
 
 
@@ -134,7 +145,7 @@ async def test_a_get_is_not_repeated_for_ever() -> None:
     assert (await refusal(server, "GET")).status == 500
     assert len(server.times) == len(PAUSES_S) + 1
     with pytest.raises(Unanswered):
-        await Server(CUT).rest.get("/x")
+        await Server(CUT).rest.get("doing", "/x")
     server = Server(answer(404))
     await refusal(server, "GET")
     assert len(server.times) == 1
@@ -144,7 +155,7 @@ async def test_a_get_is_not_repeated_for_ever() -> None:
 async def test_what_may_have_taken_effect_is_not_repeated(trouble: Exception, error: type[Exception]) -> None:
     server = Server(trouble, answer())
     with pytest.raises(error):
-        await server.rest.post("/x", b"{}")
+        await server.rest.post("doing", "/x", b"{}")
     assert len(server.times) == 1
     server = Server(answer(500), answer())
     await refusal(server)
@@ -157,14 +168,14 @@ async def test_what_may_have_taken_effect_is_not_repeated(trouble: Exception, er
 async def test_a_429_is_waited_out_for_as_long_as_it_says() -> None:
     """Contract, Limits 5: `Retry-After` in seconds."""
     server = Server(answer(429, Retry_After="17"), answer())
-    await server.rest.post("/x", b"{}")
+    await server.rest.post("doing", "/x", b"{}")
     assert server.times == [0.0, 17.0]
     assert server.waits == [("the service asked for it (429)", 17.0)]
 
 
 async def test_a_429_that_names_no_time_is_waited_out_all_the_same() -> None:
     server = Server(answer(429), answer(429), answer())
-    await server.rest.get("/x")
+    await server.rest.get("doing", "/x")
     assert server.times == [0.0, 1.0, 3.0]
 
 
@@ -180,31 +191,32 @@ async def test_before_a_window_is_empty_requests_wait() -> None:
     """Contract, Limits 2."""
     server = Server(limited(2, 30), limited(1, 30), limited(59, 60))
     for _ in range(3):
-        await server.rest.get("/x")
+        await server.rest.get("doing", "/x")
     assert server.times == [0.0, 0.0, 30.0]
     assert server.waits == [("the minute window of the rate limit is nearly used up", 30.0)]
     assert [window.remaining for window in server.rest.windows] == [59]
 
 
-@pytest.mark.parametrize("answers", [[limited(0, 3000), answer()], [answer(429, Retry_After="3000"), answer()]])
-async def test_a_wait_beyond_our_patience_is_an_error_at_once(answers: list[httpx.Response]) -> None:
-    server = Server(*answers)
-    with pytest.raises(NotSent, match=r"it takes 3000 s until it is free again; nothing was sent"):
+async def test_a_wait_beyond_our_patience_is_an_error_at_once() -> None:
+    server = Server(limited(0, 3000), answer())
+    with pytest.raises(NotSent, match=r"doing: .* it takes 3000 s until it is free again; nothing was sent"):
         await _twice(server)
     assert server.times == [0.0]
-    server.rest.notify = None
 
 
-async def test_a_get_is_not_repeated_into_such_a_wait() -> None:
-    server = Server(answer(429, Retry_After="5000"))
-    with pytest.raises(NotSent, match="nothing was sent"):
-        await server.rest.get("/x")
-    assert server.clock.now() == server.started_at
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_429_that_wants_more_than_our_patience_is_an_error_at_once_and_remembered(method: str) -> None:
+    server = Server(answer(429, Retry_After="3000"), answer())
+    error = await refusal(server, method)
+    assert "too many requests (429 Too Many Requests); the service asks to wait for 3000 s" in str(error)
+    with pytest.raises(NotSent, match="it takes 3000 s until it is free again"):
+        await server.rest.get("doing", "/x")
+    assert server.times == [0.0]
 
 
 async def _twice(server: Server) -> None:
-    await server.rest.post("/x", b"{}")
-    await server.rest.post("/x", b"{}")
+    await server.rest.post("doing", "/x", b"{}")
+    await server.rest.post("doing", "/x", b"{}")
 
 
 async def test_nobody_has_to_listen_to_the_waits() -> None:

@@ -282,4 +282,4 @@ async def test_an_answer_that_repeats_the_key_comes_back_without_it(status: int)
 
     answer = await api.run(await api.turn(Operation.RUN), b"{}")
 
-    assert answer.body == b'{"error":"headers were Authorization: Bearer [the API key]"}'
+    assert answer.body == b'{"error":"headers were Authorization: Bearer [hidden]"}'
