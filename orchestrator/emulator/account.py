@@ -8,6 +8,7 @@ from orchestrator.emulator.account_routes import AccountApi
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.wire import Wire
 
 TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
@@ -17,7 +18,7 @@ PROPAGATION_S = 5.0
 
 
 class Account:
-    """The emulated account. `deployed` and `removed` are called as `Endpoints` says."""
+    """The emulated account; `deployed` and `removed` are as `Endpoints` says, `scale` is how fast `clock` runs."""
 
     def __init__(
         self,
@@ -25,6 +26,8 @@ class Account:
         keys: Collection[str] | None,
         clock: Clock,
         rng: random.Random,
+        wire: Wire,
+        scale: float = 1.0,
         template_release_s: float = TEMPLATE_RELEASE_S,
         propagation_s: float = PROPAGATION_S,
         gpus: Collection[str] | None = None,
@@ -41,6 +44,13 @@ class Account:
             deployed=deployed,
             removed=removed,
         )
-        self.routes = AccountApi(
-            templates=self.templates, secrets=self.secrets, endpoints=self.endpoints, keys=keys, clock=clock
-        ).routes()
+        self.api = AccountApi(
+            templates=self.templates,
+            secrets=self.secrets,
+            endpoints=self.endpoints,
+            keys=keys,
+            clock=clock,
+            wire=wire,
+            scale=scale,
+        )
+        self.routes = self.api.routes()

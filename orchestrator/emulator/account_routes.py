@@ -5,7 +5,7 @@ have its own form.
 """
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,23 @@ from starlette.routing import Route
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer, Refusal
 from orchestrator.emulator.endpoints import Endpoints, parse_endpoint, shown
+from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.wire import Wire
 
 if TYPE_CHECKING:
     from orchestrator.emulator.graphql import GraphQLApi
 
 BODY_BYTES_MAX = 1024 * 1024
+
+GRAPHQL = "document"
+"""Under which name GraphQL's requests are counted; a document may hold many operations."""
+
+FAILURE = Refusal(500, "internal server error")
+
+Call = Callable[[Request], Awaitable[Answer]]
 
 _BEARER = "bearer "
 
@@ -40,40 +49,57 @@ class AccountApi:
         endpoints: Endpoints,
         keys: Collection[str] | None,
         clock: Clock,
+        wire: Wire,
+        scale: float = 1.0,
     ) -> None:
         self._templates = templates
         self._secrets = secrets
         self._endpoints = endpoints
         self._keys = None if keys is None else frozenset(keys)
         self._clock = clock
+        self.rest = Front(wire, clock, scale=scale, failure=partial(_rest_refusal, FAILURE))
+        self.graphql = Front(wire, clock, scale=scale, failure=partial(_graphql_refusal, FAILURE))
 
     def routes(self) -> list[Route]:
         """All routes of this API."""
+        one = "/v1/endpoints/{endpoint_id}"
         return [
-            Route("/graphql", self._guarded(self._graphql, _graphql_refusal), methods=["POST"]),
-            Route("/v1/endpoints", self._rest(self._create), methods=["POST"]),
-            Route("/v1/endpoints", self._rest(self._list), methods=["GET"]),
-            Route("/v1/endpoints/{endpoint_id}", self._rest(self._show), methods=["GET"]),
-            Route("/v1/endpoints/{endpoint_id}", self._rest(self._update), methods=["PATCH"]),
-            Route("/v1/endpoints/{endpoint_id}/update", self._rest(self._update), methods=["POST"]),
-            Route("/v1/endpoints/{endpoint_id}", self._rest(self._delete), methods=["DELETE"]),
+            Route("/graphql", partial(self._graphql, GRAPHQL), methods=["POST"]),
+            Route("/v1/endpoints", partial(self._rest, "create", self._create), methods=["POST"]),
+            Route("/v1/endpoints", partial(self._rest, "list", self._list), methods=["GET"]),
+            Route(one, partial(self._rest, "show", self._show), methods=["GET"]),
+            Route(one, partial(self._rest, "update", self._update), methods=["PATCH"]),
+            Route(f"{one}/update", partial(self._rest, "update", self._update), methods=["POST"]),
+            Route(one, partial(self._rest, "delete", self._delete), methods=["DELETE"]),
         ]
 
-    def _rest(self, call: Callable[[Request], Awaitable[Answer]]) -> Callable[[Request], Awaitable[Response]]:
-        return self._guarded(call, _rest_refusal)
-
-    def _guarded(
-        self, call: Callable[[Request], Awaitable[Answer]], refused: Callable[[Refusal], Answer]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def guarded(request: Request) -> Response:
+    async def _rest(self, operation: str, call: Call, request: Request) -> Response:
+        async def operate() -> Answer:
             try:
-                self._check_key(request)
-                answer = await call(request)
+                answer = await self._within_limits(self.rest, operation, call, request)
             except Refusal as refusal:
-                answer = refused(refusal)
-            return Response(answer.body, answer.status, dict(answer.headers), answer.content_type)
+                return _rest_refusal(refusal)
+            return msgspec.structs.replace(answer, changes=request.method != "GET")
 
-        return guarded
+        return await self.rest.answer(operate)
+
+    async def _graphql(self, operation: str, request: Request) -> Response:
+        async def operate() -> Answer:
+            try:
+                return await self._within_limits(self.graphql, operation, self._document, request)
+            except Refusal as refusal:
+                return _graphql_refusal(refusal)
+
+        return await self.graphql.answer(operate)
+
+    async def _within_limits(self, front: Front, operation: str, call: Call, request: Request) -> Answer:
+        self._check_key(request)
+        if front.throttles():
+            raise Refusal(429, "too many requests")
+        with front.under_way(operation) as fails:
+            if fails:
+                raise FAILURE
+            return await call(request)
 
     def _check_key(self, request: Request) -> None:
         """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1)."""
@@ -91,7 +117,7 @@ class AccountApi:
 
         return GraphQLApi(self._templates, self._secrets, self._endpoints)
 
-    async def _graphql(self, request: Request) -> Answer:
+    async def _document(self, request: Request) -> Answer:
         return self._documents.answer(await read_body(request, BODY_BYTES_MAX), self._clock.now())
 
     async def _create(self, request: Request) -> Answer:

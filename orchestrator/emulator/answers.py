@@ -1,6 +1,7 @@
 """What the emulator can say to a request: an answer, a refusal, or nothing at all."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    changes: bool = False
+    """Something of the account was created, changed or deleted: to ask again is not the same as to ask once."""
 
 
 class ErrorBodies(StrEnum):
@@ -31,7 +34,7 @@ def in_form(answer: Answer, form: ErrorBodies) -> Answer:
     if answer.status < 400 or form is ErrorBodies.JSON:  # noqa: PLR2004
         return answer
     if form is ErrorBodies.PLAIN:
-        text = msgspec.json.decode(answer.body, type=_ErrorBody).error
+        text = msgspec.json.decode(answer.body, type=_ErrorBody).text()
         return msgspec.structs.replace(answer, body=text.encode(), content_type="text/plain")
     if form is ErrorBodies.HTML:
         return msgspec.structs.replace(answer, body=HTML_PAGE, content_type="text/html")
@@ -39,7 +42,14 @@ def in_form(answer: Answer, form: ErrorBodies) -> Answer:
 
 
 class _ErrorBody(msgspec.Struct):
-    error: str
+    """The sentence in an error of any interface: the job API's and `/v1`'s, a problem document's, GraphQL's."""
+
+    error: str = ""
+    detail: str = ""
+    errors: list[Any] = []
+
+    def text(self) -> str:
+        return self.error or self.detail or str(self.errors[0]["message"])
 
 
 class Refusal(Exception):
@@ -64,4 +74,9 @@ class ConnectionCut(Exception):
 
     It leaves the ASGI application on purpose. `listen` turns it into a closed socket; a transport that calls the
     application in-process turns it into whatever it raises for a connection that broke after the request was sent.
+    With `reset` the socket is not closed in peace: its peer reads "connection reset".
     """
+
+    def __init__(self, *, reset: bool = False) -> None:
+        super().__init__()
+        self.reset = reset

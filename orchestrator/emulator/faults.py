@@ -1,7 +1,7 @@
 """Trouble on request: which faults there are, how often each strikes, and how often it did.
 
-Each fault has a generator of its own, seeded from the one passed in, so that switching one on does not move the
-strikes of the others.
+Each fault has a generator of its own, seeded from the one passed in and from its name, so that switching one on does
+not move the strikes of the others, nor does a fault that this program learns later.
 """
 
 import random
@@ -20,6 +20,7 @@ class Fault(StrEnum):
 
     LOST_ANSWER = auto()
     LOST_REQUEST = auto()
+    RESET = auto()
     THROTTLED = auto()
     SERVER_ERROR = auto()
     SERVER_ERROR_AFTER = auto()
@@ -43,15 +44,17 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     lost_answer: float = 0.0
-    """A job is accepted, and the connection is cut instead of answering `/run`."""
+    """A job is accepted, or a pod, a template and the like changed, and the connection is cut instead of answering."""
     lost_request: float = 0.0
     """The connection is cut before anything is done."""
+    reset: float = 0.0
+    """The connection is reset before anything is done."""
     throttled: float = 0.0
     """A 429 that no limit has caused."""
     server_error: float = 0.0
     """A 500, and nothing is done."""
     server_error_after: float = 0.0
-    """A job is accepted, and `/run` answers 500."""
+    """The same as `lost_answer`, and the answer is a 500."""
     lost_job: float = 0.0
     """A job is accepted and at once forgotten: 404 from then on, never executed."""
     empty_output: float = 0.0
@@ -122,7 +125,8 @@ class FaultDice:
 
     def __init__(self, faults: Faults, rng: random.Random) -> None:
         self.faults = faults
-        self._chances = {fault: random.Random(rng.getrandbits(64)) for fault in Fault}  # noqa: S311
+        seed = rng.getrandbits(64)
+        self._chances = {fault: random.Random(f"{seed} {fault}") for fault in Fault}  # noqa: S311
         self._strikes = dict.fromkeys(Fault, 0)
 
     def strikes(self, fault: Fault) -> bool:

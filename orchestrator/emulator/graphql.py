@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 from graphql import (
+    DocumentNode,
     GraphQLError,
     GraphQLResolveInfo,
     GraphQLSchema,
     NoSchemaIntrospectionCustomRule,
+    OperationDefinitionNode,
+    OperationType,
     build_schema,
     execute_sync,
     parse,
@@ -148,7 +151,8 @@ class GraphQLApi:
         )
         if result.data is None and result.errors:  # the variables did not fit: nothing was carried out
             return _failure(400, [error.formatted for error in result.errors])
-        return Answer(status=200, body=msgspec.json.encode(result.formatted))
+        changes = not result.errors and _changes(document)
+        return Answer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
     def _root(self, now: int) -> Mapping[str, _Resolver]:
         return {
@@ -186,6 +190,11 @@ def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: object) ->
         return value(**arguments) if callable(value) else value
     except Refusal as refusal:
         raise GraphQLError(refusal.error, extensions={"code": CODES[refusal.status]}) from None
+
+
+def _changes(document: DocumentNode) -> bool:
+    operations = (node for node in document.definitions if isinstance(node, OperationDefinitionNode))
+    return any(node.operation is OperationType.MUTATION for node in operations)
 
 
 def _failure(status: int, errors: Sequence[object]) -> Answer:

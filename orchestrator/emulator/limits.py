@@ -4,6 +4,7 @@ The table is the contract's (Limits). `/retry` and `/health` have no row there: 
 gives them one. `/status-sync` counts as `/status` (as observed).
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
@@ -83,8 +84,17 @@ class MeterFigures(msgspec.Struct, frozen=True, kw_only=True):
 class Meter:
     """Admits or refuses the requests of one operation of one endpoint, and remembers the extremes."""
 
-    def __init__(self, limit: Limit, algorithm: Algorithm, *, retry_after: bool = False) -> None:
+    def __init__(
+        self,
+        limit: Limit,
+        algorithm: Algorithm = Algorithm.SLIDING_LOG,
+        *,
+        retry_after: bool = False,
+        scale: float = 1.0,
+    ) -> None:
+        """`scale`: how many µs of `now` pass in one of the sender's, who is told to wait in seconds of its own."""
         self._limit = limit
+        self._scale = scale
         self._effective = limit.requests
         self._retry_after = retry_after
         self._counter: Counter | None = (
@@ -137,7 +147,11 @@ class Meter:
             last_at=self._last_at,
         )
 
+    def turn_away(self) -> None:
+        """Count a request that somebody else has refused for its number."""
+        self._refused += 1
+
     def _refuse(self, error: str, wait_us: int) -> None:
         self._refused += 1
-        seconds = max(1, -(-wait_us // SECOND))
+        seconds = max(1, math.ceil(wait_us / self._scale / SECOND))
         raise Refusal(429, error, (("retry-after", str(seconds)),) if self._retry_after else ())

@@ -5,6 +5,7 @@ ASGI has no word for hanging up: whatever an application raises, uvicorn answers
 """
 
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,12 +19,14 @@ from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.errors import UsageError
 
 HANG_UP = "orchestrator.hang_up"
-"""The extension of the scope that holds a `close` function."""
+"""The extension of the scope that holds two functions, `close` and `reset`."""
 
 SHUTDOWN_S = 1
 """How long requests under way may take to end once the server is to stop."""
 
 BACKLOG = 2048
+
+NO_LINGER = struct.pack("ii", 1, 0)
 
 
 def bind(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
@@ -66,8 +69,8 @@ def hang_up_on_cut(app: ASGIApp) -> ASGIApp:
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await app(scope, receive, send)
-        except ConnectionCut:
-            scope["extensions"][HANG_UP]["close"]()
+        except ConnectionCut as cut:
+            scope["extensions"][HANG_UP]["reset" if cut.reset else "close"]()
             # uvicorn answers 500 for an application that returns before the connection is known to be lost.
             while (await receive())["type"] != "http.disconnect":
                 pass
@@ -80,7 +83,12 @@ class HangUpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {HANG_UP: {"close": self.transport.close}}
+        self.scope["extensions"] = {HANG_UP: {"close": self.transport.close, "reset": self._reset}}
+
+    def _reset(self) -> None:
+        """Close so that the peer reads "connection reset": a socket that lingers for no time is not closed in peace."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.transport.abort()
 
 
 class _Server(uvicorn.Server):

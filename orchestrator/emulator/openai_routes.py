@@ -6,24 +6,33 @@ in the body, its chunks are server-sent events: text as it is, anything else as 
 """
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer, ConnectionCut, Refusal
+from orchestrator.emulator.departures import Departures
 from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.incoming import hold, read_body
 from orchestrator.emulator.jobs import FINISHED, Record, Status
-from orchestrator.emulator.limits import Meter, Operation
-from orchestrator.emulator.routes import RUNSYNC_BYTES_MAX, AnswerResponse
+from orchestrator.emulator.limits import Operation
+from orchestrator.emulator.routes import RUNSYNC_BYTES_MAX
 from orchestrator.emulator.submissions import parse_submission
 from orchestrator.emulator.waits import Waits
+from orchestrator.emulator.wire import Cut
 from orchestrator.emulator.world import World
 
 DONE = b"data: [DONE]\n\n"
+
+EVENT_STREAM = "text/event-stream"
+
+BEGINNING = Answer(status=200, body=b"data: ", content_type=EVENT_STREAM)
+"""What stands for a stream where it is decided how it leaves."""
 
 
 class _Question(msgspec.Struct):
@@ -35,9 +44,20 @@ class _Question(msgspec.Struct):
 class OpenAiApi:
     """Answers `/openai/*`. A job whose sender hangs up is cancelled, for nobody else knows its id."""
 
-    def __init__(self, *, world: World, gate: Gate, clock: Clock, waits: Waits, changed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        world: World,
+        gate: Gate,
+        clock: Clock,
+        waits: Waits,
+        changed: Callable[[str], None],
+        scale: float = 1.0,
+    ) -> None:
+        """`scale` is how fast `clock` runs."""
         self._world = world
         self._gate = gate
+        self._departures = Departures(gate.wire, clock, scale)
         self._clock = clock
         self._waits = waits
         self._changed = changed
@@ -52,23 +72,26 @@ class OpenAiApi:
         try:
             meter = self._gate.enter(endpoint, Operation.OPENAI, authorization, self._clock.now())
         except Refusal as refusal:
-            return AnswerResponse(self._gate.sending(Operation.OPENAI, refusal.answer()))
-        try:
-            body = await read_body(request, RUNSYNC_BYTES_MAX)
-            job_id, wants_stream = self._submit(endpoint, request.path_params["path"], body)
-        except Refusal as refusal:
-            meter.leave()
-            return AnswerResponse(self._gate.sending(Operation.OPENAI, refusal.answer()))
-        except ConnectionCut:
-            meter.leave()
-            raise
-        if wants_stream:
-            return StreamingResponse(self._events(endpoint, job_id, meter), media_type="text/event-stream")
-        try:
-            answer = await self._answer(endpoint, job_id, request)
-            return AnswerResponse(self._gate.sending(Operation.OPENAI, answer))
-        finally:
-            meter.leave()
+            return await self._depart(refusal.answer())
+        with ExitStack() as under_way:
+            under_way.callback(meter.leave)
+            try:
+                body = await read_body(request, RUNSYNC_BYTES_MAX)
+                job_id, wants_stream = self._submit(endpoint, request.path_params["path"], body)
+            except Refusal as refusal:
+                return await self._depart(refusal.answer())
+            under_way.callback(self._give_up, endpoint, job_id)
+            if not wants_stream:
+                return await self._depart(await self._answer(endpoint, job_id, request))
+            sending = self._gate.sending(Operation.OPENAI, BEGINNING)
+            response = await self._departures.depart(sending)
+            if sending.answer is not BEGINNING:  # a fault has put something else in its place
+                return response
+            events = self._events(endpoint, job_id, is_cut=sending.cut is Cut.INSIDE_BODY)
+            return _EventStream(events, under_way.pop_all())
+
+    async def _depart(self, answer: Answer) -> Response:
+        return await self._departures.depart(self._gate.sending(Operation.OPENAI, answer))
 
     def _submit(self, endpoint: str, path: str, body: bytes) -> tuple[str, bool]:
         question = _Question()
@@ -92,11 +115,9 @@ class OpenAiApi:
                     await watch.change()
 
             is_there = await hold(request, float("inf"), wait)
+        if not is_there:
+            raise ConnectionCut
         try:
-            if not is_there:
-                self._world.cancel(endpoint, job_id, self._clock.now())
-                self._changed(endpoint)
-                raise ConnectionCut
             return _answer_of(self._world.status(endpoint, job_id, self._clock.now()))
         except Refusal:  # its time to live is over
             return Refusal(500, "the job was deleted").answer()
@@ -107,7 +128,14 @@ class OpenAiApi:
         except Refusal:
             return True
 
-    async def _events(self, endpoint: str, job_id: str, meter: Meter) -> AsyncIterator[bytes]:
+    async def _events(self, endpoint: str, job_id: str, *, is_cut: bool) -> AsyncIterator[bytes]:
+        """The job's chunks as they come. With `is_cut` the connection breaks after the first of them."""
+        async for event in self._chunks(endpoint, job_id):
+            yield event
+            if is_cut:
+                raise ConnectionCut
+
+    async def _chunks(self, endpoint: str, job_id: str) -> AsyncIterator[bytes]:
         status = Status.IN_QUEUE
         is_empty = True
         try:
@@ -128,9 +156,6 @@ class OpenAiApi:
                 yield _event(record.output) + DONE
         except Refusal:
             yield _event(msgspec.Raw(b'{"error":"the job was deleted"}'))
-        finally:
-            meter.leave()
-            self._give_up(endpoint, job_id)
 
     def _give_up(self, endpoint: str, job_id: str) -> None:
         """Whoever asked is gone or has everything; a job that still runs need not."""
@@ -139,6 +164,18 @@ class OpenAiApi:
         except Refusal:
             return
         self._changed(endpoint)
+
+
+class _EventStream(StreamingResponse):
+    """Server-sent events; `under_way` ends with them, however that happens."""
+
+    def __init__(self, events: AsyncIterator[bytes], under_way: ExitStack) -> None:
+        super().__init__(events, media_type=EVENT_STREAM)
+        self._under_way = under_way
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._under_way:
+            await super().__call__(scope, receive, send)
 
 
 def _answer_of(record: Record) -> Answer:

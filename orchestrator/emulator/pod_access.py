@@ -4,6 +4,7 @@ Not shown there, and chosen here: the permissions are `pods:read` (list and get)
 are those of the published examples; a window begins with its first request; a refused request does not count.
 """
 
+import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -64,12 +65,16 @@ QUOTAS: Mapping[str, Quota] = MappingProxyType(
 class Access:
     """Checks keys and keeps the limits of each user.
 
-    `callers` maps keys to callers; None takes any key, and all of them are one user's.
+    `callers` maps keys to callers; None takes any key, and all of them are one user's. `scale` is how fast the
+    emulator's time runs: what callers are told of windows is in seconds of their own.
     """
 
-    def __init__(self, callers: Mapping[str, Caller] | None, quotas: Mapping[str, Quota] = QUOTAS) -> None:
+    def __init__(
+        self, callers: Mapping[str, Caller] | None, quotas: Mapping[str, Quota] = QUOTAS, *, scale: float = 1.0
+    ) -> None:
         self._callers = callers
         self._quotas = quotas
+        self._scale = scale
         self._used: dict[tuple[str, str], tuple[int, int]] = {}
         """Per user and window: since when (µs), and how many requests."""
 
@@ -90,12 +95,7 @@ class Access:
         for name, quota in self._quotas.items():
             since, used = self._window(caller, name, now)
             if used >= quota.requests:
-                seconds = self._left_s(since, quota, now)
-                raise Problem(
-                    HTTPStatus.TOO_MANY_REQUESTS,
-                    f"rate limit exceeded for the {name} window",
-                    headers=(("retry-after", str(seconds)),),
-                )
+                raise exceeded(name, self._left_s(since, quota, now))
         for name in self._quotas:
             since, used = self._window(caller, name, now)
             self._used[caller.user, name] = (since, used + 1)
@@ -108,7 +108,7 @@ class Access:
         for name, quota in self._quotas.items():
             since, used = self._window(caller, name, now)
             limit.append(f'"{name}";r={quota.requests - used};t={self._left_s(since, quota, now)}')
-            policy.append(f'"{name}";q={quota.requests};w={quota.window_s}')
+            policy.append(f'"{name}";q={quota.requests};w={self._their_s(quota.window_s)}')
         return (("ratelimit", ", ".join(limit)), ("ratelimit-policy", ", ".join(policy)))
 
     def _window(self, caller: Caller, name: str, now: int) -> tuple[int, int]:
@@ -117,4 +117,16 @@ class Access:
 
     def _left_s(self, since: int, quota: Quota, now: int) -> int:
         """Whole seconds until the window is over, rounded up: who waits so long is not refused again."""
-        return -(-(since + quota.window_s * SECOND - now) // SECOND)
+        return self._their_s((since + quota.window_s * SECOND - now) / SECOND)
+
+    def _their_s(self, seconds: float) -> int:
+        return math.ceil(seconds / self._scale)
+
+
+def exceeded(window: str, seconds: int) -> Problem:
+    """429 that names the window and says when it is over."""
+    return Problem(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"rate limit exceeded for the {window} window",
+        headers=(("retry-after", str(seconds)),),
+    )

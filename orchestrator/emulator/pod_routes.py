@@ -3,6 +3,7 @@
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -12,19 +13,30 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer, ConnectionCut
-from orchestrator.emulator.pod_access import READ, WRITE, Access, Caller
+from orchestrator.emulator.front import Front
+from orchestrator.emulator.pod_access import READ, WRITE, Access, Caller, exceeded
 from orchestrator.emulator.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.pod_records import PodRecord
 from orchestrator.emulator.pod_templates import TemplateSource
 from orchestrator.emulator.pods import PodSettings, PodWorld
 from orchestrator.emulator.problems import Problem, invalid
+from orchestrator.emulator.wire import Wire
 
 BODY_BYTES_MAX = 1024 * 1024
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """All are let in, so that the wrong ones are answered in the service's form."""
 
-Operation = Callable[[Request, str], Awaitable[Answer]]
+UNKNOWN = "unknown"
+"""Under which name requests with a wrong method are counted."""
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """What one method does at one path: its name among the figures, the permission it takes, and the call."""
+
+    name: str
+    scope: str
+    call: Callable[[Request, str], Awaitable[Answer]]
 
 
 class Pods(msgspec.Struct, frozen=True):
@@ -47,12 +59,18 @@ class PodApi:
         templates: TemplateSource,
         clock: Clock,
         rng: random.Random,
+        wire: Wire,
+        scale: float = 1.0,
         keys: Collection[str] | None = None,
     ) -> None:
-        """`keys` are those that the emulator takes (None: any), unless the settings say whom each stands for."""
+        """`keys` are those that the emulator takes (None: any), unless the settings say whom each stands for.
+
+        `scale` is how fast `clock` runs.
+        """
         callers = dict.fromkeys(keys, Caller()) if settings.callers is None and keys is not None else settings.callers
         self.world = PodWorld(settings, rng, templates)
-        self._access = Access(callers, settings.quotas)
+        self.front = Front(wire, clock, scale=scale, failure=_failed().answer)
+        self._access = Access(callers, settings.quotas, scale=scale)
         self._clock = clock
         self._rng = rng
 
@@ -66,42 +84,58 @@ class PodApi:
 
     async def pods(self, request: Request) -> Response:
         """`GET` and `POST /v2/pods`."""
-        return await self._answer(request, {"GET": (READ, self._list), "POST": (WRITE, self._create)})
+        create = Operation("create", WRITE, self._create)
+        return await self._answer(request, {"GET": Operation("list", READ, self._list), "POST": create})
 
     async def pod(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/pods/{id}`."""
-        operations = {"GET": (READ, self._get), "PATCH": (WRITE, self._modify), "DELETE": (WRITE, self._delete)}
+        operations = {
+            "GET": Operation("get", READ, self._get),
+            "PATCH": Operation("modify", WRITE, self._modify),
+            "DELETE": Operation("delete", WRITE, self._delete),
+        }
         return await self._answer(request, operations)
 
     async def action(self, request: Request) -> Response:
         """`POST /v2/pods/{id}/action`."""
-        return await self._answer(request, {"POST": (WRITE, self._act)})
+        return await self._answer(request, {"POST": Operation("action", WRITE, self._act)})
 
-    async def _answer(self, request: Request, operations: Mapping[str, tuple[str, Operation]]) -> Response:
+    async def _answer(self, request: Request, operations: Mapping[str, Operation]) -> Response:
+        return await self.front.answer(partial(self._decide, request, operations))
+
+    async def _decide(self, request: Request, operations: Mapping[str, Operation]) -> Answer:
         headers: tuple[tuple[str, str], ...] = ()
         try:
             caller = self._access.caller(request.headers.get("authorization", ""))
             try:
-                self._access.count(caller, self._clock.now())
-                answer = await self._operate(request, caller, operations)
+                answer = await self._within_limits(request, caller, operations)
             finally:
                 headers = self._access.headers(caller, self._clock.now())
         except Problem as problem:
             answer = problem.answer()
         request_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
-        response = Response(answer.body, answer.status, media_type=answer.content_type or None)
-        response.headers.update({**dict(answer.headers), **dict(headers), "x-request-id": str(request_id)})
-        return response
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *headers, ("x-request-id", str(request_id))))
 
-    async def _operate(
-        self, request: Request, caller: Caller, operations: Mapping[str, tuple[str, Operation]]
-    ) -> Answer:
-        if request.method not in operations:
-            allow = (("allow", ", ".join(operations)),)
-            raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers=allow)
-        scope, operation = operations[request.method]
-        caller.check(scope)
-        return await operation(request, caller.account(request.headers.get("x-team-id")))
+    async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, Operation]) -> Answer:
+        operation = operations.get(request.method)
+        name = UNKNOWN if operation is None else operation.name
+        if self.front.throttles():
+            raise exceeded("minute", 1)
+        try:
+            self._access.count(caller, self._clock.now())
+        except Problem:
+            self.front.turn_away(name)
+            raise
+        with self.front.under_way(name) as fails:
+            if fails:
+                raise _failed()
+            if operation is None:
+                raise Problem(
+                    HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers=(("allow", ", ".join(operations)),)
+                )
+            caller.check(operation.scope)
+            answer = await operation.call(request, caller.account(request.headers.get("x-team-id")))
+            return msgspec.structs.replace(answer, changes=operation.scope == WRITE)
 
     async def _list(self, request: Request, account: str) -> Answer:
         wanted = request.query_params.get("includeClusterPods", "false")
@@ -132,6 +166,10 @@ class PodApi:
 
 
 _NOTHING = Answer(status=HTTPStatus.NO_CONTENT, body=b"", content_type="")
+
+
+def _failed() -> Problem:
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")
 
 
 def _ok(content: PodRecord | Pods, status: HTTPStatus = HTTPStatus.OK) -> Answer:

@@ -7,22 +7,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import anyio
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.clock import SECOND, Clock
-from orchestrator.emulator.answers import Answer, ConnectionCut, Refusal
-from orchestrator.emulator.gate import Cut, Gate, Sending
+from orchestrator.clock import Clock
+from orchestrator.emulator.answers import Answer, Refusal
+from orchestrator.emulator.departures import AnswerResponse, Departures
+from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.incoming import hold, milliseconds, read_body
 from orchestrator.emulator.jobs import FINISHED, Record, Status
 from orchestrator.emulator.limits import Operation
 from orchestrator.emulator.replies import Health, Purged, Requests, StreamPart
 from orchestrator.emulator.submissions import MILLISECOND, parse_submission
 from orchestrator.emulator.waits import Waits
+from orchestrator.emulator.wire import Sending
 from orchestrator.emulator.world import World
 
 RUNSYNC_BYTES_MAX = 20 * 1024 * 1024
@@ -97,6 +98,7 @@ class JobApi:
         self._changed = changed
         self._waits = waits or Waits(world)
         self._scale = scale
+        self._departures = Departures(gate.wire, clock, scale)
         self._queue_per_worker = queue_per_worker
         self._stream_wait_ms = stream_wait_ms
 
@@ -106,10 +108,10 @@ class JobApi:
         try:
             meter = self._gate.enter(endpoint, operation, request.headers.get("authorization", ""), self._clock.now())
         except Refusal as refusal:
-            return await self._hold(self._gate.sending(operation, refusal.answer()))
+            return await self._departures.depart(self._gate.sending(operation, refusal.answer()))
         try:
             answer = await self._answer(operation, endpoint, request, wait=wait)
-            return await self._hold(self._gate.sending(operation, answer))
+            return await self._departures.depart(self._gate.sending(operation, answer))
         finally:
             meter.leave()
 
@@ -214,36 +216,9 @@ class JobApi:
         if self._world.queued(endpoint) > room:
             raise Refusal(429, "too many jobs are queued")
 
-    async def _hold(self, sending: Sending) -> Response:
-        """Keep the answer back as long as a fault says, and cut it off if the service has gone down meanwhile."""
-        if sending.delay_us:
-            await anyio.sleep(sending.delay_us / SECOND / self._scale)
-        self._gate.check_connection(self._clock.now())
-        if sending.cut is Cut.BEFORE_ANSWER:
-            raise ConnectionCut
-        return AnswerResponse(sending)
-
 
 def _wait_ms(request: Request, default: int) -> int:
     """How long the sender wants to wait; what is out of the range is taken as its nearest end."""
     low, high = WAIT_MS_RANGE
     wait_ms = milliseconds(request, "wait")
     return default if wait_ms is None else min(max(wait_ms, low), high)
-
-
-class AnswerResponse(Response):
-    """An answer on its way, which a fault may cut in the middle of its body."""
-
-    def __init__(self, sending: Sending) -> None:
-        answer = sending.answer
-        super().__init__(answer.body, answer.status, dict(answer.headers), answer.content_type)
-        self._cut = sending.cut is Cut.INSIDE_BODY
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._cut:
-            await super().__call__(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        half = bytes(self.body)[: len(self.body) // 2]
-        await send({"type": "http.response.body", "body": half, "more_body": True})
-        raise ConnectionCut

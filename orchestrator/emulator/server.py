@@ -41,6 +41,7 @@ from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.webhooks import Deliver, Webhooks
+from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.worker_routes import HOLD_S, WorkerApi
 from orchestrator.emulator.workers import Workers
 from orchestrator.emulator.world import Due, World
@@ -131,18 +132,18 @@ class Emulator:
         self._scale = settings.time_scale
         self.clock: Clock = clock if settings.time_scale == 1.0 else ScaledClock(clock, settings.time_scale)
         self.dice = FaultDice(settings.faults, rng)
-        self.account = Account(
-            keys=settings.keys,
+        wire = Wire(self.dice, settings.error_bodies)
+        self.account = self._make_account(wire, rng)
+        templates = AccountTemplates(self.account.templates)
+        self._pod_api = PodApi(
+            settings.pods,
+            templates=templates,
             clock=self.clock,
             rng=rng,
-            template_release_s=settings.template_release_s,
-            propagation_s=settings.propagation_s,
-            gpus=settings.gpus,
-            deployed=self._deployed,
-            removed=self._removed,
+            wire=wire,
+            scale=self._scale,
+            keys=settings.keys,
         )
-        templates = AccountTemplates(self.account.templates)
-        self._pod_api = PodApi(settings.pods, templates=templates, clock=self.clock, rng=rng, keys=settings.keys)
         self.pods = self._pod_api.world
         self.tally = None if settings.tally_by is None else Tally(settings.tally_by)
         self.world = World(
@@ -155,17 +156,7 @@ class Emulator:
             rng=rng,
             tally=self.tally,
         )
-        self.gate = Gate(
-            endpoints=(*settings.endpoints, *([ANY_ENDPOINT] if settings.command or settings.any_endpoint else [])),
-            keys=settings.keys,
-            limits=settings.limits,
-            algorithm=settings.algorithm,
-            retry_after=settings.retry_after,
-            dice=self.dice,
-            propagates=self.account.endpoints.propagates,
-            error_bodies=settings.error_bodies,
-            dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
-        )
+        self.gate = self._make_gate(wire)
         self.webhooks = Webhooks(
             deliver,
             delays_s=[delay / self._scale for delay in settings.webhook_delays_s],
@@ -186,6 +177,35 @@ class Emulator:
         self.app = application([route for group in self._route_groups() for route in group])
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
+
+    def _make_account(self, wire: Wire, rng: random.Random) -> Account:
+        settings = self._settings
+        return Account(
+            keys=settings.keys,
+            clock=self.clock,
+            rng=rng,
+            wire=wire,
+            scale=self._scale,
+            template_release_s=settings.template_release_s,
+            propagation_s=settings.propagation_s,
+            gpus=settings.gpus,
+            deployed=self._deployed,
+            removed=self._removed,
+        )
+
+    def _make_gate(self, wire: Wire) -> Gate:
+        settings = self._settings
+        return Gate(
+            endpoints=(*settings.endpoints, *([ANY_ENDPOINT] if settings.command or settings.any_endpoint else [])),
+            keys=settings.keys,
+            limits=settings.limits,
+            algorithm=settings.algorithm,
+            retry_after=settings.retry_after,
+            wire=wire,
+            scale=self._scale,
+            propagates=self.account.endpoints.propagates,
+            dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
+        )
 
     def serve_workers_at(self, origin: str) -> None:
         """Worker processes reach this emulator at `http://HOST:PORT`; to be told before `serve` if there are any."""
@@ -225,6 +245,11 @@ class Emulator:
             gate=self.gate,
             dice=self.dice,
             webhooks=self.webhooks,
+            interfaces={
+                "pods": self._pod_api.front,
+                "rest": self.account.api.rest,
+                "graphql": self.account.api.graphql,
+            },
             now=self.clock.now(),
             jobs_max=jobs_max,
         )
@@ -254,7 +279,12 @@ class Emulator:
             stream_wait_ms=settings.stream_wait_ms,
         )
         openai = OpenAiApi(
-            world=self.world, gate=self.gate, clock=self.clock, waits=self._waits, changed=self._operated
+            world=self.world,
+            gate=self.gate,
+            clock=self.clock,
+            waits=self._waits,
+            changed=self._operated,
+            scale=self._scale,
         )
         return [
             job_routes(jobs),

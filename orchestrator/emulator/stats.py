@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.emulator.faults import FaultDice
+from orchestrator.emulator.front import Front
 from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.jobs import Status
 from orchestrator.emulator.limits import MeterFigures
@@ -55,13 +56,24 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """The emulator's time, µs since the epoch."""
     jobs_known: int
     endpoints: Mapping[str, EndpointFigures]
+    interfaces: Mapping[str, Mapping[str, MeterFigures]]
+    """`pods`, `rest` and `graphql`: their operations by name, highest counts in any minute."""
     faults: Mapping[str, int]
     """How often each has struck."""
     webhooks: WebhookFigures
     jobs: Mapping[str, JobFigures]
 
 
-def stats(*, world: World, gate: Gate, dice: FaultDice, webhooks: Webhooks, now: int, jobs_max: int) -> Stats:
+def stats(
+    *,
+    world: World,
+    gate: Gate,
+    dice: FaultDice,
+    webhooks: Webhooks,
+    interfaces: Mapping[str, Front],
+    now: int,
+    jobs_max: int,
+) -> Stats:
     """The figures of this moment, with the latest `jobs_max` jobs."""
     operations: dict[str, dict[str, MeterFigures]] = {}
     for (endpoint, operation), figures in gate.all_figures().items():
@@ -78,6 +90,7 @@ def stats(*, world: World, gate: Gate, dice: FaultDice, webhooks: Webhooks, now:
             )
             for endpoint in sorted(known)
         },
+        interfaces={name: front.figures() for name, front in interfaces.items()},
         faults={str(fault): count for fault, count in dice.counts().items()},
         webhooks=WebhookFigures(attempts=webhooks.attempts, delivered=webhooks.delivered, dropped=webhooks.dropped),
         jobs={

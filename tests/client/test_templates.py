@@ -12,14 +12,9 @@ from orchestrator.client.templates import EnvironmentVariable, Template, check_t
 from orchestrator.errors import Unanswered, UsageError
 from tests.client.accounts import Script, data, refused, scripted, service_at
 from tests.emulator.accounts import account
-from tests.emulator.virtual_time import VIRTUAL_BACKEND, LoopClock
+from tests.simulation.clock import VirtualClock
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def template(**change: Any) -> Template:
@@ -136,7 +131,7 @@ def test_an_image_has_a_tag_or_a_digest(image: str) -> None:
 
 async def test_deleting_waits_until_the_template_is_free() -> None:
     """contract, templates, Deletion rule: up to two minutes after its last use."""
-    clock = LoopClock()
+    clock = VirtualClock()
     subject = account(clock)
     service = service_at(subject, clock)
     saved = await service.templates.save(template())
@@ -159,7 +154,7 @@ async def test_deleting_gives_up_after_two_minutes() -> None:
     said: list[str] = []
     started = anyio.current_time()
     with pytest.raises(GraphQLError, match="cannot remove"):
-        await scripted(script, clock=LoopClock()).templates.delete("t", waiting=said.append)
+        await scripted(script, clock=VirtualClock()).templates.delete("t", waiting=said.append)
     assert anyio.current_time() - started == pytest.approx(120)
     assert (len(script.requests), len(said)) == (13, 12)
 
@@ -177,7 +172,7 @@ async def test_deleting_gives_up_after_two_minutes() -> None:
 async def test_deleting_does_not_wait_for_what_does_not_pass(reply: httpx.Response | Exception) -> None:
     script = Script(reply)
     with pytest.raises((GraphQLError, Unanswered)):
-        await scripted(script, clock=LoopClock()).templates.delete("t")
+        await scripted(script, clock=VirtualClock()).templates.delete("t")
     assert len(script.requests) == 1
 
 

@@ -8,8 +8,10 @@ import httpx
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account import Account
+from orchestrator.emulator.faults import FaultDice, Faults
 from orchestrator.emulator.routes import application
-from tests.emulator.virtual_time import START_AT
+from orchestrator.emulator.wire import Wire
+from tests.simulation.clock import EPOCH_AT
 
 KEY = "rpa_key+with/odd=signs"
 
@@ -19,7 +21,7 @@ GRAPHQL_URL = "http://emulator/graphql"
 class Stopped:
     """A clock that a test moves."""
 
-    def __init__(self, at: int = START_AT) -> None:
+    def __init__(self, at: int = EPOCH_AT) -> None:
         self.at = at
 
     def now(self) -> int:
@@ -27,7 +29,9 @@ class Stopped:
 
 
 def account(clock: Clock | None = None, **settings: Any) -> Account:
-    return Account(keys=(KEY,), clock=clock or Stopped(), rng=random.Random(1), **settings)
+    rng = random.Random(1)
+    wire = Wire(FaultDice(Faults(), rng))
+    return Account(keys=(KEY,), clock=clock or Stopped(), rng=rng, wire=wire, **settings)
 
 
 def carrier(account: Account) -> httpx.ASGITransport:

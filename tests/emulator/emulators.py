@@ -12,7 +12,7 @@ from orchestrator.clock import Clock
 from orchestrator.emulator.handlers import Handler, Job
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.emulator.webhooks import Deliver
-from tests.emulator.virtual_time import LoopClock
+from tests.simulation.clock import VirtualClock
 
 KEY = {"authorization": "Bearer key"}
 
@@ -26,7 +26,7 @@ def emulator(
 ) -> Emulator:
     return Emulator(
         EmulatorSettings(endpoints={"ep": handler}, **settings),
-        clock=clock or LoopClock(),
+        clock=clock or VirtualClock(),
         rng=random.Random(1),
         deliver=deliver,
     )

@@ -10,6 +10,7 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import SECOND, Clock
+from orchestrator.emulator.faults import FaultDice, Faults
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
@@ -17,6 +18,7 @@ from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.routes import application
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.wire import Wire
 
 KEY = "the-key-of-the-tests"
 T0 = 1_767_225_600 * SECOND
@@ -53,7 +55,7 @@ class PodService:
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
         templates = AccountTemplates(Templates(Secrets(rng), rng, release_us=0))
-        api = PodApi(settings, templates=templates, clock=self.clock, rng=rng)
+        api = PodApi(settings, templates=templates, clock=self.clock, rng=rng, wire=Wire(FaultDice(Faults(), rng)))
         self.world = api.world
         self.app: Router = application(api.routes())
 

@@ -12,14 +12,9 @@ import pytest
 from orchestrator.emulator.handlers import Job
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from tests.emulator.accounts import TEMPLATE
-from tests.emulator.virtual_time import VIRTUAL_BACKEND, LoopClock
+from tests.simulation.clock import VirtualClock
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def nap(job: Job) -> object:
@@ -30,7 +25,7 @@ async def nap(job: Job) -> object:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[tuple[Emulator, httpx.AsyncClient]]:
     chosen = EmulatorSettings(endpoints={"*": nap}, **settings)
-    subject = Emulator(chosen, clock=LoopClock(), rng=random.Random(1))
+    subject = Emulator(chosen, clock=VirtualClock(), rng=random.Random(1))
     headers = {"authorization": "Bearer key"}
     transport = httpx.ASGITransport(subject.app)
     async with (

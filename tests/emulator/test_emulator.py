@@ -14,14 +14,9 @@ from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from tests.emulator.emulators import client_of, double, emulator, serving
 from tests.emulator.receiver import Receiver
-from tests.emulator.virtual_time import START_AT, VIRTUAL_BACKEND, LoopClock
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def nap(job: Job) -> object:
@@ -191,7 +186,7 @@ async def test_requests_over_the_limit_are_429_with_retry_after_if_asked_for() -
         answer = await client.http.post("/run", json={"input": {}})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
     figures = subject.gate.figures("ep", Operation.RUN)
-    assert (figures.accepted, figures.refused, figures.first_at) == (1, 1, START_AT)
+    assert (figures.accepted, figures.refused, figures.first_at) == (1, 1, EPOCH_AT)
 
 
 async def test_concurrency_is_counted_until_just_before_the_answer() -> None:
@@ -245,7 +240,7 @@ async def test_an_answer_that_is_not_json_still_has_its_status() -> None:
 
 async def test_an_outage_that_begins_before_the_answer_leaves_cuts_it_off() -> None:
     subject = emulator(faults=Faults(slow_answer=1.0, slow_answer_s=5.0))
-    subject.gate.outage(START_AT + 2 * SECOND, START_AT + 60 * SECOND)
+    subject.gate.outage(EPOCH_AT + 2 * SECOND, EPOCH_AT + 60 * SECOND)
     async with client_of(subject) as client:
         with pytest.raises(ConnectionCut):
             await client.run()
@@ -266,7 +261,7 @@ async def test_paid_duplicates_are_seen_by_a_key_of_the_tests_choice() -> None:
 
 async def test_the_wildcard_serves_every_endpoint_with_a_queue_of_its_own() -> None:
     settings = EmulatorSettings(endpoints={"*": nap, "ep": double})
-    subject = Emulator(settings, clock=LoopClock(), rng=random.Random(1))
+    subject = Emulator(settings, clock=VirtualClock(), rng=random.Random(1))
     async with serving(subject) as client:
         other = (await client.http.post("http://emulator/v2/other/run", json={"input": {"n": 1}})).json()["id"]
         named = await client.run(2)

@@ -1,4 +1,6 @@
 import random
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -39,3 +41,11 @@ def test_faults_can_be_switched_while_running() -> None:
     dice = FaultDice(Faults(), random.Random(1))
     dice.faults = Faults(not_json=1.0)
     assert dice.strikes(Fault.NOT_JSON)
+
+
+def test_every_fault_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "interface-emulator.md").read_text()
+    section = page.partition("## Faults")[2].partition("\n## ")[0]
+    rows = " ".join(row.partition("|")[2].partition("|")[0] for row in section.splitlines() if row.startswith("| `"))
+    assert set(re.findall(r"`(\w+)`", rows)) == set(Fault)
+    assert all(f"`{name}`" in section for name in Faults.__struct_fields__)

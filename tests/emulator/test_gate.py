@@ -6,8 +6,9 @@ import pytest
 from orchestrator.emulator.answers import Answer, ConnectionCut, Refusal
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.faults import Fault, FaultDice, Faults
-from orchestrator.emulator.gate import Cut, Gate
+from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, MeterFigures, Operation
+from orchestrator.emulator.wire import Cut, Wire
 
 NO_FAULTS = Faults()
 ACCEPTED = Answer(status=200, body=b'{"id":"x"}')
@@ -27,7 +28,7 @@ def gate(
         limits=limits,
         algorithm=Algorithm.SLIDING_LOG,
         retry_after=False,
-        dice=dice,
+        wire=Wire(dice),
     )
 
 
@@ -137,7 +138,7 @@ def test_a_slow_answer_can_be_cut_too() -> None:
 def test_a_strike_of_a_fault_is_counted_once() -> None:
     dice = FaultDice(Faults(lost_answer=1.0), random.Random(1))
     subject = Gate(
-        endpoints=("*",), keys=None, limits={}, algorithm=Algorithm.SLIDING_LOG, retry_after=False, dice=dice
+        endpoints=("*",), keys=None, limits={}, algorithm=Algorithm.SLIDING_LOG, retry_after=False, wire=Wire(dice)
     )
     subject.sending(Operation.RUN, ACCEPTED)
     assert dice.counts()[Fault.LOST_ANSWER] == 1

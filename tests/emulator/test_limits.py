@@ -67,6 +67,12 @@ def test_retry_after_is_rounded_up_to_whole_seconds() -> None:
     assert refusal_of(meter, SECOND // 2).headers == (("retry-after", "10"),)
 
 
+def test_retry_after_is_in_the_senders_seconds_where_time_runs_faster() -> None:
+    meter = Meter(Limit(requests=1), Algorithm.SLIDING_LOG, retry_after=True, scale=4.0)
+    meter.enter(0)
+    assert refusal_of(meter, 1).headers == (("retry-after", "3"),)
+
+
 def test_an_unlimited_operation_is_still_measured() -> None:
     meter = Meter(Limit(window_us=SECOND), Algorithm.FIXED_WINDOW)
     for at in range(0, 3 * SECOND, SECOND // 10):

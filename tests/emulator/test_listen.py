@@ -81,6 +81,16 @@ async def test_a_lost_request_or_answer_is_a_connection_closed_without_a_byte(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+async def test_a_reset_connection_is_reset_and_not_closed_in_peace(caplog: pytest.LogCaptureFixture) -> None:
+    subject = emulator(clock=SystemClock(), faults=Faults(reset=1.0))
+    async with listening(subject) as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(request("POST /v2/ep/run", BODY))
+        with pytest.raises(anyio.BrokenResourceError) as broken:
+            await stream.receive()
+    assert isinstance(broken.value.__cause__, ConnectionResetError)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 async def test_a_large_body_that_nobody_reads_does_not_keep_a_cut_connection_open() -> None:
     async with (
         listening(emulator(clock=SystemClock(), faults=Faults(lost_request=1.0))) as port,
@@ -105,7 +115,7 @@ async def test_during_an_outage_every_connection_is_cut_and_afterwards_none() ->
     subject.gate.outage(clock.now(), clock.now() + 3600 * SECOND)
     async with listening(subject) as port:
         assert await exchange(port, request("GET /v2/ep/health")) == b""
-        subject.gate._outages.clear()
+        subject.gate.wire._outages.clear()
         assert b"200 OK" in await exchange(port, request("GET /v2/ep/health", b"", "connection: close"))
 
 

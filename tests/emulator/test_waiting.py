@@ -11,14 +11,8 @@ from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.handlers import Job
 from orchestrator.emulator.limits import Limit, Operation
 from tests.emulator.emulators import double, emulator, serving
-from tests.emulator.virtual_time import VIRTUAL_BACKEND
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def nap(job: Job) -> object:

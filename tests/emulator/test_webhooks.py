@@ -7,16 +7,10 @@ import pytest
 from orchestrator.emulator.announcements import Webhook
 from orchestrator.emulator.webhooks import Deliver, Webhooks
 from tests.emulator.receiver import Receiver
-from tests.emulator.virtual_time import VIRTUAL_BACKEND
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 HOOK = Webhook(url="https://listener/hooks/1", body=b'{"id":"x"}')
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
 
 
 @asynccontextmanager

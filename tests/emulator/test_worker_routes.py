@@ -7,14 +7,8 @@ import httpx
 import pytest
 
 from tests.emulator.emulators import Client, emulator, serving
-from tests.emulator.virtual_time import VIRTUAL_BACKEND
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    return VIRTUAL_BACKEND
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def without_workers(**settings: Any) -> Any:

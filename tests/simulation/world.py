@@ -27,6 +27,7 @@ from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.routes import JobApi, application, job_routes
 from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.world import World
 from orchestrator.errors import OrchestratorError
 from tests.simulation.transport import SimulatedTransport
@@ -97,7 +98,12 @@ class SimulatedService:
             tally=self.tally,
         )
         self.gate = Gate(
-            endpoints=(ENDPOINT,), keys=None, limits=limits, algorithm=algorithm, retry_after=False, dice=self.dice
+            endpoints=(ENDPOINT,),
+            keys=None,
+            limits=limits,
+            algorithm=algorithm,
+            retry_after=False,
+            wire=Wire(self.dice),
         )
         self.app = application(
             job_routes(

@@ -1,0 +1,86 @@
+"""What can happen to a request of any interface on its way in and out: outages, and the faults of the wire.
+
+Pure: it decides, `departures` carries it out. The interfaces ask in this order: `connect` before anything else,
+`throttles` once the key is good, `fails` once the request is within its limits, and `sending` for the answer.
+"""
+
+from enum import StrEnum
+from http import HTTPStatus
+
+import msgspec
+
+from orchestrator.clock import SECOND
+from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, in_form
+from orchestrator.emulator.faults import Fault, FaultDice
+
+
+class Cut(StrEnum):
+    """Where the connection breaks."""
+
+    NOWHERE = "nowhere"
+    BEFORE_ANSWER = "before_answer"
+    INSIDE_BODY = "inside_body"
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """How an answer leaves: after `delay_us`, and whole or not."""
+
+    answer: Answer
+    delay_us: int = 0
+    cut: Cut = Cut.NOWHERE
+
+
+class Wire:
+    """The way to the service and back, the same for all its interfaces."""
+
+    def __init__(self, dice: FaultDice, error_bodies: ErrorBodies = ErrorBodies.JSON) -> None:
+        self._dice = dice
+        self._error_bodies = error_bodies
+        self._outages: list[tuple[int, int]] = []
+
+    def outage(self, from_at: int, until_at: int) -> None:
+        """Cut every connection from `from_at` until just before `until_at` (µs)."""
+        self._outages.append((from_at, until_at))
+
+    def check_connection(self, now: int) -> None:
+        """Raises ConnectionCut during an outage. Asked again before an answer leaves: it may have begun meanwhile."""
+        if self._outages:
+            self._outages = [(start, end) for start, end in self._outages if now < end]
+            if any(start <= now for start, _ in self._outages):
+                raise ConnectionCut
+
+    def connect(self, now: int) -> None:
+        """Raises ConnectionCut where the request does not arrive."""
+        self.check_connection(now)
+        if self._dice.strikes(Fault.LOST_REQUEST):
+            raise ConnectionCut
+        if self._dice.strikes(Fault.RESET):
+            raise ConnectionCut(reset=True)
+
+    def throttles(self) -> bool:
+        """Whether a request is to be answered 429 though it is within its limits."""
+        return self._dice.strikes(Fault.THROTTLED)
+
+    def fails(self) -> bool:
+        """Whether a request is to be answered 500 before anything is done."""
+        return self._dice.strikes(Fault.SERVER_ERROR)
+
+    def sending(self, answer: Answer, *, changes: bool, failure: Answer | None = None) -> Sending:
+        """How an answer leaves, after the faults that spoil answers.
+
+        `changes`: something has been done that cannot be asked for again without doing it twice. `failure` is a 500 in
+        the interface's own form.
+        """
+        answer = in_form(answer, self._error_bodies)
+        delay_us = round(self._dice.faults.slow_answer_s * SECOND) if self._dice.strikes(Fault.SLOW_ANSWER) else 0
+        if changes:
+            if self._dice.strikes(Fault.LOST_ANSWER):
+                return Sending(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)
+            if self._dice.strikes(Fault.SERVER_ERROR_AFTER):
+                answer = in_form(failure or Refusal(500, "internal server error").answer(), self._error_bodies)
+        if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
+            answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
+        if not self._dice.strikes(Fault.CUT_ANSWER):
+            return Sending(answer=answer, delay_us=delay_us)
+        # An answer without a body is whole as soon as it begins.
+        return Sending(answer=answer, delay_us=delay_us, cut=Cut.INSIDE_BODY if answer.body else Cut.BEFORE_ANSWER)
