@@ -26,7 +26,7 @@ from sqlalchemy import (
 from orchestrator.core.lifecycle import ENDS, State
 from orchestrator.core.outcome import Trouble
 
-SCHEMA_VERSION: Final = "0002"
+SCHEMA_VERSION: Final = "0003"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -68,7 +68,9 @@ runs = Table(
     Column("rows_accepted", INTEGER, nullable=False, server_default="0"),  # rows of the latest accepted intake
     Column("pause_requested", INTEGER, nullable=False, server_default="0"),
     Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
+    Column("pruned_before", INTEGER, nullable=False, server_default="0"),
 )
+"""Of jobs that ended before `pruned_before`, all events but the last may be gone: that one says how they ended."""
 
 intakes = Table(
     "intakes",
@@ -175,8 +177,12 @@ submissions = Table(
     Column("ttl_at", INTEGER, nullable=False),
     Column("answered_at", INTEGER),
     Column("ended_at", INTEGER),
-    Column("ended", TEXT),  # the event or trouble that ended it
+    Column("ended", TEXT),  # the event or trouble that ended it; PAID_TWICE: one too many, and it ran
+    Column("cancel_at", INTEGER),  # a /cancel is owed from then on; NULL: none, or it was answered
+    Column("cancel_why", TEXT),  # why it is, or was, to be cancelled (CancelWhy)
+    Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON
 )
+Index("submissions_to_cancel", submissions.c.cancel_at, sqlite_where=text("cancel_at IS NOT NULL"))
 
 outcomes = Table(
     "outcomes",
@@ -276,3 +282,24 @@ meters = Table(
     sqlite_with_rowid=False,
 )
 """How the process at work stands with its limits, written now and then for those who look from outside."""
+
+vitals = Table(
+    "vitals",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("value", BLOB, nullable=False),
+    Column("at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "name"),
+    sqlite_with_rowid=False,
+)
+"""What the process at work last said of itself, as JSON, for those who look from outside."""
+
+secret_names = Table(
+    "secret_names",
+    metadata,
+    Column("name", TEXT, nullable=False),
+    PrimaryKeyConstraint("name"),
+    sqlite_with_rowid=False,
+)
+"""The environment variables whose values have left with a submission: never the values."""
