@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
 from orchestrator.core.retry import Limits
 
@@ -91,6 +91,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """Under which URL the service reaches the listener; None: the listener's own, for a service on loopback."""
 
     limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
+    pacing: Pacing = "even"
+    requests_per_worker: int | None = None
+    """What each running worker adds to the limits (contract, Limits, dynamic rule); None: that is not known."""
 
     def __repr__(self) -> str:
         return f"Connection(serverless_url={self.serverless_url!r}, listen={self.listen!r})"

@@ -164,6 +164,7 @@ class Batch:
                 webhook=webhook,
                 flights=flights,
                 view=self._view,
+                requests_per_worker=self._request.connection.requests_per_worker,
             )
             await parts.add_endpoints(service)
             outer.start_soon(self._view.follow, partial(self._snapshot, run, parts))
@@ -198,6 +199,7 @@ class Batch:
         """
         recovered = await parts.janitor.recover(parts.adopt)
         await parts.desk.recover()
+        await taking.start(parts.limits.serve)
         for collector in parts.collectors:
             await taking.start(collector.serve)
         await taking.start(parts.desk.serve)

@@ -60,7 +60,8 @@ def embedded(endpoint: str, connection: Connection, settings: RunSettings, clock
 def in_process(emulator: Emulator, connection: Connection, clock: Clock) -> Service:
     """The service that `emulator` is, reached without a network."""
     transport = InProcess(emulator.app, cut=ConnectionCut)
-    return Service(LOCAL_URL, LOCAL_KEY, clock, limits=connection.limits, transport=transport)
+    limits, pacing = connection.limits, connection.pacing
+    return Service(LOCAL_URL, LOCAL_KEY, clock, limits=limits, pacing=pacing, transport=transport)
 
 
 def _limits(connection: Connection) -> dict[Operation, Limit]:

@@ -9,9 +9,9 @@ from anyio.abc import TaskGroup
 from orchestrator.app import embedded
 from orchestrator.app.surroundings import Surroundings
 from orchestrator.app.view import View
-from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
 from orchestrator.core.job import Job
-from orchestrator.core.pacing import Figures, Operation
+from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.reports import Run
 from orchestrator.services.bodies import Bodies
@@ -19,6 +19,7 @@ from orchestrator.services.collector import Collector
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.janitor import Janitor
+from orchestrator.services.limits import EndpointLimits, Limits
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
 from orchestrator.services.watch import Watch
@@ -51,8 +52,10 @@ class Parts:
         webhook: Webhook | None,
         flights: TaskGroup,
         view: View,
+        requests_per_worker: int | None = None,
     ) -> None:
         self._run = run
+        self._requests_per_worker = requests_per_worker
         self._ledger = ledger
         self._around = surroundings
         self._settings_of = settings_of
@@ -65,6 +68,8 @@ class Parts:
         self.desk = desk
         self.progress = progress
         self.watch = Watch(ledger.data_version, every_s=surroundings.watch_every_s)
+        self.limits = Limits(ledger=ledger, clock=surroundings.clock, say=view.say)
+        self.watch.subscribe(self.limits.look)
         self.janitor = Janitor(
             ledger=ledger, clock=surroundings.clock, settings_of=settings_of, endpoint_of=self.endpoint_of
         )
@@ -95,17 +100,24 @@ class Parts:
             if served and run.endpoint_id not in self._endpoints:
                 api = service.endpoint(embedded.LOCAL_ENDPOINT if local else run.endpoint).api
                 await self._hold_slots(api, run.endpoint_id)
-                self._add(api, run.endpoint_id, local=local)
+                self._add(api, run.endpoint_id, run.endpoint, local=local)
 
     async def _hold_slots(self, api: ServerlessEndpoint, endpoint_id: int) -> None:
-        """What an earlier process sent within the last window still counts against the limit."""
+        """What an earlier process sent within the last window still counts against the limits.
+
+        Of `/run` the ledger knows it. Of everything else nobody does: it goes evenly for a window.
+        """
+        if not await self._ledger.read(reports.submissions_latest_id):
+            return
+        for operation in set(Operation) - {Operation.RUN}:
+            api.ease_in(operation)
         window_us = int(api.limit(Operation.RUN).window_s * SECOND_US)
         now = self._around.clock.now()
         since = now - window_us - ANSWER_US_MAX
         sent = partial(reports.sent_since, endpoint_id=endpoint_id, since=since, now=now, answer_us=ANSWER_US_MAX)
         api.hold(Operation.RUN, await self._ledger.read(sent))
 
-    def _add(self, api: ServerlessEndpoint, endpoint_id: int, *, local: bool) -> None:
+    def _add(self, api: ServerlessEndpoint, endpoint_id: int, name: str, *, local: bool) -> None:
         endpoint = Endpoint(
             id=endpoint_id,
             api=api,
@@ -118,9 +130,24 @@ class Parts:
         )
         self._apis[endpoint_id] = api
         self._endpoints[endpoint_id] = endpoint
+        self._keep_limits(api, endpoint, name)
         self._collectors[endpoint_id] = Collector(
             endpoint=endpoint, ledger=self._ledger, clock=self._around.clock, flights=self._flights
         )
+
+    def _keep_limits(self, api: ServerlessEndpoint, endpoint: Endpoint, name: str) -> None:
+        def changed(base: Mapping[Operation, Limit]) -> None:
+            # Not what running workers add to it: they may be gone before all that is outstanding is collected.
+            endpoint.status_limit = base[Operation.STATUS]
+
+        limits = EndpointLimits(
+            api=api,
+            share=dict if endpoint.is_local else for_a_batch,
+            clock=self._around.clock,
+            requests_per_worker=None if endpoint.is_local else self._requests_per_worker,
+            changed=changed,
+        )
+        self.limits.add(endpoint.id, name, limits)
 
     def dispatcher(self) -> Dispatcher:
         """The one that sends the run's jobs."""

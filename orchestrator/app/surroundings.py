@@ -45,7 +45,8 @@ class Listening(Protocol):
 
 def real_service(connection: Connection, clock: Clock) -> Service:
     """The service over the network; what people send by hand beside the run has its part of the limits."""
-    return Service(connection.serverless_url, connection.api_key, clock, limits=for_a_batch(connection.limits))
+    limits = for_a_batch(connection.limits)
+    return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,6 +58,8 @@ KEYS: Final[Mapping[str, Kind]] = {
     "on-expired": Kind.TEXT,
     "retry-failed": Kind.SWITCH,
     "limit": Kind.LIST,
+    "pacing": Kind.TEXT,
+    "requests-per-worker": Kind.WHOLE,
     "json": Kind.SWITCH,
     "quiet": Kind.SWITCH,
     "output-required": Kind.SWITCH,

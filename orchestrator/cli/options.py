@@ -105,6 +105,25 @@ LimitRule = Annotated[
         rich_help_panel=SERVICE,
     ),
 ]
+Pace = Annotated[
+    str | None,
+    typer.Option(
+        "--pacing",
+        metavar="even|window",
+        help="How requests are spread within the limits: evenly, or as bursts that fill a window at once, for a service"
+        " known to count plain windows. Default: even.",
+        rich_help_panel=SERVICE,
+    ),
+]
+RequestsPerWorker = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="How many requests in a limit's time each running worker adds, if you know it: limits then grow with"
+        " the workers. Default: the base limits.",
+        rich_help_panel=SERVICE,
+    ),
+]
 MaxAttempts = Annotated[
     str | None,
     typer.Option(

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.cli.config import Choices
 from orchestrator.cli.failures import API_KEY_VARIABLES
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, parse_limit
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, parse_limit
 from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_DEFAULT,
     TTL_MS_DEFAULT,
@@ -249,6 +249,8 @@ def _connection(choices: Choices, serverless_url: str, key: str) -> Connection:
         listen=choices.parsed("listen", _parse_listen),
         webhook_url=choices.parsed("webhook-url", webhook_base_url),
         limits=limits_of(choices),
+        pacing=choices.parsed("pacing", _parse_pacing) or "even",
+        requests_per_worker=choices.parsed("requests-per-worker", _whole(1)),
     )
 
 
@@ -259,6 +261,14 @@ def limits_of(choices: Choices) -> Mapping[Operation, Limit]:
     if len(limits) < len(given):
         raise UsageError(f"{choices.origin('limit')}: an operation is named twice; give each one limit")
     return {**CONTRACT_LIMITS, **limits}
+
+
+def _parse_pacing(text: str) -> Pacing:
+    match text:
+        case "even" | "window":
+            return text
+        case _:
+            raise ValueError(f'"{text:.40}" is no pacing; there are even and window')
 
 
 def _settings(choices: Choices) -> RunSettings:

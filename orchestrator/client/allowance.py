@@ -15,17 +15,24 @@ PEOPLE_SHARE: Final = 0.05
 
 def for_people(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
     """What is for requests by hand: at least one in each window, and one at once."""
-    return {operation: _part(limit, PEOPLE_SHARE) for operation, limit in limits.items()}
+    return {operation: _peoples_part(limit) for operation, limit in limits.items()}
 
 
 def for_a_batch(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
-    """What is for a batch: all of `/run`, and of everything else what is not for people."""
+    """What is for a batch: all of `/run`, and of everything else what is not for people, but at least one as well."""
     return {
-        operation: limit if operation is Operation.RUN else _part(limit, 1 - PEOPLE_SHARE)
+        operation: limit if operation is Operation.RUN else _rest(limit, _peoples_part(limit))
         for operation, limit in limits.items()
     }
 
 
-def _part(limit: Limit, share: float) -> Limit:
-    at_once = None if limit.concurrent is None else max(1, round(limit.concurrent * share))
-    return Limit(max(1, int(limit.requests * share)), limit.window_s, at_once)
+def _peoples_part(limit: Limit) -> Limit:
+    at_once = None if limit.concurrent is None else max(1, int(limit.concurrent * PEOPLE_SHARE))
+    return Limit(max(1, int(limit.requests * PEOPLE_SHARE)), limit.window_s, at_once)
+
+
+def _rest(limit: Limit, part: Limit) -> Limit:
+    at_once = None if limit.concurrent is None or part.concurrent is None else limit.concurrent - part.concurrent
+    return Limit(
+        max(1, limit.requests - part.requests), limit.window_s, at_once if at_once is None else max(1, at_once)
+    )

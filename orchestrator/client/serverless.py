@@ -89,6 +89,10 @@ class ServerlessEndpoint:
         """At a restart: requests of an earlier process, by the times of their answers, hold their slots."""
         self._throttle.hold(operation, times)
 
+    def ease_in(self, operation: Operation) -> None:
+        """At a restart: an earlier process may have sent requests of which nothing is known."""
+        self._throttle.ease_in(operation)
+
     async def run(self, turn: Turn, body: bytes) -> Answer:
         """`POST /run` with `body`, the complete JSON of the job request."""
         request = _post(self._run_url, self._submit_headers, body)
@@ -168,7 +172,7 @@ class ServerlessEndpoint:
         except BaseException:  # unanswered or cancelled: the service may be at it still
             turn.given_up(self._clock.now())
             raise
-        turn.answered(answer.sent_at, answer.answered_at, answer.status, answer.retry_after_s)
+        turn.answered(answer)
         # What a service says about a request it refused may repeat the request, and is kept and shown.
         return answer if answer.status < 300 else self._hiding.answer(answer)  # noqa: PLR2004
 

@@ -12,7 +12,9 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import SECOND, Clock
+from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, Pacer, Pacing
+from orchestrator.core.quotas import read_windows
 
 _MILLISECOND: Final = 1_000
 
@@ -47,10 +49,15 @@ class ThrottledTurn:
             self._lane.pacer.give_back()
             self._lane.wake()
 
-    def answered(self, sent_at: int, answered_at: int, status: int, retry_after_s: float | None) -> None:
-        """The answer was read to its end."""
+    def answered(self, answer: Answer) -> None:
+        """The answer was read to its end. What it says about the limits is obeyed."""
         self._open = False
-        self._lane.pacer.answered(answered_at, sent_at, status, retry_after_s)
+        pacer = self._lane.pacer
+        pacer.answered(answer.answered_at, answer.sent_at, answer.status, answer.retry_after_s)
+        if (told := answer.headers.get("ratelimit")) is not None:
+            for window in read_windows(told, None, answer.answered_at):
+                if window.remaining is not None and window.reset_at is not None:
+                    pacer.told(answer.answered_at, window.remaining, window.reset_at)
         self._lane.wake()
 
     def not_sent(self) -> None:
@@ -109,6 +116,10 @@ class Throttle:
         the latest that they can have been (microseconds UTC).
         """
         self._lanes[operation].pacer.hold(times)
+
+    def ease_in(self, operation: Operation) -> None:
+        """At a restart: an earlier process may have sent requests of which nothing is known; see `Pacer.ease_in`."""
+        self._lanes[operation].pacer.ease_in(self._clock.now())
 
     def figures(self, operation: Operation) -> Figures:
         """How `operation` stands with its limit."""

@@ -9,6 +9,10 @@ The service's counting algorithm is unknown, so three meters work together, and 
   that is late (timers are, by about a millisecond) is caught up, by at most `CATCH_UP_SHARE` of a window.
 - *Concurrency*: from before connecting until the answer is read.
 
+Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. A 429 while
+much of the allowance was unused is not about our rate: its queue is full, and until it takes one again requests go one
+at a time, to see whether it does.
+
 A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
 never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.
 """
@@ -127,6 +131,12 @@ def parse_limit(text: str) -> tuple[Operation, Limit]:
     return operation, Limit(int(requests), float(window_s), at_once)
 
 
+def format_limit(operation: Operation, limit: Limit) -> str:
+    """What `parse_limit` reads."""
+    at_once = "" if limit.concurrent is None else f":{limit.concurrent}"
+    return f"{operation}={limit.requests}/{limit.window_s:g}{at_once}"
+
+
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """How one operation stands with its limit.
 
@@ -159,6 +169,7 @@ class Pacer:
         "_catch_up_ns",
         "_cut_at",
         "_cut_share",
+        "_even_until",
         "_given_up",
         "_in_flight",
         "_interval_ns",
@@ -180,6 +191,7 @@ class Pacer:
         self._in_flight = 0
         self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
         self._blocked_until = 0
+        self._even_until = 0
         self._backoff_us = 0
         self._share = self._cut_share = 1.0
         self._cut_at = self._throttled_at = -1
@@ -202,7 +214,8 @@ class Pacer:
     def _set_share(self, share: float) -> None:
         self._share = share
         full_ns = self._window_us * 1000 / (EVEN_SHARE * self._limit.requests)
-        self._interval_ns = 0 if self._pacing == "window" else int(full_ns / share) + 1
+        bursts = self._pacing == "window" and not self._even_until
+        self._interval_ns = 0 if bursts else int(full_ns / share) + 1
 
     @property
     def allowance(self) -> int:
@@ -212,6 +225,8 @@ class Pacer:
     def wait_us(self, now: int) -> int | None:
         """How long until the next request may leave: 0 means now, None that an answer has to come first."""
         self._advance(now)
+        if self._queue_full and self._in_flight:
+            return None
         at = max(-(-self._next_ns // 1000), self._blocked_until)
         taken = self._in_flight + len(self._answered) - self.allowance
         if taken >= 0:
@@ -236,6 +251,9 @@ class Pacer:
         if self._share < 1:
             windows = (now - self._cut_at) / self._window_us
             self._set_share(min(1.0, self._cut_share + RECOVERY_PER_WINDOW * windows))
+        if self._even_until and now >= self._even_until:
+            self._even_until = 0
+            self._set_share(self._share)
 
     def room(self, now: int, within_us: int) -> int:
         """How many requests may leave until `now + within_us`, if no answer came until then."""
@@ -250,6 +268,8 @@ class Pacer:
         if self._interval_ns:
             start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, self._blocked_until * 1000)
             free = min(free, (until * 1000 - start_ns) // self._interval_ns + 1)
+        if self._queue_full:
+            free = min(free, 1 - self._in_flight)
         return max(0, free)
 
     def take(self, now: int) -> None:
@@ -314,6 +334,23 @@ class Pacer:
             self._cut_share = max(SHARE_MIN, self._share * CUT)
             self._cut_at = now
             self._set_share(self._cut_share)
+
+    def told(self, now: int, remaining: int, reset_at: int) -> None:
+        """The service says that `remaining` more requests fit until `reset_at`. Those in flight may not be counted yet.
+
+        Obeyed for an hour at most, like `Retry-After`.
+        """
+        if remaining <= self._in_flight:
+            latest = now + round(RETRY_AFTER_S_MAX * _SECOND)
+            self._blocked_until = max(self._blocked_until, min(reset_at, latest))
+
+    def ease_in(self, now: int) -> None:
+        """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.
+
+        What that process sent, evenly too, leaves the service's window as fast as ours enter it.
+        """
+        self._even_until = now + self._window_us
+        self._set_share(self._share)
 
     def hold(self, times: Iterable[int]) -> None:
         """Slots of requests that an earlier process sent: `times` are their answers', or the latest they can be."""

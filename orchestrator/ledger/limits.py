@@ -4,7 +4,7 @@ Both belong to an endpoint, since the service counts by endpoint, whichever run 
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -79,8 +79,17 @@ async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations
     await connection.execute(_RESET, {"of": endpoint_id, "operations": json.dumps(sorted(operations))})
 
 
-async def meters_write(connection: AsyncConnection, read: Sequence[tuple[int, Operation, Figures]], *, at: int) -> None:
-    """Writes down how operations stand: endpoint, operation and figures of each; at least one."""
+async def meters_replace(
+    connection: AsyncConnection, read: Mapping[tuple[int, Operation], Figures], *, at: int
+) -> None:
+    """Like `meters_write`, and forgets what any earlier process has written."""
+    await connection.execute(delete(meters))
+    if read:
+        await meters_write(connection, read, at=at)
+
+
+async def meters_write(connection: AsyncConnection, read: Mapping[tuple[int, Operation], Figures], *, at: int) -> None:
+    """Writes down how operations of endpoints stand; at least one."""
     rows = [
         {
             "endpoint_id": endpoint_id,
@@ -90,7 +99,7 @@ async def meters_write(connection: AsyncConnection, read: Sequence[tuple[int, Op
             "throttled": figures.throttled,
             "at": at,
         }
-        for endpoint_id, operation, figures in read
+        for (endpoint_id, operation), figures in read.items()
     ]
     await connection.execute(_WRITE, rows)
 

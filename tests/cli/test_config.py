@@ -64,6 +64,8 @@ def test_every_key_can_stand_in_the_file() -> None:
         on-expired = "fail"
         retry-failed = true
         limit = ["run=5/1", "status=7/1"]
+        pacing = "window"
+        requests-per-worker = 30
         json = true
         quiet = true
         output-required = true

@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.client.throttle import Throttle, ThrottledTurn
 from orchestrator.clock import SECOND
+from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from tests.simulation.clock import EPOCH_AT as START
 from tests.simulation.clock import VirtualClock
@@ -33,10 +34,21 @@ def throttle_of(limit: Limit) -> Throttle:
     return Throttle(VirtualClock(), {RUN: limit}, pacing="window")
 
 
-def answer(turn: ThrottledTurn, status: int = 200, retry_after_s: float | None = None) -> None:
-    turn.use(turn.operation)
+def answered(
+    turn: ThrottledTurn, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
+) -> None:
     now = VirtualClock().now()
-    turn.answered(now, now, status, retry_after_s)
+    headers = {} if rate_limit is None else {"ratelimit": rate_limit}
+    turn.answered(
+        Answer(status=status, body=b"", sent_at=now, answered_at=now, retry_after_s=retry_after_s, headers=headers)
+    )
+
+
+def answer(
+    turn: ThrottledTurn, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
+) -> None:
+    turn.use(turn.operation)
+    answered(turn, status, retry_after_s, rate_limit)
 
 
 def take_without_waiting(throttle: Throttle) -> ThrottledTurn:
@@ -135,6 +147,64 @@ async def test_nothing_leaves_before_retry_after() -> None:
     await throttle.turn(RUN)
     assert VirtualClock().now() == START + 7_500_000
     assert throttle.figures(RUN).throttled == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "waits_s"),
+    [
+        ('"minute";r=0;t=7', 7),
+        ('"minute";r=1;t=7', 0),
+        ('"minute";r=9;t=7, "day";r=0;t=30', 30),
+        ('"day";r=0;t=86400', 3600),
+        ("no list at all;;", 0),
+        ('"minute";r=0', 0),
+    ],
+)
+async def test_a_rate_limit_header_that_leaves_nothing_is_obeyed(told: str, waits_s: int) -> None:
+    throttle = throttle_of(Limit(100, 10))
+    answer(await throttle.turn(RUN), rate_limit=told)
+    await throttle.turn(RUN)
+    waited_us = VirtualClock().now() - START
+    assert waited_us == pytest.approx(waits_s * SECOND, abs=1)
+
+
+async def test_requests_in_flight_count_against_what_a_rate_limit_header_leaves() -> None:
+    throttle = throttle_of(Limit(100, 10))
+    turns = [await throttle.turn(RUN) for _ in range(3)]
+    answer(turns[0], rate_limit='"minute";r=2;t=5')
+    assert throttle.room(RUN, 4 * SECOND) == 0
+    assert throttle.room(RUN, 5 * SECOND) > 0
+
+
+async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
+    throttle = throttle_of(Limit(100, 10))
+    clock = VirtualClock()
+    answer(await throttle.turn(RUN), 429)
+    probe = await throttle.turn(RUN)
+    assert clock.now() == START + SECOND
+    assert throttle.room(RUN, SECOND) == 0
+    came: list[int] = []
+
+    async def next_one() -> None:
+        answer(await throttle.turn(RUN))
+        came.append(clock.now() - START)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(next_one)
+        tasks.start_soon(next_one)
+        await anyio.sleep(4)
+        assert came == []
+        answer(probe)
+    assert came == [5 * SECOND, 5 * SECOND], "the queue takes again: all go"
+
+
+async def test_after_a_restart_even_a_bursting_pacing_is_even_for_a_window() -> None:
+    throttle = throttle_of(Limit(100, 10))
+    throttle.ease_in(RUN)
+    assert throttle.room(RUN, 0) <= 2
+    assert 40 < throttle.room(RUN, 5 * SECOND) < 60
+    await anyio.sleep(10)
+    assert throttle.room(RUN, 0) == 100
 
 
 @pytest.mark.parametrize("cancelled", [0, 1, 2], ids=["the first", "one between", "the last"])
@@ -245,7 +315,7 @@ async def test_giving_back_is_harmless_when_it_comes_twice_or_after_the_use() ->
     turn.use(RUN)
     turn.give_back()
     assert throttle.figures(RUN).in_flight == 1
-    turn.answered(START, START, 200, None)
+    answered(turn)
     turn.give_back()
     assert throttle.figures(RUN).in_flight == 0
 

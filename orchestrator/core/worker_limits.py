@@ -1,0 +1,78 @@
+"""The dynamic rule of the limits (contract, Limits): running workers times `requests_per_worker`, where that is more.
+
+The service counts the workers that run at the moment of a request; we know those of our latest look at `/health`. So a
+higher limit is used slowly, and given up at once: when fewer workers run, when nothing is known of them any more, and
+when a request is answered 429 all the same.
+"""
+
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Limit, Operation
+
+RULED: Final = frozenset({Operation.RUN, Operation.STATUS, Operation.CANCEL})
+"""What the rule is applied to: the operations of a batch that have a base limit in the contract."""
+
+RAISE_SHARE: Final = 0.1
+"""By how much of itself a limit grows from one look at the workers to the next, at most."""
+
+LOOK_EVERY_S: Final = 5.0
+"""How often `/health` is read; its own limit is kept besides."""
+
+UNKNOWN_US_MAX: Final = 15_000_000
+"""For how long the latest number of workers holds while `/health` gives none."""
+
+
+class _Workers(msgspec.Struct, frozen=True):
+    running: int
+
+
+class _Health(msgspec.Struct, frozen=True):
+    workers: _Workers
+
+
+_decode: Final = msgspec.json.Decoder(_Health).decode
+
+
+def running_workers(status: int, body: bytes) -> int | None:
+    """How many workers run, by an answer of `/health`; None where it does not say."""
+    if not 200 <= status < 300:  # noqa: PLR2004
+        return None
+    try:
+        return max(0, _decode(body).workers.running)
+    except (ValueError, RecursionError):
+        return None
+
+
+class WorkerLimits:
+    """What the rule makes of the contract's limits at one endpoint. Times are arguments (microseconds UTC)."""
+
+    def __init__(self, requests_per_worker: int) -> None:
+        self._per_worker = requests_per_worker
+        self._requests = {operation: CONTRACT_LIMITS[operation].requests for operation in RULED}
+        self._looked_at: int | None = None
+
+    def seen(self, now: int, running: int | None, *, throttled: bool) -> None:
+        """A look at the workers, or one that told nothing (None). `throttled`: 429s came since the latest look."""
+        if running is not None:
+            self._looked_at = now
+        elif self._looked_at is None or now - self._looked_at > UNKNOWN_US_MAX:
+            running = 0
+        if throttled:
+            running = 0
+        if running is not None:
+            self._follow(running * self._per_worker)
+
+    def _follow(self, allowed: int) -> None:
+        for operation, requests in self._requests.items():
+            grown = min(allowed, requests + max(1, int(requests * RAISE_SHARE)), REQUESTS_MAX)
+            self._requests[operation] = max(CONTRACT_LIMITS[operation].requests, grown)
+
+    @property
+    def limits(self) -> dict[Operation, Limit]:
+        """The limits in force, never below the contract's."""
+        return {
+            operation: Limit(requests, CONTRACT_LIMITS[operation].window_s, CONTRACT_LIMITS[operation].concurrent)
+            for operation, requests in self._requests.items()
+        }

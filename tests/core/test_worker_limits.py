@@ -1,0 +1,101 @@
+"""Limits that grow with the running workers: slowly up, at once down, never below the contract's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Operation
+from orchestrator.core.worker_limits import RAISE_SHARE, RULED, UNKNOWN_US_MAX, WorkerLimits, running_workers
+
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+BASE = CONTRACT_LIMITS[Operation.RUN].requests
+
+
+def grown(running: int, looks: int, *, per_worker: int = 100) -> WorkerLimits:
+    limits = WorkerLimits(per_worker)
+    for _ in range(looks):
+        limits.seen(START, running, throttled=False)
+    return limits
+
+
+def run_requests(limits: WorkerLimits) -> int:
+    return limits.limits[Operation.RUN].requests
+
+
+def test_the_limit_grows_by_a_tenth_at_a_time_up_to_what_the_workers_allow() -> None:
+    limits = WorkerLimits(100)
+    seen = []
+    for _ in range(5):
+        limits.seen(START, 13, throttled=False)
+        seen.append(run_requests(limits))
+    assert seen == [1_100, 1_210, 1_300, 1_300, 1_300]
+    assert limits.limits[Operation.STATUS] == CONTRACT_LIMITS[Operation.STATUS], "2,000 is more than 1,300"
+    assert limits.limits[Operation.RUN].concurrent == CONTRACT_LIMITS[Operation.RUN].concurrent
+
+
+def test_fewer_workers_lower_it_at_once() -> None:
+    limits = grown(50, 20)
+    assert run_requests(limits) == 5_000
+    limits.seen(START, 21, throttled=False)
+    assert run_requests(limits) == 2_100
+    limits.seen(START, 0, throttled=False)
+    assert run_requests(limits) == BASE
+
+
+def test_a_429_lowers_it_to_the_base_whatever_the_workers() -> None:
+    limits = grown(50, 20)
+    limits.seen(START, 50, throttled=True)
+    assert run_requests(limits) == BASE
+    limits.seen(START, 50, throttled=False)
+    assert run_requests(limits) == 1_100
+
+
+def test_a_number_of_workers_holds_a_while_when_no_other_comes() -> None:
+    limits = grown(50, 20)
+    limits.seen(START + UNKNOWN_US_MAX, None, throttled=False)
+    assert run_requests(limits) == 5_000
+    limits.seen(START + UNKNOWN_US_MAX + 1, None, throttled=False)
+    assert run_requests(limits) == BASE
+
+
+def test_without_any_look_the_base_limits_hold() -> None:
+    limits = WorkerLimits(100)
+    limits.seen(START, None, throttled=False)
+    assert limits.limits == {operation: CONTRACT_LIMITS[operation] for operation in RULED}
+
+
+@given(
+    looks=st.lists(st.tuples(st.none() | st.integers(0, 10**12), st.booleans()), max_size=30),
+    per_worker=st.integers(1, 10**9),
+)
+def test_no_limit_is_ever_below_the_contract_s_or_above_what_the_workers_allow(
+    looks: list[tuple[int | None, bool]], per_worker: int
+) -> None:
+    limits = WorkerLimits(per_worker)
+    running = 0
+    for number, (seen, throttled) in enumerate(looks):
+        before = limits.limits
+        limits.seen(START + number * SECOND, seen, throttled=throttled)
+        running = running if seen is None else seen
+        for operation, limit in limits.limits.items():
+            base = CONTRACT_LIMITS[operation].requests
+            assert base <= limit.requests <= max(base, min(running * per_worker, REQUESTS_MAX))
+            assert limit.requests <= before[operation].requests * (1 + RAISE_SHARE) + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "running"),
+    [
+        (200, b'{"jobs":{},"workers":{"idle":2,"running":7,"new":[]}}', 7),
+        (200, b'{"workers":{"running":0}}', 0),
+        (200, b'{"workers":{"running":-3}}', 0),
+        (200, b'{"workers":{}}', None),
+        (200, b'{"workers":{"running":"7"}}', None),
+        (200, b"<html>", None),
+        (200, b"[" * 100_000, None),
+        (500, b'{"workers":{"running":7}}', None),
+    ],
+)
+def test_running_workers_are_read_from_health_where_it_says_so(status: int, body: bytes, running: int | None) -> None:
+    assert running_workers(status, body) == running
