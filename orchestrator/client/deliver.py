@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 
 import httpx
+from multidict import CIMultiDict
 
+from orchestrator.client.carriers import Request
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
 from orchestrator.errors import NotSent
@@ -38,7 +40,7 @@ class Deliverer:
             target = httpx.URL(url)
         except httpx.InvalidURL:
             raise NotSent("the URL cannot be read") from None
-        request = httpx.Request("POST", target, headers=dict(headers), content=body)
+        request = Request("POST", str(target), CIMultiDict(headers), body)
         return (await self._transport.send(request)).status
 
     async def aclose(self) -> None:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
+from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.hiding import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
 from orchestrator.client.serverless import request_headers
@@ -53,7 +54,7 @@ class GraphQL:
         if key_place == "query":
             del headers[b"Authorization"]
             self._url = url.copy_set_param("api_key", api_key)
-        self._headers = [(b"Host", url.netloc), *headers.items(), (b"Content-Type", b"application/json")]
+        self._headers = header_table({**headers, b"Content-Type": b"application/json"})
         self._hiding = Hiding(api_key)
         self._transport = transport
 
@@ -68,7 +69,7 @@ class GraphQL:
         """
         consequence = UNKNOWN if query.startswith("mutation") else ""
         body = msgspec.json.encode({"query": query})
-        request = httpx.Request("POST", self._url, headers=[*self._headers], content=body)
+        request = Request("POST", str(self._url), self._headers, body)
         with telling(doing, consequence):
             answer = await self._transport.send(request)
         response = _response(answer)

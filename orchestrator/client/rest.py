@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import anyio
 import httpx
 
+from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.hiding import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
 from orchestrator.client.serverless import key_of
@@ -148,7 +149,7 @@ class Rest:
 
     async def _send(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {**self._headers, **({} if body is None else {b"Content-Type": b"application/json"})}
-        request = httpx.Request(method, f"{self._base}{path}", headers=headers, content=body)
+        request = Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
         self._quotas.take()
         try:
             answer = await self._transport.send(request)

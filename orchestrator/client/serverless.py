@@ -11,6 +11,7 @@ from typing import Final
 import httpx
 
 from orchestrator import __version__
+from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.hiding import Hiding
 from orchestrator.client.throttle import Throttle, ThrottledTurn
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
@@ -31,8 +32,6 @@ RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
 OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
 """How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
 
-_Headers = list[tuple[bytes, bytes]]
-
 
 class ServerlessEndpoint:
     """One endpoint: `core.ports.JobApi`.
@@ -49,13 +48,8 @@ class ServerlessEndpoint:
         self._transport = transport
         self._clock = clock
         self._hiding = Hiding(key_of(headers))
-        self._headers: _Headers = [(b"Host", base.netloc), *headers.items()]
-        self._submit_headers: _Headers = [*self._headers, (b"Content-Type", b"application/json")]
-        self._run_url = httpx.URL(f"{self._base}/run")
-        self._runsync_url = httpx.URL(f"{self._base}/runsync")
-        self._health_url = httpx.URL(f"{self._base}/health")
-        self._purge_queue_url = httpx.URL(f"{self._base}/purge-queue")
-        self._requests_url = httpx.URL(f"{self._base}/requests")
+        self._headers = header_table(headers)
+        self._submit_headers = header_table({**headers, b"Content-Type": b"application/json"})
 
     def __repr__(self) -> str:
         return f"ServerlessEndpoint({self._base!r})"
@@ -95,7 +89,7 @@ class ServerlessEndpoint:
 
     async def run(self, turn: Turn, body: bytes) -> Answer:
         """`POST /run` with `body`, the complete JSON of the job request."""
-        request = _post(self._run_url, self._submit_headers, body)
+        request = self._submission("run", body)
         return await self._send(turn, Operation.RUN, request)
 
     async def runsync(self, turn: Turn, body: bytes, *, wait_ms: int | None = None) -> Answer:
@@ -103,43 +97,42 @@ class ServerlessEndpoint:
 
         The service holds it until the job has finished, `wait_ms` at most (None: its own default).
         """
-        url = self._runsync_url if wait_ms is None else self._runsync_url.copy_with(query=b"wait=%d" % wait_ms)
+        path = "runsync" if wait_ms is None else f"runsync?wait={wait_ms}"
         within_s = (RUNSYNC_WAIT_MS_DEFAULT if wait_ms is None else wait_ms) / 1000 + REQUEST_S_MAX
-        request = _post(url, self._submit_headers, body)
+        request = self._submission(path, body)
         return await self._send(turn, Operation.RUNSYNC, request, within_s=within_s)
 
     async def status(self, turn: Turn, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
-        request = _get(self._job_url("status", remote_id), self._headers)
+        request = self._question(_job_path("status", remote_id))
         return await self._send(turn, Operation.STATUS, request)
 
     async def stream(self, turn: Turn, remote_id: str) -> Answer:
         """`GET /stream/{remote_id}`: what the job gave since the last such call. Each part is handed out once."""
-        request = _get(self._job_url("stream", remote_id), self._headers)
+        request = self._question(_job_path("stream", remote_id))
         return await self._send(turn, Operation.STREAM, request)
 
     async def retry(self, turn: Turn, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
-        request = _post(self._job_url("retry", remote_id), self._headers, b"")
+        request = self._order(_job_path("retry", remote_id))
         return await self._send(turn, Operation.RETRY, request)
 
     async def cancel(self, turn: Turn, remote_id: str) -> Answer:
         """`POST /cancel/{remote_id}`."""
-        request = _post(self._job_url("cancel", remote_id), self._headers, b"")
+        request = self._order(_job_path("cancel", remote_id))
         return await self._send(turn, Operation.CANCEL, request)
 
     async def health(self, turn: Turn) -> Answer:
         """`GET /health`."""
-        request = _get(self._health_url, self._headers)
-        return await self._send(turn, Operation.HEALTH, request)
+        return await self._send(turn, Operation.HEALTH, self._question("health"))
 
     async def purge_queue(self, turn: Turn) -> Answer:
         """`POST /purge-queue`."""
-        return await self._send(turn, Operation.PURGE_QUEUE, _post(self._purge_queue_url, self._headers, b""))
+        return await self._send(turn, Operation.PURGE_QUEUE, self._order("purge-queue"))
 
     async def requests(self, turn: Turn) -> Answer:
         """`GET /requests`."""
-        return await self._send(turn, Operation.REQUESTS, _get(self._requests_url, self._headers))
+        return await self._send(turn, Operation.REQUESTS, self._question("requests"))
 
     async def openai(self, turn: Turn, path: str, body: bytes | None) -> Answer:
         """`POST /openai{path}` with the JSON `body`, or `GET` where that is None. `path` is as in `/v1/models`.
@@ -148,17 +141,21 @@ class ServerlessEndpoint:
         """
         if _OPENAI_PATH.fullmatch(path) is None:
             raise ValueError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
-        url = httpx.URL(f"{self._base}/openai{path}")
-        request = _get(url, self._headers) if body is None else _post(url, self._submit_headers, body)
+        path = f"openai{path}"
+        request = self._question(path) if body is None else self._submission(path, body)
         return await self._send(turn, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
 
-    def _job_url(self, operation: str, remote_id: str) -> httpx.URL:
-        if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
-            raise ValueError(f"{remote_id!r} is no remote id")
-        return httpx.URL(f"{self._base}/{operation}/{remote_id}")
+    def _question(self, path: str) -> Request:
+        return Request("GET", f"{self._base}/{path}", self._headers)
+
+    def _order(self, path: str) -> Request:
+        return Request("POST", f"{self._base}/{path}", self._headers)
+
+    def _submission(self, path: str, body: bytes) -> Request:
+        return Request("POST", f"{self._base}/{path}", self._submit_headers, body)
 
     async def _send(
-        self, turn: Turn, operation: Operation, request: httpx.Request, *, within_s: float | None = None
+        self, turn: Turn, operation: Operation, request: Request, *, within_s: float | None = None
     ) -> Answer:
         """Sends `request` and ends `turn` according to what came of it."""
         if not isinstance(turn, ThrottledTurn):
@@ -177,21 +174,10 @@ class ServerlessEndpoint:
         return answer if answer.status < 300 else self._hiding.answer(answer)  # noqa: PLR2004
 
 
-def _post(url: httpx.URL, headers: _Headers, body: bytes) -> httpx.Request:
-    return _request("POST", url, [*headers, (b"Content-Length", b"%d" % len(body))], body)
-
-
-def _get(url: httpx.URL, headers: _Headers) -> httpx.Request:
-    return _request("GET", url, headers, b"")
-
-
-def _request(method: str, url: httpx.URL, headers: _Headers, body: bytes) -> httpx.Request:
-    # Given a stream, httpx adds no headers of its own, and given an encoding, it tries none out on each of them:
-    # together a tenth of a request's cost.
-    request = httpx.Request(method, url, headers=headers, stream=httpx.ByteStream(body))
-    request.headers.encoding = "ascii"
-    request.read()
-    return request
+def _job_path(operation: str, remote_id: str) -> str:
+    if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
+        raise ValueError(f"{remote_id!r} is no remote id")
+    return f"{operation}/{remote_id}"
 
 
 def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
+from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SECOND, SystemClock
 from orchestrator.core.outcome import Answer
@@ -46,10 +47,10 @@ async def hasty() -> AsyncIterator[Transport]:
     await transport.aclose()
 
 
-def request_to(address: str, *, method: str = "POST", scheme: str = "http") -> httpx.Request:
-    content = b'{"input":{}}' if method == "POST" else b""
-    headers = {"Authorization": f"Bearer {KEY}", "Accept-Encoding": "identity"}
-    return httpx.Request(method, f"{scheme}://{address}/v2/abc/run", headers=headers, content=content)
+def request_to(address: str, *, method: str = "POST", scheme: str = "http") -> Request:
+    body = b'{"input":{}}' if method == "POST" else b""
+    headers = header_table({b"Authorization": f"Bearer {KEY}".encode(), b"Accept-Encoding": b"identity"})
+    return Request(method, f"{scheme}://{address}/v2/abc/run", headers, body)
 
 
 async def post(transport: Transport, handler: Handler) -> Answer:
