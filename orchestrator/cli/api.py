@@ -12,16 +12,15 @@ from typing import Annotated, Final
 
 import typer
 
-from orchestrator.cli import api_calls, options, printing
-from orchestrator.cli.account import Yes, needed_key
-from orchestrator.cli.api_calls import Access, Work
-from orchestrator.cli.config import Choices, choose
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli import access, api_calls, options
+from orchestrator.cli.access import Command, Interface, carry_out
+from orchestrator.cli.api_calls import Work
+from orchestrator.cli.config import Choices
+from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
-from orchestrator.cli.request import key_warning, ledger_of, limits_of, parse_service_url, policy_of
+from orchestrator.cli.request import ledger_of, policy_of
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import SERVERLESS_URL_DEFAULT
 
 _MS_US: Final = 1_000
 
@@ -53,12 +52,6 @@ Wait = Annotated[
 OpenAiPath = Annotated[
     str, typer.Argument(metavar="PATH", help="The path below /openai, as in [bold]/v1/chat/completions[/].")
 ]
-Json = Annotated[
-    bool | None,
-    typer.Option(
-        "--json", metavar="", help="The service's answer as JSON on standard output.", rich_help_panel=options.SHOWN
-    ),
-]
 
 
 def add_api(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -87,7 +80,7 @@ def _add_submits(api: typer.Typer) -> None:
         low_priority: options.LowPriority = None,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Submit a job that runs in the background. Never repeated by itself."""
         _carry_out(locals(), partial(_prepare_run, input, webhook))
@@ -103,7 +96,7 @@ def _add_submits(api: typer.Typer) -> None:
         low_priority: options.LowPriority = None,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
         _carry_out(locals(), partial(_prepare_runsync, input, webhook, wait))
@@ -116,7 +109,7 @@ def _add_questions(api: typer.Typer) -> None:
         job: JobId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Show how a job stands, with its result once it has one."""
         _ask_for(locals(), partial(api_calls.status, job))
@@ -127,7 +120,7 @@ def _add_questions(api: typer.Typer) -> None:
         job: JobId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
         _ask_for(locals(), partial(api_calls.stream, job))
@@ -137,7 +130,7 @@ def _add_questions(api: typer.Typer) -> None:
         endpoint: EndpointId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Show how many jobs and workers the endpoint has in which state."""
         _ask_for(locals(), api_calls.health)
@@ -147,7 +140,7 @@ def _add_questions(api: typer.Typer) -> None:
         endpoint: EndpointId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
         _ask_for(locals(), api_calls.requests)
@@ -160,7 +153,7 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
         job: JobId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Stop a job that waits or runs."""
         _ask_for(locals(), partial(api_calls.cancel, job))
@@ -171,7 +164,7 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
         job: JobId,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
         _ask_for(locals(), partial(api_calls.retry, job))
@@ -179,11 +172,11 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
     @api.command()
     def purge(
         endpoint: EndpointId,
-        yes: Yes = False,
+        yes: access.Yes = False,
         ledger: options.Ledger = None,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
         _carry_out(locals(), partial(_prepare_purge, load, yes))
@@ -197,7 +190,7 @@ def _add_openai(api: typer.Typer) -> None:
         input: Body = None,  # noqa: A002
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
     ) -> None:
         """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
         _carry_out(locals(), lambda _: partial(api_calls.openai, path, None if input is None else object_text(input)))
@@ -208,27 +201,11 @@ def _ask_for(flags: Mapping[str, object], work: Work) -> None:
 
 
 def _carry_out(flags: Mapping[str, object], prepare: Callable[[Choices], Work]) -> None:
-    """Everything between the flags and the exit code."""
-    try:
-        choices = choose({**flags, "endpoint": None}, os.environ)
-        access = _access(str(flags["endpoint"]), choices)
-        work = prepare(choices)
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
-    if warning := key_warning(access.url):
-        printing.warn(warning)
-    raise typer.Exit(execute(partial(api_calls.send, access, work)))
+    def prepared(choices: Choices) -> Command:
+        quiet = choices.switch("quiet") or choices.switch("json")
+        return partial(api_calls.send, str(flags["endpoint"]), quiet, prepare(choices))
 
-
-def _access(endpoint: str, choices: Choices) -> Access:
-    return Access(
-        url=choices.parsed("serverless-url", parse_service_url) or SERVERLESS_URL_DEFAULT,
-        endpoint=endpoint,
-        key=needed_key(),
-        limits=limits_of(choices),
-        as_json=choices.switch("json"),
-        quiet=choices.switch("quiet"),
-    )
+    carry_out(access.connect, flags, Interface.JOBS, prepare=prepared)
 
 
 def _prepare_run(given: str, webhook: str | None, choices: Choices) -> Work:

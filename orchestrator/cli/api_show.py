@@ -1,22 +1,16 @@
 """The answers of the service as tables for people, and as the JSON that they were."""
 
-import re
-import sys
-from collections.abc import Iterable, Sequence
-from io import StringIO
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from orchestrator.cli import printing
+from orchestrator.cli import printing, tables
 from orchestrator.cli.figures import lasting
 from orchestrator.core.compact import compact
 
 if TYPE_CHECKING:
     from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged  # slow to import
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What could draw on the user's terminal; tabs and line ends may stay."""
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -31,7 +25,7 @@ def put_answer(raw: bytes) -> None:
 
 def put_job(record: "JobRecord") -> None:
     """A job as a table."""
-    put_rows(_job_rows(record))
+    tables.put(tables.lines(_job_rows(record)))
 
 
 def _job_rows(record: "JobRecord") -> Rows:
@@ -58,14 +52,17 @@ def _job_rows(record: "JobRecord") -> Rows:
 def put_purged(purged: "Purged") -> None:
     """What a purge came to."""
     rows = [("removed", "(not told)" if purged.removed is None else f"{purged.removed:,}")]
-    put_rows(rows if purged.status is None else [*rows, ("status", purged.status)])
+    tables.put(tables.lines(rows if purged.status is None else [*rows, ("status", purged.status)]))
 
 
 def put_health(health: "Health") -> None:
     """The counts of an endpoint, one row for each state that the service names."""
-    put_table(("jobs", ""), _counts(health.jobs))
-    printing.put(b"\n")
-    put_table(("workers", ""), _counts(health.workers))
+    jobs, workers = (tables.columns((noun,), ()) for noun in ("jobs", "workers"))
+    for table, counts in ((jobs, health.jobs), (workers, health.workers)):
+        table.add_column(justify="right")
+        for name, number in _counts(counts):
+            table.add_row(tables.plain(name), tables.plain(number))
+    tables.put(jobs, "", workers)
 
 
 def _counts(counts: msgspec.Struct) -> Rows:
@@ -95,7 +92,7 @@ def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:
     if as_json:
         put_answer(chunk.raw)
     elif isinstance(chunk.output, str):
-        printing.put(harmless(chunk.output).encode("utf-8", "replace") + b"\n")
+        printing.put(tables.harmless(chunk.output).encode("utf-8", "replace") + b"\n")
         printing.flush()
     else:
         put_answer(bytes(_fields.decode(chunk.raw)["output"]) if _is_item(chunk) else chunk.raw)
@@ -103,40 +100,3 @@ def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:
 
 def _is_item(chunk: "Chunk") -> bool:
     return chunk.raw.lstrip().startswith(b"{") and "output" in _fields.decode(chunk.raw)
-
-
-def put_rows(rows: Rows) -> None:
-    """Names and values, one a line."""
-    put_table((), rows)
-
-
-def put_table(headings: Sequence[str], rows: Rows) -> None:
-    """A table of two columns on standard output."""
-    from rich import box  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(
-        box=box.SIMPLE_HEAD if headings else None,
-        show_header=bool(headings),
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1),
-        header_style="bold",
-    )
-    numbers = bool(headings)
-    table.add_column(headings[0] if headings else "", style="bold" if not headings else "", no_wrap=True)
-    table.add_column(headings[1] if headings else "", justify="right" if numbers else "left", overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(harmless(name)), Text(harmless(value)))
-    drawn = printing.can_draw(sys.stdout)
-    out = StringIO()
-    Console(file=out, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False).print(table)
-    printing.put(out.getvalue().encode(sys.stdout.encoding or "utf-8", "replace"))
-    printing.flush()
-
-
-def harmless(text: str) -> str:
-    """`text` without what a terminal would obey."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

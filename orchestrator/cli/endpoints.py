@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from orchestrator.cli import account, options, printing
-from orchestrator.cli.account import REST, Command, Connect, carry_out
+from orchestrator.cli import access, options, printing, tables
+from orchestrator.cli.access import Command, Connect, Interface, carry_out, tell_deleted
 from orchestrator.cli.execution import App
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
 
 _SECOND_US: Final = 1_000_000
+_HEADINGS: Final = ("id", "name", "template", "workers", "idle", "GPU types")
 
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="The endpoint's id, as [bold]orchestrator endpoints list[/] shows it.")
@@ -40,7 +41,7 @@ Set = Annotated[
 ]
 
 
-def add_endpoints(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+def add_endpoints(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
     """Registers `endpoints` and its commands. They need no other part of the program than the client."""
     endpoints = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
     commands.add_typer(endpoints, name="endpoints")
@@ -59,9 +60,9 @@ def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
         workers_max: WorkersMax = None,
         idle_timeout: IdleTimeout = None,
         set_: Set = None,
-        rest_url: account.RestUrl = None,
+        rest_url: access.RestUrl = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Create an endpoint from a serverless template. The job API may need a while to know it."""
         flags = locals()
@@ -77,9 +78,9 @@ def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
         workers_max: WorkersMax = None,
         idle_timeout: IdleTimeout = None,
         set_: Set = None,
-        rest_url: account.RestUrl = None,
+        rest_url: access.RestUrl = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Change what is given and nothing else. Active workers may have to be restarted to have it."""
         flags = locals()
@@ -88,13 +89,13 @@ def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
 
 def _add_looks(endpoints: typer.Typer, connect: Connect) -> None:
     @endpoints.command("list")
-    def list_(rest_url: account.RestUrl = None, config: options.Config = None, json: account.Json = None) -> None:
+    def list_(rest_url: access.RestUrl = None, config: options.Config = None, json: access.Json = None) -> None:
         """List the account's endpoints."""
         _run(connect, locals(), _list)
 
     @endpoints.command()
     def show(
-        endpoint_id: Id, rest_url: account.RestUrl = None, config: options.Config = None, json: account.Json = None
+        endpoint_id: Id, rest_url: access.RestUrl = None, config: options.Config = None, json: access.Json = None
     ) -> None:
         """Show one endpoint; --json has all that the service says about it."""
         _run(connect, locals(), partial(_show, endpoint_id))
@@ -104,17 +105,17 @@ def _add_delete(endpoints: typer.Typer, connect: Connect) -> None:
     @endpoints.command()
     def delete(
         endpoint_id: Id,
-        yes: account.Yes = False,
-        rest_url: account.RestUrl = None,
+        yes: access.Yes = False,
+        rest_url: access.RestUrl = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
         _run(connect, locals(), partial(_delete, endpoint_id, yes))
 
 
 def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
-    carry_out(connect, flags, command, interface=REST)
+    carry_out(connect, flags, Interface.ENDPOINTS, command)
 
 
 async def _create(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
@@ -169,13 +170,14 @@ def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
 
 
 async def _list(service: "Service", as_json: bool) -> None:
-    records = await service.endpoints.list()
-    if as_json:
-        printing.put_json([record.raw for record in records])
-    elif records:
-        _table(records)
-    else:
-        printing.say("the account has no endpoints")
+    tables.put_list(
+        await service.endpoints.list(),
+        as_json=as_json,
+        none="the account has no endpoints",
+        headings=_HEADINGS,
+        row=_row,
+        raw=lambda record: record.raw,
+    )
 
 
 async def _show(endpoint_id: str, service: "Service", as_json: bool) -> None:
@@ -186,11 +188,7 @@ def _put(record: "EndpointRecord", as_json: bool) -> None:
     if as_json:
         printing.put_json(record.raw)
     else:
-        _table((record,))
-
-
-def _table(records: "tuple[EndpointRecord, ...]") -> None:
-    account.put_table(("id", "name", "template", "workers", "idle", "GPU types"), map(_row, records))
+        tables.put(tables.columns(_HEADINGS, (_row(record),)))
 
 
 def _row(record: "EndpointRecord") -> tuple[object, ...]:
@@ -211,8 +209,6 @@ def _number(value: int | None) -> str:
 async def _delete(endpoint_id: str, yes: bool, service: "Service", as_json: bool) -> None:
     if not yes:
         record = await service.endpoints.show(endpoint_id)
-        account.confirm(f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?", yes=False)
+        access.confirm(f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?", yes=False)
     await service.endpoints.delete(endpoint_id)
-    if as_json:
-        printing.put_json({"id": endpoint_id, "deleted": True})
-    printing.say(f"endpoint {endpoint_id}: deleted")
+    tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)

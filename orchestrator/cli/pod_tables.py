@@ -1,17 +1,13 @@
 """Pods and rate limits as people read them."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
 from typing import Final
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli import printing
+from orchestrator.cli import tables
 from orchestrator.cli.figures import lasting
+from orchestrator.cli.tables import plain
 from orchestrator.core.pods import Pod, PodStatus
 from orchestrator.core.quotas import Window
 
@@ -20,34 +16,27 @@ _STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR
 _SECOND_US: Final = 1_000_000
 
 
-def pods_text(pods: Sequence[Pod], *, width: int | None = None, colours: bool | None = None) -> str:
-    """The pods as a table, and what they cost together; `width` and `colours`: None for the terminal's."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-    for heading in ("id", "name", "status", "hardware", "image"):
-        table.add_column(heading, overflow="fold")
+def put_pods(pods: Sequence[Pod]) -> None:
+    """The pods as a table, and what they cost together."""
+    table = tables.columns(("id", "name", "status", "hardware", "image"), ())
     table.add_column("$/h", justify="right", no_wrap=True)
     for pod in pods:
         table.add_row(
-            Text(_plain(pod.id), style="bold"),
-            Text(_plain(pod.name)),
-            Text(_plain(pod.status), style=_STYLES.get(pod.status, "")),
-            Text(_plain(_hardware(pod))),
-            Text(_plain(pod.image)),
+            Text(plain(pod.id), style="bold"),
+            Text(plain(pod.name)),
+            Text(plain(pod.status), style=_STYLES.get(pod.status, "")),
+            Text(plain(_hardware(pod))),
+            Text(plain(pod.image)),
             f"{pod.cost:.3f}",
         )
     total = sum(pod.cost for pod in pods)
     count = f"{len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
-    return _drawn(table, Text(f"\n{count}, ${total:.3f} an hour"), width, colours)
+    tables.put(table, Text(f"\n{count}, ${total:.3f} an hour"))
 
 
-def pod_text(pod: Pod, *, width: int | None = None, colours: bool | None = None) -> str:
+def put_pod(pod: Pod) -> None:
     """One pod, a line for each thing that there is to say."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in _lines(pod):
-        grid.add_row(name, Text(_plain(value)))
-    return _drawn(grid, None, width, colours)
+    tables.put(tables.lines((name, plain(value)) for name, value in pod_lines(pod)))
 
 
 def window_line(window: Window, now: int) -> str:
@@ -63,10 +52,11 @@ def window_line(window: Window, now: int) -> str:
         parts.append(f"per {lasting(window.window_s)}")
     if window.reset_at is not None:
         parts.append(f"full again in {lasting(max(0, window.reset_at - now) / _SECOND_US)}")
-    return f"rate limit, {_plain(window.name)}: {', '.join(parts) or 'nothing told'}"
+    return f"rate limit, {plain(window.name)}: {', '.join(parts) or 'nothing told'}"
 
 
-def _lines(pod: Pod) -> Iterable[tuple[str, str]]:
+def pod_lines(pod: Pod) -> Iterable[tuple[str, str]]:
+    """What there is to say about a pod: names and values. The values of its variables are not among them."""
     yield "id", pod.id
     yield "name", pod.name
     yield "status", pod.status + (" (locked)" if pod.locked else "")
@@ -144,20 +134,3 @@ def _runtime(pod: Pod) -> Iterable[tuple[str, str]]:
     for port in pod.runtime.ports:
         if port.public is not None:
             yield "reached at", f"{port.private}/{port.type} on {port.ip or 'the service'}:{port.public}"
-
-
-def _plain(text: str) -> str:
-    """What the service says must not move the cursor of the user's terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _drawn(table: Table, below: Text | None, width: int | None, colours: bool | None) -> str:
-    drawn = printing.can_draw(sys.stdout) if colours is None else colours
-    out = StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False
-    )
-    console.print(table)
-    if below is not None:
-        console.print(below)
-    return out.getvalue()

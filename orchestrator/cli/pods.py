@@ -1,44 +1,27 @@
 """`orchestrator pods`: list, show, start, stop, restart, terminate."""
 
-import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli import options, printing
-from orchestrator.cli.account import Yes, confirm, needed_key
-from orchestrator.cli.config import Choices, choose
-from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import lasting
-from orchestrator.cli.request import key_warning
+from orchestrator.cli import access, options, printing
+from orchestrator.cli.access import Command, Connect, Interface, carry_out, confirm
+from orchestrator.cli.execution import App
 from orchestrator.clock import SystemClock
 from orchestrator.core.pods import Pod, PodAction, encode_pod
 from orchestrator.core.policy import parse_duration
-from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
-from orchestrator.settings import BASE_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.client import Service  # at run time `--help` would pay for it
-
-Connect = Callable[[str, str, str | None], "Service"]
-"""Makes the service from base URL, API key and team."""
 
 WAIT_DEFAULT: Final = "10m"
 
 _SECOND_US: Final = 1_000_000
 
 PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help=f"Where the REST interface is; /v2/pods is added. Default: {BASE_URL_DEFAULT}.",
-        rich_help_panel=options.SERVICE,
-    ),
-]
 Team = Annotated[
     str | None,
     typer.Option(
@@ -54,35 +37,29 @@ Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod u
 Timeout = Annotated[
     str, typer.Option(metavar="D", help="How long --wait may take, as in 90s or 10m.", show_default=True)
 ]
-Json = Annotated[
-    bool | None,
-    typer.Option(
-        "--json", metavar="", help="JSON on standard output, as the service sent it.", rich_help_panel=options.SHOWN
-    ),
-]
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=options.SHOWN),
 ]
 
 
-def add_pods(commands: typer.Typer, load: Callable[[], App], connect: Connect | None = None) -> None:  # noqa: ARG001
+def add_pods(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
     """Registers `pods` and its commands. They need no other part of the program than the client."""
     pods = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
     commands.add_typer(pods, name="pods")
-    _add_looks(pods, connect or _connect)
-    _add_actions(pods, connect or _connect)
-    _add_terminate(pods, connect or _connect)
+    _add_looks(pods, connect)
+    _add_actions(pods, connect)
+    _add_terminate(pods, connect)
 
 
 def _add_looks(pods: typer.Typer, connect: Connect) -> None:
     @pods.command("list")
     def list_(
         include_cluster_pods: ClusterPods = False,
-        base_url: BaseUrl = None,
+        base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
         verbose: Verbose = False,
     ) -> None:
         """List the account's pods with their status, hardware and cost."""
@@ -91,10 +68,10 @@ def _add_looks(pods: typer.Typer, connect: Connect) -> None:
     @pods.command()
     def show(
         pod_id: PodId,
-        base_url: BaseUrl = None,
+        base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
         verbose: Verbose = False,
     ) -> None:
         """Show one pod. The values of its environment variables are in --json only."""
@@ -117,10 +94,10 @@ def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, descript
         pod_id: PodId,
         wait: Wait = False,
         timeout: Timeout = WAIT_DEFAULT,
-        base_url: BaseUrl = None,
+        base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
         verbose: Verbose = False,
     ) -> None:
         _run(connect, locals(), partial(_act, action, pod_id, wait, timeout))
@@ -130,56 +107,29 @@ def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
     @pods.command()
     def terminate(
         pod_id: PodId,
-        yes: Yes = False,
+        yes: access.Yes = False,
         wait: Wait = False,
         timeout: Timeout = WAIT_DEFAULT,
-        base_url: BaseUrl = None,
+        base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
-        json: Json = None,
+        json: access.Json = None,
         verbose: Verbose = False,
     ) -> None:
         """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
         _run(connect, locals(), partial(_terminate, pod_id, yes, wait, timeout))
 
 
-def _connect(base_url: str, key: str, team: str | None) -> "Service":
-    from orchestrator.client import Service  # noqa: PLC0415
-
-    return Service(SERVERLESS_URL_DEFAULT, key, SystemClock(), base_url=base_url, team_id=team)
+def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
+    carry_out(connect, flags, Interface.PODS, partial(_with_limits, command, bool(flags["verbose"])))
 
 
-def _run(connect: Connect, flags: Mapping[str, object], command: Callable[["Service", bool], Awaitable[None]]) -> None:
-    """Carries `command` out with the service that the flags name, and exits."""
+async def _with_limits(command: Command, verbose: bool, service: "Service", as_json: bool) -> None:
     try:
-        choices = choose(flags, os.environ)
-        key = needed_key()
-        base_url = choices.parsed("base-url", str) or BASE_URL_DEFAULT
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
-    if warning := key_warning(base_url):
-        printing.warn(warning)
-    make = partial(connect, base_url, key, choices.parsed("team", str))
-    raise typer.Exit(execute(partial(_with_service, make, choices, bool(flags["verbose"]), command)))
-
-
-async def _with_service(
-    make: Callable[[], "Service"],
-    choices: Choices,
-    verbose: bool,
-    command: Callable[["Service", bool], Awaitable[None]],
-) -> int:
-    service = make()
-    service.pods.on_wait(lambda reason, wait_s: printing.say(f"waiting {lasting(wait_s)}: {reason}"))
-    try:
-        await command(service, choices.switch("json"))
-    except (NotSent, Unanswered) as error:
-        raise StoppedError(str(error)) from None
+        await command(service, as_json)
     finally:
         if verbose:
             _say_limits(service)
-        await service.aclose()
-    return 0
 
 
 def _say_limits(service: "Service") -> None:
@@ -193,25 +143,25 @@ def _say_limits(service: "Service") -> None:
 
 
 async def _list(include_cluster_pods: bool, service: "Service", as_json: bool) -> None:
-    from orchestrator.cli.pod_tables import pods_text  # noqa: PLC0415
+    from orchestrator.cli.pod_tables import put_pods  # noqa: PLC0415
 
     pods = await service.pods.list(include_cluster_pods=include_cluster_pods)
     if as_json:
         printing.put_json([encode_pod(pod) for pod in pods])
     elif pods:
-        _put_text(pods_text(pods))
+        put_pods(pods)
     else:
         printing.say("the account has no pods")
 
 
 async def _show(pod_id: str, service: "Service", as_json: bool) -> None:
-    from orchestrator.cli.pod_tables import pod_text  # noqa: PLC0415
+    from orchestrator.cli.pod_tables import put_pod  # noqa: PLC0415
 
     pod = await service.pods.show(pod_id)
     if as_json:
         printing.put_json(encode_pod(pod))
     else:
-        _put_text(pod_text(pod))
+        put_pod(pod)
 
 
 async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
@@ -244,8 +194,3 @@ def _wait_s(wait: bool, timeout: str) -> float | None:
     except ValueError as error:
         raise UsageError(f"--timeout: {error}") from None
     return seconds if wait else None
-
-
-def _put_text(text: str) -> None:
-    printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
-    printing.flush()

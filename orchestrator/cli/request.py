@@ -46,6 +46,7 @@ WHOLE_MAX: Final = 1_000_000_000
 RETENTION_US_MIN: Final = 1_000_000
 
 _MS_US: Final = 1_000
+_OTHERWISE: Final = "\nor run without an account: --endpoint local:FILE.py:FUNCTION"
 
 _WHOLE: Final = re.compile(r"\s*[0-9]{1,18}\s*")
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -74,7 +75,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
         ledger=ledger_of(choices),
         output=output,
         errors=errors,
-        connection=_connection(choices, serverless_url, api_key(environment, needed=not local)),
+        connection=_connection(choices, serverless_url, api_key(environment, needed=not local, otherwise=_OTHERWISE)),
         settings=settings,
         body_bytes_max=choices.parsed("body-bytes-max", _whole(1)) or BODY_BYTES_MAX_DEFAULT,
         retry_failed=choices.switch("retry-failed"),
@@ -107,8 +108,11 @@ def ledger_of(choices: Choices) -> Path:
     return choices.parsed("ledger", _parse_path) or LEDGER_DEFAULT
 
 
-def api_key(environment: Mapping[str, str], *, needed: bool) -> str:
-    """The API key, only ever from the environment; "" where there is none and none is `needed`."""
+def api_key(environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
+    """The API key, only ever from the environment; "" where there is none and none is `needed`.
+
+    `otherwise` is what else a user without a key can do.
+    """
     for variable in API_KEY_VARIABLES:
         key = environment.get(variable, "").strip()
         if key and not (key.isascii() and key.isprintable() and " " not in key):
@@ -118,7 +122,7 @@ def api_key(environment: Mapping[str, str], *, needed: bool) -> str:
     if needed:
         raise UsageError(
             "there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=... (RUNPOD_API_KEY is"
-            " accepted too)\nor run without an account: --endpoint local:FILE.py:FUNCTION"
+            f" accepted too; an emulator takes any){otherwise}"
         )
     return ""
 
@@ -172,14 +176,21 @@ def _name_of(source: str) -> str:
 
 
 def parse_service_url(text: str) -> str:
-    """The service's URL without a slash at its end. Raises `ValueError`."""
+    """The URL of the job interface without a slash at its end. Raises `ValueError`."""
+    return parse_interface_url(text, added="/v2")
+
+
+def parse_interface_url(text: str, *, added: str) -> str:
+    """A URL of the service without a slash at its end; `added` is what the client adds. Raises `ValueError`."""
     parts = _split(text)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("this is no URL; write https://HOST or http://HOST:PORT")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("the URL must not hold a password, a query (?) or a fragment (#)")
-    if parts.path.rstrip("/").endswith("/v2"):
-        raise ValueError("leave /v2 out of the URL; it is added")
+        raise ValueError(
+            "the URL must not hold a password, a query (?) or a fragment (#); the API key comes from the environment"
+        )
+    if added and parts.path.rstrip("/").endswith(added):
+        raise ValueError(f"leave {added} out of the URL; it is added")
     return text.rstrip("/")
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from orchestrator.cli import account, options, printing
-from orchestrator.cli.account import GRAPHQL, Connect, carry_out
+from orchestrator.cli import access, options, printing, tables
+from orchestrator.cli.access import Connect, Interface, carry_out, tell_deleted
 from orchestrator.cli.execution import App
 from orchestrator.cli.templates import from_environment
 from orchestrator.errors import UsageError
@@ -30,7 +30,7 @@ Id = Annotated[
 ]
 
 
-def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
     """Registers `secrets` and its commands. They need no other part of the program than the client."""
     secrets = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
     commands.add_typer(secrets, name="secrets")
@@ -40,35 +40,35 @@ def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect
         name: Name,
         value: Value = "-",
         description: Description = None,
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME."""
-        carry_out(connect, locals(), partial(_create, name, value, description), interface=GRAPHQL)
+        carry_out(connect, locals(), Interface.GRAPHQL, partial(_create, name, value, description))
 
     @secrets.command()
     def delete(
         secret_id: Id,
-        yes: account.Yes = False,
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        yes: access.Yes = False,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Delete a secret by its id. Asks first."""
-        carry_out(connect, locals(), partial(_delete, secret_id, yes), interface=GRAPHQL)
+        carry_out(connect, locals(), Interface.GRAPHQL, partial(_delete, secret_id, yes))
 
     @secrets.command("list")
     def list_(
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
-        carry_out(connect, locals(), _list, interface=GRAPHQL)
+        carry_out(connect, locals(), Interface.GRAPHQL, _list)
 
 
 async def _create(name: str, source: str, description: str | None, service: "Service", as_json: bool) -> None:
@@ -97,18 +97,16 @@ def _piped(stream: BinaryIO) -> str:
 
 
 async def _delete(secret_id: str, yes: bool, service: "Service", as_json: bool) -> None:
-    account.confirm(f"delete secret {secret_id}?", yes=yes)
+    access.confirm(f"delete secret {secret_id}?", yes=yes)
     await service.secrets.delete(secret_id)
-    if as_json:
-        printing.put_json({"id": secret_id, "deleted": True})
-    printing.say(f"secret {secret_id}: deleted")
+    tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
 
 
 async def _list(service: "Service", as_json: bool) -> None:
-    secrets = await service.secrets.list()
-    if as_json:
-        printing.put_json(secrets)
-    elif secrets:
-        account.put_table(("id", "name", "description"), ((each.id, each.name, each.description) for each in secrets))
-    else:
-        printing.say("the account has no secrets")
+    tables.put_list(
+        await service.secrets.list(),
+        as_json=as_json,
+        none="the account has no secrets",
+        headings=("id", "name", "description"),
+        row=lambda secret: (secret.id, secret.name, secret.description),
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from orchestrator.cli import account, options, printing
-from orchestrator.cli.account import GRAPHQL, Command, Connect, carry_out
+from orchestrator.cli import access, options, printing, tables
+from orchestrator.cli.access import Command, Connect, Interface, carry_out, tell_deleted
 from orchestrator.cli.execution import App
 from orchestrator.errors import UsageError
 
@@ -61,7 +61,7 @@ RegistryAuth = Annotated[
 ]
 
 
-def add_templates(commands: typer.Typer, load: Callable[[], App], connect: Connect = account.connect) -> None:  # noqa: ARG001
+def add_templates(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
     """Registers `templates` and its commands. They need no other part of the program than the client."""
     templates = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
     commands.add_typer(templates, name="templates")
@@ -85,10 +85,10 @@ def _add_save(templates: typer.Typer, connect: Connect) -> None:
         readme: Readme = None,
         volume_mount_path: MountPath = None,
         registry_auth: RegistryAuth = None,
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Create a template, or with --id modify one."""
         flags = locals()
@@ -99,11 +99,11 @@ def _add_delete(templates: typer.Typer, connect: Connect) -> None:
     @templates.command()
     def delete(
         name: Name,
-        yes: account.Yes = False,
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        yes: access.Yes = False,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """Delete a template by its name. Asks first. One that was in use is tried again for up to two minutes."""
         _run(connect, locals(), partial(_delete, name, yes))
@@ -112,17 +112,17 @@ def _add_delete(templates: typer.Typer, connect: Connect) -> None:
 def _add_list(templates: typer.Typer, connect: Connect) -> None:
     @templates.command("list")
     def list_(
-        graphql_url: account.GraphqlUrl = None,
-        graphql_key: account.GraphqlKey = None,
+        graphql_url: access.GraphqlUrl = None,
+        graphql_key: access.GraphqlKey = None,
         config: options.Config = None,
-        json: account.Json = None,
+        json: access.Json = None,
     ) -> None:
         """List the account's templates. The values of their environment variables are in --json only."""
         _run(connect, locals(), _list)
 
 
 def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
-    carry_out(connect, flags, command, interface=GRAPHQL)
+    carry_out(connect, flags, Interface.GRAPHQL, command)
 
 
 async def _save(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
@@ -181,22 +181,19 @@ def _text(path: Path) -> str:
 
 
 async def _delete(name: str, yes: bool, service: "Service", as_json: bool) -> None:
-    account.confirm(f"delete template {name!r}?", yes=yes)
+    access.confirm(f"delete template {name!r}?", yes=yes)
     await service.templates.delete(name, waiting=printing.say)
-    if as_json:
-        printing.put_json({"name": name, "deleted": True})
-    printing.say(f"template {name}: deleted")
+    tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
 
 
 async def _list(service: "Service", as_json: bool) -> None:
-    templates = await service.templates.list()
-    if as_json:
-        printing.put_json(templates)
-    elif templates:
-        headings = ("id", "name", "image", "for", "disk", "volume", "env")
-        account.put_table(headings, map(_row, templates))
-    else:
-        printing.say("the account has no templates")
+    tables.put_list(
+        await service.templates.list(),
+        as_json=as_json,
+        none="the account has no templates",
+        headings=("id", "name", "image", "for", "disk", "volume", "env"),
+        row=_row,
+    )
 
 
 def _row(template: "Template") -> tuple[object, ...]:

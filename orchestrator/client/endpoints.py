@@ -6,7 +6,7 @@ and what has an unexpected type is left at its default.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -68,6 +68,10 @@ class Endpoints:
 
     def __repr__(self) -> str:
         return f"Endpoints({self._rest!r})"
+
+    def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
+        """`notify` is told why a request waits for the rate limit, and for how many seconds."""
+        self._rest.notify = notify
 
     async def create(self, spec: EndpointSpec, *, more: Mapping[str, object] | None = None) -> EndpointRecord:
         """Creates an endpoint; it may take a while until the job API knows it.

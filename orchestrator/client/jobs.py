@@ -73,6 +73,11 @@ class EndpointJobs:
         return f"EndpointJobs({self._api.url!r})"
 
     @property
+    def id(self) -> str:
+        """The endpoint's id."""
+        return self._api.url.rpartition("/")[2]
+
+    @property
     def api(self) -> ServerlessEndpoint:
         """The same operations as `core.ports.JobApi`: with turns, bytes and bare answers."""
         return self._api

@@ -1,6 +1,6 @@
 """One service and one key: what all its endpoints share, and the check before a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Self
 
 import anyio
@@ -102,6 +102,11 @@ class Service:
             endpoint = EndpointJobs(ServerlessEndpoint(base, self._headers, throttle, self._transport, self._clock))
             self._endpoints[endpoint_id] = endpoint
         return endpoint
+
+    def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
+        """`notify` is told why a request to the REST interfaces waits, and for how many seconds."""
+        self.pods.on_wait(notify)
+        self.endpoints.on_wait(notify)
 
     async def check(self, endpoint_id: str, *, pause_s: float = CHECK_PAUSE_S) -> Answer:
         """`GET /health` before a run: are the URL, the key and the endpoint right?

@@ -3,7 +3,7 @@
 import typer
 from typer.testing import CliRunner, Result
 
-from orchestrator.cli.account import Access, Connect
+from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.templates import add_templates

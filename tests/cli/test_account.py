@@ -7,8 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from orchestrator.cli.account import Access, confirm, connect
-from orchestrator.cli.config import choose
+from orchestrator.cli.access import Access, Interface, confirm, connect
 from orchestrator.errors import UsageError
 from tests.cli.accounts import Shell
 from tests.client.accounts import Script, refused
@@ -71,9 +70,13 @@ def test_all_that_a_template_has_can_be_said(tmp_path: Path) -> None:
         (("endpoints", "create", "--template", "t", "--set", "gpuCount"), "write it as FIELD=JSON"),
         (("endpoints", "create", "--template", "t", "--set", "dataCenterIds=EU"), "this is not JSON"),
         (("endpoints", "update", "e"), "nothing was named that should change"),
-        (("endpoints", "list", "--rest-url", "api.example"), "must begin with http"),
+        (("endpoints", "list", "--rest-url", "api.example"), "--rest-url: this is no URL"),
         (("templates", "list", "--graphql-key", "body"), "--graphql-key: the key goes either in the query or"),
-        (("templates", "list", "--graphql-url", "https://a/graphql?api_key=x"), "the API key is a setting of its own"),
+        (
+            ("templates", "list", "--graphql-url", "https://a/graphql?api_key=x"),
+            "the API key comes from the environment",
+        ),
+        (("endpoints", "list", "--rest-url", "https://a/v1/"), "leave /v1 out of the URL; it is added"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_sent(arguments: tuple[str, ...], problem: str) -> None:
@@ -202,8 +205,10 @@ def test_urls_and_the_keys_place_are_settings() -> None:
         ORCHESTRATOR_REST_URL="http://h",
     )
     assert shell.access is not None
-    assert repr(shell.access) == "Access('http://h', 'http://h/graphql')"
+    assert repr(shell.access) == "Access('http://h/graphql')"
     assert shell.access.graphql_key == "header"
+    shell("endpoints", "list", ORCHESTRATOR_REST_URL="http://h/")
+    assert repr(shell.access) == "Access('http://h')"
 
 
 def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
@@ -215,7 +220,7 @@ def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
 
 
 def test_the_real_service_is_made_from_what_was_chosen() -> None:
-    service = connect(Access(choose({"rest_url": "http://127.0.0.1:1", "graphql_key": "header"}, {}), "key"))
+    service = connect(Access(interface=Interface.ENDPOINTS, url="http://127.0.0.1:1", key="key"))
     assert repr(service.endpoints) == "Endpoints(Rest('http://127.0.0.1:1'))"
 
 

@@ -413,11 +413,11 @@ def test_the_secrets_of_a_refused_job_are_in_no_message() -> None:
 
 
 def test_nothing_that_could_end_up_in_a_traceback_shows_a_secret() -> None:
-    from orchestrator.cli.api_calls import Access
+    from orchestrator.cli.access import Access, Interface
     from orchestrator.cli.job_input import read_job_input
     from orchestrator.core.policy import Policy
 
-    access = Access(url="http://h", endpoint="abc", key=KEY, limits={}, as_json=False, quiet=False)
+    access = Access(interface=Interface.JOBS, url="http://h", key=KEY)
     request = '{"input":{"n":1},"s3Config":{"accessSecret":"env:S"}}'
     job = read_job_input(request, policy=Policy(), webhook=None, environment={"S": KEY})
     assert job.s3_config is not None

@@ -10,7 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from orchestrator.cli.pod_tables import pod_text, pods_text, window_line
+from orchestrator.cli import tables
+from orchestrator.cli.access import Access
+from orchestrator.cli.pod_tables import pod_lines, window_line
 from orchestrator.cli.pods import add_pods
 from orchestrator.client import InProcess, Service
 from orchestrator.clock import SystemClock
@@ -36,11 +38,11 @@ class Shell:
     ) -> None:
         self.service = PodService(settings, clock=SystemClock(), **more)
         self.transport = transport or InProcess(self.service.app, cut=ConnectionCut)
-        self.connected: list[tuple[str, str, str | None]] = []
+        self.connected: list[Access] = []
 
-    def connect(self, base_url: str, key: str, team: str | None) -> Service:
-        self.connected.append((base_url, key, team))
-        return Service("http://jobs", key, SystemClock(), base_url=base_url, team_id=team, transport=self.transport)
+    def connect(self, access: Access) -> Service:
+        self.connected.append(access)
+        return Service("http://jobs", access.key, base_url=access.url, team_id=access.team, transport=self.transport)
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
         commands = typer.Typer()
@@ -109,8 +111,7 @@ def test_show_tells_all_but_the_values_of_the_environment() -> None:
 
 
 def test_everything_that_a_record_may_have_is_shown() -> None:
-    text = pod_text(decode_pod(msgspec.json.encode(WHOLE)), width=120, colours=False)
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [f"{name} {value}" for name, value in pod_lines(decode_pod(msgspec.json.encode(WHOLE)))]
     assert lines == [
         "id p1",
         "name trainer",
@@ -141,19 +142,21 @@ def test_everything_that_a_record_may_have_is_shown() -> None:
 def test_a_record_that_says_little_is_shown_as_well() -> None:
     bare = decode_pod(b'{"id":"p","name":"n","status":"HIBERNATING","args":"\'","cluster":{"id":"c"},'
                       b'"mounts":{"persistent":{"size":10,"path":"/p"},"global":[{"volumeId":"g"}]}}')  # fmt: skip
-    text = pod_text(bare, width=120, colours=False)
+    text = str(list(pod_lines(bare)))
     for words in ("HIBERNATING", "unknown", "10 GB of the host at /p", "global volume g at a path of its own"):
         assert words in text
     assert "actions" not in text
     none = Pod(id="p", name="n", status="TERMINATED", actions=())
-    assert "none" in pod_text(none, width=120, colours=False)
+    assert ("actions", "none") in pod_lines(none)
 
 
 def test_colours_are_for_terminals_only() -> None:
-    pods = [decode_pod(msgspec.json.encode(WHOLE))]
-    assert "\x1b[" in pods_text(pods, width=100, colours=True)
-    assert "\x1b[" not in pods_text(pods, width=100, colours=False)
-    assert pods_text(pods, width=100, colours=False).endswith("1 pod, $1.250 an hour\n")
+    table = tables.columns(("id",), [("p1",)])
+    assert "\x1b[" in tables.drawn(table, width=100, colours=True)
+    assert "\x1b[" not in tables.drawn(table, width=100, colours=False)
+    listed = Shell(transport=httpx.MockTransport(lambda _: httpx.Response(200, json={"pods": [WHOLE]})))("list")
+    assert listed.stdout.endswith("1 pod, $1.250 an hour\n")
+    assert "\x1b[" not in listed.stdout
 
 
 # --- actions ---------------------------------------------------------------------------------------------------------
@@ -314,7 +317,7 @@ def test_url_and_team_come_from_flags_environment_and_file(tmp_path: Path) -> No
     shell("list", ORCHESTRATOR_BASE_URL="http://b", ORCHESTRATOR_TEAM="blue")
     (tmp_path / "orchestrator.toml").write_text('base-url = "http://c"\nteam = "green"\n')
     shell("list")
-    assert shell.connected == [
+    assert [(access.url, access.key, access.team) for access in shell.connected] == [
         ("https://api.runpod.io", KEY, None),
         ("http://a", KEY, "red"),
         ("http://b", KEY, "blue"),
@@ -335,4 +338,4 @@ def test_the_program_has_the_commands_and_speaks_to_the_network() -> None:
     assert all(command in helped.output for command in ("list", "show", "start", "stop", "restart", "terminate"))
     refused = invoke(FakeApp(), "pods", "list", "--base-url", "ftp://x", ORCHESTRATOR_API_KEY=KEY)
     assert refused.exit_code == 2
-    assert "must begin with http:// or https://" in refused.stderr
+    assert "--base-url: this is no URL; write https://HOST" in refused.stderr

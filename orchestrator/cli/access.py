@@ -1,0 +1,184 @@
+"""What every command for the service's interface shares: flags, the way to the service, errors, questions.
+
+Such a command needs no other part of the program than the client. It sends little, and nobody waits for it but a person
+or their script: whatever goes wrong is one line and an exit code.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, get_args
+
+import msgspec
+import typer
+
+from orchestrator.cli import options, printing
+from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.execution import execute, explain
+from orchestrator.cli.figures import lasting
+from orchestrator.cli.request import api_key, key_warning, limits_of, parse_interface_url
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
+from orchestrator.settings import (
+    BASE_URL_DEFAULT,
+    GRAPHQL_URL_DEFAULT,
+    REST_URL_DEFAULT,
+    SERVERLESS_URL_DEFAULT,
+    KeyPlace,
+)
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service  # at run time `--help` would pay for it
+
+
+class Interface(StrEnum):
+    """The parts of the service, by the setting that holds the URL of each."""
+
+    JOBS = "serverless-url"
+    PODS = "base-url"
+    ENDPOINTS = "rest-url"
+    GRAPHQL = "graphql-url"
+
+
+_URLS: Final[Mapping[Interface, tuple[str, str]]] = {
+    Interface.JOBS: (SERVERLESS_URL_DEFAULT, "/v2"),
+    Interface.PODS: (BASE_URL_DEFAULT, "/v2"),
+    Interface.ENDPOINTS: (REST_URL_DEFAULT, "/v1"),
+    Interface.GRAPHQL: (GRAPHQL_URL_DEFAULT, ""),
+}
+"""The default of each, and what the client adds to it."""
+
+
+def _url(help_: str) -> Any:
+    return typer.Option(metavar="URL", help=help_, rich_help_panel=options.SERVICE)
+
+
+BaseUrl = Annotated[str | None, _url(f"Where the REST interface is; /v2/pods is added. Default: {BASE_URL_DEFAULT}.")]
+RestUrl = Annotated[
+    str | None, _url(f"Where the REST interface is; /v1/endpoints is added. Default: {REST_URL_DEFAULT}.")
+]
+GraphqlUrl = Annotated[str | None, _url(f"The GraphQL address. Default: {GRAPHQL_URL_DEFAULT}.")]
+GraphqlKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="query|header",
+        help="Where the API key goes: the URL's parameter api_key, or a bearer header. Default: query.",
+        rich_help_panel=options.SERVICE,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
+Json = Annotated[
+    bool | None,
+    typer.Option(
+        "--json", metavar="", help="The service's answer as JSON on standard output.", rich_help_panel=options.SHOWN
+    ),
+]
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command goes, and with which key."""
+
+    interface: Interface
+    url: str
+    key: str
+    team: str | None = None
+    graphql_key: KeyPlace = "query"
+    limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
+
+    def __repr__(self) -> str:
+        return f"Access({self.url!r})"
+
+
+Connect = Callable[[Access], "Service"]
+Command = Callable[["Service", bool], Awaitable[int | None]]
+"""What a command does with the service; the flag is `--json`. None is exit code 0."""
+
+
+def connect(access: Access) -> "Service":
+    """The service over the network, spoken to within the share that people have of its limits."""
+    from orchestrator.client import Service, for_people  # noqa: PLC0415
+
+    url = {interface: default for interface, (default, _) in _URLS.items()} | {access.interface: access.url}
+    return Service(
+        url[Interface.JOBS],
+        access.key,
+        limits=for_people(access.limits),
+        base_url=url[Interface.PODS],
+        team_id=access.team,
+        rest_url=url[Interface.ENDPOINTS],
+        graphql_url=url[Interface.GRAPHQL],
+        graphql_key=access.graphql_key,
+    )
+
+
+def carry_out(
+    make: Connect,
+    flags: Mapping[str, object],
+    interface: Interface,
+    command: Command | None = None,
+    *,
+    prepare: Callable[[Choices], Command] | None = None,
+) -> NoReturn:
+    """Everything between the flags and the exit code.
+
+    A command that needs more than its own flags is made by `prepare` from all that was chosen.
+    """
+    try:
+        choices = choose(flags, os.environ)
+        access = _access(interface, choices)
+        command = prepare(choices) if prepare else command
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    assert command is not None, "either of the two"
+    if warning := key_warning(access.url):
+        printing.warn(warning)
+    raise typer.Exit(execute(partial(_with_service, make, access, command, choices.switch("json"))))
+
+
+def _access(interface: Interface, choices: Choices) -> Access:
+    default, added = _URLS[interface]
+    return Access(
+        interface=interface,
+        url=choices.parsed(interface, partial(parse_interface_url, added=added)) or default,
+        key=api_key(os.environ, needed=True),
+        team=choices.parsed("team", str),
+        graphql_key=choices.parsed("graphql-key", _key_place) or "query",
+        limits=limits_of(choices),
+    )
+
+
+def _key_place(text: str) -> KeyPlace:
+    place = next((place for place in get_args(KeyPlace) if place == text), None)
+    if place is None:
+        raise ValueError("the key goes either in the query or in the header")
+    return place  # type: ignore[no-any-return]  # get_args knows no types
+
+
+async def _with_service(make: Connect, access: Access, command: Command, as_json: bool) -> int:
+    async with make(access) as service:
+        service.on_wait(lambda reason, wait_s: printing.say(f"waiting {lasting(wait_s)}: {reason}"))
+        try:
+            return await command(service, as_json) or 0
+        except (NotSent, Unanswered) as error:
+            raise StoppedError(str(error)) from None
+
+
+def confirm(question: str, *, yes: bool, terminal: TextIO | None = None) -> None:
+    """Raises `UsageError` unless `yes`, or somebody at the `terminal` (standard input) agrees."""
+    if yes:
+        return
+    terminal = terminal or sys.stdin
+    if not terminal.isatty():
+        raise UsageError(f"{question} Nobody is here to ask; give --yes. Nothing was done")
+    printing.say(f"{question} [y/N]")
+    if terminal.readline().strip().lower() not in {"y", "yes"}:
+        raise UsageError("not confirmed; nothing was done")
+
+
+def tell_deleted(what: str, known_by: Mapping[str, str], *, as_json: bool) -> None:
+    """That `what` is deleted; as JSON, by the member that names it."""
+    if as_json:
+        printing.put_json({**known_by, "deleted": True})
+    printing.say(f"{what}: deleted")
