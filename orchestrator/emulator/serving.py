@@ -16,6 +16,7 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.listen import bind, listen
+from orchestrator.emulator.posting import post
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.emulator.webhooks import Deliver
 
@@ -88,12 +89,12 @@ async def serve_emulator(
     port: int = 0,
     seed: int | None = None,
     clock: Clock | None = None,
-    deliver: Deliver | None = None,
+    deliver: Deliver | None = post,
     worker_output: int = subprocess.DEVNULL,
 ) -> AsyncIterator[ServedEmulator]:
     """The same with settings. Port 0 is any free one; a `seed` makes ids and faults the same every time.
 
-    `deliver` makes the HTTP calls of webhooks; without it they are dropped. `worker_output` is the file descriptor
+    `deliver` makes the HTTP calls of webhooks; with None they are dropped. `worker_output` is the file descriptor
     that worker processes write to.
     """
     emulator = Emulator(
