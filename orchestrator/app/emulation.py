@@ -4,12 +4,15 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
+from orchestrator.emulator.account import PROPAGATION_S
 from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.faults import read_faults
 from orchestrator.emulator.fleet import Scaler, Scaling
 from orchestrator.emulator.gate import ANY_ENDPOINT
@@ -30,6 +33,7 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     handler: str | None = None
     endpoints: tuple[str, ...] = ()
     """`NAME=FILE.py:FUNCTION` each."""
+    handler_processes: int = 0
     worker: str | None = None
     workers_min: int = 4
     workers_max: int = 4
@@ -38,6 +42,13 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     scaler_value: float = 4.0
     cold_start_s: float = 0.0
     requests_per_worker: int | None = None
+    queue_per_worker: int | None = None
+    keys: tuple[str, ...] = ()
+    """The API keys that are taken; without any, every key is."""
+    algorithm: str = Algorithm.SLIDING_LOG.value
+    retry_after: bool = False
+    retention_s: float = 1800.0
+    propagation_s: float = PROPAGATION_S
     faults_file: Path | None = None
     faults: tuple[str, ...] = ()
     seed: int | None = None
@@ -48,8 +59,9 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     """The settings that a request asks for. Raises `UsageError`."""
-    if request.scaler not in set(Scaler) or request.error_bodies not in set(ErrorBodies):
-        raise UsageError(f"--scaler is one of {', '.join(Scaler)}; --error-bodies one of {', '.join(ErrorBodies)}")
+    _check_choice("--scaler", request.scaler, Scaler)
+    _check_choice("--error-bodies", request.error_bodies, ErrorBodies)
+    _check_choice("--algorithm", request.algorithm, Algorithm)
     handlers = _handlers(request)
     command = None if request.worker is None else _command(request.worker)
     if command is not None and ANY_ENDPOINT in handlers:
@@ -58,6 +70,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         raise UsageError(f"--time-scale must be positive, not {request.time_scale}")
     return EmulatorSettings(
         endpoints=handlers,
+        handler_processes=request.handler_processes,
         command=command,
         scaling=Scaling(
             workers_min=request.workers_min,
@@ -68,11 +81,22 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
             cold_start_s=request.cold_start_s,
         ),
         requests_per_worker=request.requests_per_worker,
+        queue_per_worker=request.queue_per_worker,
+        keys=request.keys or None,
+        algorithm=Algorithm(request.algorithm),
+        retry_after=request.retry_after,
+        retention_s=request.retention_s,
+        propagation_s=request.propagation_s,
         faults=read_faults(request.faults_file, request.faults),
         error_bodies=ErrorBodies(request.error_bodies),
         webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
         time_scale=request.time_scale,
     )
+
+
+def _check_choice(flag: str, given: str, choices: type[StrEnum]) -> None:
+    if given not in set(choices):
+        raise UsageError(f"{flag} is one of {', '.join(choices)}, not {given}")
 
 
 def _handlers(request: EmulateRequest) -> dict[str, Handler]:

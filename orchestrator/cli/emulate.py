@@ -40,6 +40,21 @@ Endpoints = Annotated[
         "--endpoint", metavar="NAME=FILE.py:FUNCTION", rich_help_panel=SERVED, help="One endpoint; repeatable."
     ),
 ]
+HandlerProcesses = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        rich_help_panel=SERVED,
+        help="Run plain functions in so many processes rather than in threads: it may fill cores, or crash.",
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="KEY", rich_help_panel=SERVED, help="An API key that is taken; repeatable. Else any is."
+    ),
+]
 Worker = Annotated[
     str | None,
     typer.Option(
@@ -70,6 +85,30 @@ ColdStart = Annotated[
 RequestsPerWorker = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, rich_help_panel=SCALING, help="Running workers raise the limits by so much each."),
+]
+QueuePerWorker = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, rich_help_panel=SCALING, help="Answer 429 to more queued jobs for each worker."),
+]
+AlgorithmName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=BEHAVIOUR,
+        help="How requests are counted: sliding_log, fixed_window, weighted_counter, token_bucket, token_bucket_small.",
+    ),
+]
+RetryAfter = Annotated[
+    bool, typer.Option("--retry-after", rich_help_panel=BEHAVIOUR, help="Say in a 429 when to come again.")
+]
+Retention = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, rich_help_panel=BEHAVIOUR, help="Keep results for so long.")
+]
+Propagation = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0, rich_help_panel=BEHAVIOUR, help="Answer 404 to jobs for so long after a creation."
+    ),
 ]
 FaultsFile = Annotated[
     Path | None, typer.Option(metavar="FILE.toml", rich_help_panel=BEHAVIOUR, help="Faults and their rates.")
@@ -104,7 +143,9 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
     def emulate(
         handler: Handler = None,
         endpoint: Endpoints = None,
+        handler_processes: HandlerProcesses = 0,
         worker: Worker = None,
+        key: Keys = None,
         host: Host = "127.0.0.1",
         port: Port = PORT_DEFAULT,
         workers: Workers = None,
@@ -115,6 +156,11 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
         scaler_value: ScalerValue = 4.0,
         cold_start: ColdStart = 0.0,
         requests_per_worker: RequestsPerWorker = None,
+        queue_per_worker: QueuePerWorker = None,
+        algorithm: AlgorithmName = "sliding_log",
+        retry_after: RetryAfter = False,
+        retention: Retention = 1800.0,
+        propagation: Propagation = 5.0,
         faults: FaultsFile = None,
         fault: Fault = None,
         seed: Seed = None,
@@ -130,7 +176,9 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
             port=port,
             handler=handler,
             endpoints=tuple(endpoint or ()),
+            handler_processes=handler_processes,
             worker=worker,
+            keys=tuple(key or ()),
             workers_min=workers_min if workers is None else workers,
             workers_max=workers_max if workers is None else workers,
             idle_timeout_s=idle_timeout,
@@ -138,6 +186,11 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
             scaler_value=scaler_value,
             cold_start_s=cold_start,
             requests_per_worker=requests_per_worker,
+            queue_per_worker=queue_per_worker,
+            algorithm=algorithm,
+            retry_after=retry_after,
+            retention_s=retention,
+            propagation_s=propagation,
             faults_file=faults,
             faults=tuple(fault or ()),
             seed=seed,

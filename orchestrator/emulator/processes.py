@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import Process, TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.sessions import kill_session
 from orchestrator.emulator.worker_routes import WorkerApi
 from orchestrator.emulator.world import World
 
@@ -132,7 +133,7 @@ class Processes:
         try:
             await process.wait()
         finally:
-            _kill(process)
+            kill_session(process)
             with anyio.CancelScope(shield=True):
                 await process.aclose()
             del self._running[worker_id]
@@ -158,7 +159,7 @@ class Processes:
             process.send_signal(signal.SIGTERM)
         with anyio.move_on_after(STOP_GRACE_S):
             await process.wait()
-        _kill(process)
+        kill_session(process)
 
     async def _listen_or_die(self, endpoint: str, worker_id: str, heard: anyio.Event) -> None:
         with anyio.move_on_after(LISTEN_GRACE_S):
@@ -169,10 +170,4 @@ class Processes:
             self._going.add(worker_id)
             self._world.fleet(endpoint).gone(worker_id)
             self._changed()
-            _kill(process)
-
-
-def _kill(process: Process) -> None:
-    """The process and its children, the one that pings among them; ended ones are fine."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process)

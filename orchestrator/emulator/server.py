@@ -58,6 +58,8 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoints: Mapping[str, Handler] = {}
     """The handler of each endpoint id; `"*"` is every id that is not named."""
+    handler_processes: int = 0
+    """Plain handlers run in so many processes at each endpoint; 0 has them run in threads."""
     command: tuple[str, ...] | None = None
     """A program that runs the official worker, for every id that has no handler: `("python", "handler.py")`."""
     any_endpoint: bool = False
@@ -172,7 +174,13 @@ class Emulator:
             hold_s=settings.take_hold_s,
             repeated_done_status=settings.repeated_done_status,
         )
-        self._workers = Workers(world=self.world, clock=self.clock, handlers=settings.endpoints, changed=self._ring)
+        self._workers = Workers(
+            world=self.world,
+            clock=self.clock,
+            handlers=settings.endpoints,
+            changed=self._ring,
+            processes=settings.handler_processes,
+        )
         self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
         self.app = application([route for group in self._route_groups() for route in group])
         self._bell = anyio.Event()

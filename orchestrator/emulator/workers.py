@@ -1,8 +1,9 @@
 """Workers inside this process: each takes a job from the world, runs the handler, and reports.
 
 A worker without a job costs nothing; a task exists only while one is busy. When the world stops an execution
-(cancelled, timed out, expired, given up), an async handler is cancelled. A thread cannot be: it is left behind, and a
-new worker takes the place of the one that is stuck in it. One that a fault has made silent is replaced likewise.
+(cancelled, timed out, expired, given up), an async handler is cancelled, and a process killed. A thread cannot be: it
+is left behind, and a new worker takes the place of the one that is stuck in it. One that a fault has made silent is
+replaced likewise.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,9 +12,11 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.calls import run_handler
 from orchestrator.emulator.gate import ANY_ENDPOINT
-from orchestrator.emulator.handlers import Handler, is_async, run_handler
-from orchestrator.emulator.jobs import Execution, ExecutionKey
+from orchestrator.emulator.handler_pool import HandlerPool
+from orchestrator.emulator.handlers import Handler, Report, is_async
+from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
 from orchestrator.emulator.world import World
 
 THREADS_MAX = 1_000
@@ -21,12 +24,22 @@ THREADS_MAX = 1_000
 
 
 class _Pool:
-    """What runs the handler of one endpoint."""
+    """What runs the handler of one endpoint: the event loop, threads, or that many `processes`."""
 
-    def __init__(self, handler: Handler) -> None:
-        self.handler = handler
-        self.cancellable = is_async(handler)
-        self.threads = anyio.CapacityLimiter(THREADS_MAX)
+    def __init__(self, handler: Handler, processes: int) -> None:
+        self._handler = handler
+        self._threads = anyio.CapacityLimiter(THREADS_MAX)
+        self._processes = HandlerPool(handler, processes) if processes and not is_async(handler) else None
+        self.cancellable = is_async(handler) or self._processes is not None
+
+    async def run(self, execution: Execution, report: Report) -> Result:
+        if self._processes is not None:
+            return await self._processes.run(execution, report)
+        return await run_handler(self._handler, execution, self._threads, report)
+
+    async def aclose(self) -> None:
+        if self._processes is not None:
+            await self._processes.aclose()
 
 
 class _Report:
@@ -50,32 +63,47 @@ class _Report:
 class Workers:
     """The workers of all endpoints that have a handler.
 
-    `handlers` maps endpoint ids, or `"*"`, to handlers. `changed` is called whenever the world's next due time may
-    have moved.
+    `handlers` maps endpoint ids, or `"*"`, to handlers; with `processes`, plain ones run in so many processes at each
+    endpoint, else in threads. `changed` is called whenever the world's next due time may have moved.
+
+    Raises UsageError for a plain handler that is to run in a process and cannot.
     """
 
     def __init__(
-        self, *, world: World, clock: Clock, handlers: Mapping[str, Handler], changed: Callable[[], None]
+        self,
+        *,
+        world: World,
+        clock: Clock,
+        handlers: Mapping[str, Handler],
+        changed: Callable[[], None],
+        processes: int = 0,
     ) -> None:
+        for handler in handlers.values():
+            _Pool(handler, processes)
         self._world = world
         self._clock = clock
         self._handlers = handlers
         self._changed = changed
+        self._processes = processes
         self._pools: dict[str, _Pool] = {}
         self._running: dict[ExecutionKey, anyio.CancelScope] = {}
         self._tasks: TaskGroup | None = None
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run handlers until cancelled, beginning with whatever is queued already."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            for endpoint in self._world.waiting():
-                self.wake(endpoint)
-            task_status.started()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self._tasks = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for endpoint in self._world.waiting():
+                    self.wake(endpoint)
+                task_status.started()
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    self._tasks = None
+        finally:
+            for pool in self._pools.values():
+                await pool.aclose()
 
     def wake(self, endpoint: str) -> None:
         """As many free workers as there are queued jobs at `endpoint` go and take them."""
@@ -99,7 +127,7 @@ class Workers:
         handler = self._handlers.get(endpoint) or self._handlers.get(ANY_ENDPOINT)
         if handler is None:
             return None
-        pool = self._pools[endpoint] = _Pool(handler)
+        pool = self._pools[endpoint] = _Pool(handler, self._processes)
         return pool
 
     async def _work(self, endpoint: str, pool: _Pool, worker_id: str) -> None:
@@ -124,7 +152,7 @@ class Workers:
             try:
                 if execution.silent:
                     await anyio.sleep_forever()
-                result = await run_handler(pool.handler, execution, pool.threads, report)
+                result = await pool.run(execution, report)
                 self._world.done(execution, result, self._clock.now())
                 self._changed()
             finally:

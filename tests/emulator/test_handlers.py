@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from orchestrator.emulator.calls import run_handler
 from orchestrator.emulator.handlers import (
     Handler,
     Job,
@@ -15,7 +16,6 @@ from orchestrator.emulator.handlers import (
     is_async,
     load_handler,
     progress_update,
-    run_handler,
 )
 from orchestrator.emulator.jobs import Execution, Result
 from orchestrator.errors import UsageError

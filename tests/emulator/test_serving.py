@@ -12,6 +12,7 @@ from orchestrator import emulator
 from orchestrator.app.emulation import EmulateRequest, emulator_settings
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.faults import Faults, read_faults
 from orchestrator.emulator.fleet import Scaler
 from orchestrator.emulator.pytest_fixture import emulated_service
@@ -75,6 +76,11 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
             error_bodies="html",
             webhooks_as_observed=True,
             faults=("throttled=0.5",),
+            handler_processes=2,
+            keys=("k",),
+            algorithm="token_bucket",
+            retry_after=True,
+            queue_per_worker=500,
         )
     )
     assert set(settings.endpoints) == {"a"}
@@ -83,6 +89,8 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
     assert (settings.scaling.workers_max, settings.scaling.scaler) == (2, Scaler.REQUEST_COUNT)
     assert (settings.error_bodies, settings.webhook_delays_s) == (ErrorBodies.HTML, (5.0, 15.0))
     assert settings.faults.throttled == 0.5
+    assert (settings.handler_processes, settings.keys, settings.queue_per_worker) == (2, ("k",), 500)
+    assert (settings.algorithm, settings.retry_after) == (Algorithm.TOKEN_BUCKET, True)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,7 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
         {"worker": "'"},
         {"worker": "no-such-program-anywhere"},
         {"scaler": "BY_MOOD"},
+        {"algorithm": "by_feel"},
         {"error_bodies": "xml"},
         {"time_scale": 0.0},
     ],
