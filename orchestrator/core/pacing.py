@@ -34,6 +34,10 @@ EVEN_SHARE: Final = 0.995
 CATCH_UP_SHARE: Final = 1 / 400
 """How far a late sender may catch up, as a share of the window: 25 ms, or 0.25 % of N, at the contract's limits."""
 
+EASE_SHARE: Final = 0.95
+"""The share of the rate in the first window after a restart: room for what round trips do to an earlier process's
+requests, whose answers nobody has counted."""
+
 CUT: Final = 0.7
 """What a 429 leaves of the rate, once per episode."""
 
@@ -214,8 +218,10 @@ class Pacer:
     def _set_share(self, share: float) -> None:
         self._share = share
         full_ns = self._window_us * 1000 / (EVEN_SHARE * self._limit.requests)
-        bursts = self._pacing == "window" and not self._even_until
-        self._interval_ns = 0 if bursts else int(full_ns / share) + 1
+        if self._even_until:
+            self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
+        else:
+            self._interval_ns = 0 if self._pacing == "window" else int(full_ns / share) + 1
 
     @property
     def allowance(self) -> int:
@@ -347,7 +353,7 @@ class Pacer:
     def ease_in(self, now: int) -> None:
         """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.
 
-        What that process sent, evenly too, leaves the service's window as fast as ours enter it.
+        What that process sent, evenly too, leaves the service's window as fast as ours enter it, or faster.
         """
         self._even_until = now + self._window_us
         self._set_share(self._share)

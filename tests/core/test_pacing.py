@@ -2,15 +2,13 @@
 
 import heapq
 import random
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.client import for_a_batch, for_people
 from orchestrator.core.pacing import (
     CONTRACT_LIMITS,
     Limit,
@@ -19,155 +17,71 @@ from orchestrator.core.pacing import (
     Pacing,
     parse_limit,
 )
+from tests.limits.promise import ROUND_TRIPS, WINDOWS, RoundTrips
+from tests.limits.simulated import MILLISECOND, SECOND, START, Traffic, refused, saturate, servers
 
-MILLISECOND = 1_000
-SECOND = 1_000_000
-START = 1_700_000_000 * SECOND
-
-
-# --- five servers ----------------------------------------------------------------------------------------------------
-
-
-class Server(Protocol):
-    """A way of counting. `allows` is asked in the order of the stamps."""
-
-    def allows(self, at: int) -> bool: ...
-
-
-class SlidingLog:
-    def __init__(self, limit: int, window: int) -> None:
-        self.limit, self.window = limit, window
-        self.log: deque[int] = deque()
-
-    def allows(self, at: int) -> bool:
-        while self.log and self.log[0] <= at - self.window:
-            self.log.popleft()
-        if len(self.log) >= self.limit:
-            return False
-        self.log.append(at)
-        return True
-
-
-class FixedWindow:
-    def __init__(self, limit: int, window: int) -> None:
-        self.limit, self.window = limit, window
-        self.number, self.count = -1, 0
-
-    def allows(self, at: int) -> bool:
-        if (number := at // self.window) != self.number:
-            self.number, self.count = number, 0
-        if self.count >= self.limit:
-            return False
-        self.count += 1
-        return True
-
-
-class WeightedCounter:
-    def __init__(self, limit: int, window: int) -> None:
-        self.limit, self.window = limit, window
-        self.number, self.count, self.before = -1, 0, 0
-
-    def allows(self, at: int) -> bool:
-        if (number := at // self.window) != self.number:
-            self.before = self.count if number == self.number + 1 else 0
-            self.number, self.count = number, 0
-        left = 1 - (at % self.window) / self.window
-        if self.before * left + self.count >= self.limit:
-            return False
-        self.count += 1
-        return True
-
-
-class TokenBucket:
-    def __init__(self, limit: int, window: int, *, size: int) -> None:
-        self.size, self.rate = size, limit / window
-        self.tokens, self.at = float(size), 0
-
-    def allows(self, at: int) -> bool:
-        self.tokens = min(self.size, self.tokens + (at - self.at) * self.rate)
-        self.at = at
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
-
-
-def servers(limit: Limit) -> dict[str, Server]:
-    window = round(limit.window_s * SECOND)
-    return {
-        "sliding log": SlidingLog(limit.requests, window),
-        "fixed window": FixedWindow(limit.requests, window),
-        "weighted counter": WeightedCounter(limit.requests, window),
-        "bucket of N": TokenBucket(limit.requests, window, size=limit.requests),
-        "bucket of N/10": TokenBucket(limit.requests, window, size=limit.requests // 10),
-    }
-
-
-# --- a sender that always has something to send ----------------------------------------------------------------------
-
-
-class Traffic(msgspec.Struct, frozen=True):
-    """What happened: when the server stamped each request, and how many were sent in the measured time."""
-
-    stamps: tuple[int, ...]
-    per_window: float
-
-
-def saturate(
-    pacer: Pacer, *, windows: int, round_trip: Callable[[], int], late: Callable[[], int], chance: random.Random
-) -> Traffic:
-    """Sends for `windows` windows as fast as `pacer` allows; timers fire `late()` µs too late."""
-    window = round(pacer.limit.window_s * SECOND)
-    end = START + windows * window
-    answers: list[tuple[int, int]] = []
-    stamps = []
-    now, sent = START, 0
-    wake: int | None = START
-    while now < end:
-        if wake is None or (answers and answers[0][0] <= wake):
-            now, sent_at = heapq.heappop(answers)
-            pacer.answered(now, sent_at, 200)
-        else:
-            now = wake
-        while pacer.wait_us(now) == 0:
-            pacer.take(now)
-            sent += 1
-            answer = now + round_trip()
-            heapq.heappush(answers, (answer, now))
-            stamps.append(chance.randint(now, answer))
-        if wake is None or wake <= now:
-            wait = pacer.wait_us(now)
-            wake = None if wait is None else now + wait + late()
-    return Traffic(tuple(sorted(stamps)), sent / windows)
-
-
-def refused(limit: Limit, stamps: Sequence[int]) -> dict[str, int]:
-    counted = {name: sum(not server.allows(at) for at in stamps) for name, server in servers(limit).items()}
-    return {name: count for name, count in counted.items() if count}
-
-
-ROUND_TRIPS_MS = [(60, 280), (60, 110), (1, 20)]
+# --- the promise: ten windows at full speed ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operation", [Operation.RUN, Operation.STATUS, Operation.CANCEL])
-@pytest.mark.parametrize("round_trips_ms", ROUND_TRIPS_MS, ids=str)
+@pytest.mark.parametrize("trips", ROUND_TRIPS, ids=str)
 def test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used(
-    operation: Operation, round_trips_ms: tuple[int, int]
+    operation: Operation, trips: RoundTrips
 ) -> None:
     limit = CONTRACT_LIMITS[operation]
-    low, high = (ms * MILLISECOND for ms in round_trips_ms)
-    chance = random.Random(f"{operation} {round_trips_ms}")
+    chance = random.Random(f"{operation} {trips}")
     traffic = saturate(
         Pacer(limit),
-        windows=4,
-        round_trip=lambda: chance.randint(low, high),
+        windows=WINDOWS,
+        round_trip=lambda: chance.randint(trips.least_ms * MILLISECOND, trips.most_ms * MILLISECOND),
         late=lambda: chance.randint(0, 2 * MILLISECOND),
         chance=chance,
     )
     assert refused(limit, traffic.stamps) == {}
-    mean_s = (low + high) / 2 / SECOND
-    best = min(0.995, limit.window_s / (limit.window_s + mean_s))
-    assert traffic.per_window / limit.requests >= best - 0.005
+    assert 100 * traffic.per_window / limit.requests >= trips.use_percent_min
+
+
+def test_the_batch_and_the_people_beside_it_draw_no_429_together() -> None:
+    limit = CONTRACT_LIMITS[Operation.STATUS]
+    stamps: list[int] = []
+    used = 0.0
+    for number, share in enumerate((for_a_batch, for_people)):
+        chance = random.Random(number)
+        traffic = saturate(
+            Pacer(share(CONTRACT_LIMITS)[Operation.STATUS]),
+            windows=WINDOWS,
+            round_trip=lambda chance=chance: chance.randint(60 * MILLISECOND, 280 * MILLISECOND),  # type: ignore[misc]
+            late=lambda chance=chance: chance.randint(0, 2 * MILLISECOND),  # type: ignore[misc]
+            chance=chance,
+        )
+        stamps += traffic.stamps
+        used += traffic.per_window
+    assert refused(limit, sorted(stamps)) == {}
+    assert 100 * used / limit.requests >= ROUND_TRIPS[0].use_percent_min
+
+
+@pytest.mark.parametrize("pacing", ["even", "window"])
+def test_a_process_that_follows_a_killed_one_at_once_draws_no_429(pacing: Pacing) -> None:
+    limit = CONTRACT_LIMITS[Operation.STATUS]
+    chance = random.Random(1)
+
+    def traffic(pacer: Pacer, start: int) -> Traffic:
+        return saturate(
+            pacer,
+            windows=1,
+            round_trip=lambda: chance.randint(60 * MILLISECOND, 280 * MILLISECOND),
+            late=lambda: chance.randint(0, 2 * MILLISECOND),
+            chance=chance,
+            start=start,
+        )
+
+    killed_at = START + 10 * SECOND
+    before = traffic(Pacer(limit), START)
+    pacer = Pacer(limit, pacing)
+    pacer.ease_in(killed_at)
+    after = traffic(pacer, killed_at)
+    assert refused(limit, sorted(before.stamps + after.stamps)) == {}
+    assert after.per_window >= 0.94 * limit.requests
 
 
 @pytest.mark.parametrize("operation", [Operation.HEALTH, Operation.REQUESTS, Operation.PURGE_QUEUE])

@@ -1,0 +1,26 @@
+"""The short form of `python -m tests.limits`: real processes, small limits, a few seconds."""
+
+import pytest
+
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.emulator.counters import Algorithm
+from tests.limits.promise import RoundTrips
+from tests.limits.real import measure
+from tests.limits.server import Observed
+
+LIMITS = {Operation.RUN: Limit(100, 1, 20), Operation.STATUS: Limit(200, 1, 40)}
+
+
+def test_no_real_request_is_refused_by_any_way_of_counting() -> None:
+    uses = measure(RoundTrips(least_ms=1, most_ms=20, use_percent_min=0), LIMITS, windows=3)
+    assert {(use.algorithm, use.operation) for use in uses} == {(a, o) for a in Algorithm for o in LIMITS}
+    assert [use for use in uses if use.refused] == []
+    assert all(use.window_max <= LIMITS[Operation(use.operation)].requests for use in uses)
+    assert all(use.concurrent_max <= (LIMITS[Operation(use.operation)].concurrent or 0) for use in uses)
+    assert min(use.percent for use in uses) > 10, "how much a busy machine uses says nothing of the program"
+
+
+@pytest.mark.parametrize(("window_s", "fullest"), [(1.0, 2), (1.1, 3), (0.4, 1)])
+def test_the_fullest_window_is_found_wherever_it_begins(window_s: float, fullest: int) -> None:
+    seen = Observed(endpoint="sliding_log", operation="run", accepted=[0.0, 0.5, 1.0, 2.5])
+    assert seen.window_max(window_s) == fullest
