@@ -13,8 +13,9 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from orchestrator.app import embedded, files, messages
+from orchestrator.app import files, messages
 from orchestrator.app.identity import check_reach, find_run, resume_command
+from orchestrator.app.local import LOCAL
 from orchestrator.app.parts import Parts, Webhook
 from orchestrator.app.signals import IN_FLIGHT_S_MAX, Stop
 from orchestrator.app.summary import snapshot_of, summary_of
@@ -124,7 +125,7 @@ class Batch:
     async def _service(self, run: Run, outer: TaskGroup) -> AsyncIterator[Service]:
         """The service that the run is for: over the network, or embedded."""
         connection = self._request.connection
-        if run.service_url != embedded.LOCAL:
+        if run.service_url != LOCAL:
             connection = msgspec.structs.replace(connection, serverless_url=run.service_url)
             service = self._around.service(connection, self._clock)
             try:
@@ -132,6 +133,8 @@ class Batch:
             finally:
                 await service.aclose()
             return
+        from orchestrator.app import embedded  # noqa: PLC0415  no other run needs the emulator
+
         settings = self._settings_of[run.id]
         emulator, deliverer = embedded.embedded(run.endpoint, connection, settings, self._clock)
         await outer.start(emulator.serve)

@@ -1,38 +1,18 @@
-"""The emulator as a part of this process: for `local:` endpoints, and served for `orchestrator emulate`."""
+"""The emulator as a part of this process, for `local:` endpoints."""
 
 import random
-from pathlib import Path
 from typing import Final
 
+from orchestrator.app.local import LOCAL, LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
 from orchestrator.client import Deliverer, InProcess, Service
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.handlers import load_handler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.errors import UsageError
 from orchestrator.settings import Connection, RunSettings
 
-LOCAL: Final = "local:"
-LOCAL_URL: Final = "http://emulator.local"
-"""What stands for the service's URL where the service is part of the process."""
-
-LOCAL_KEY: Final = "local"
-LOCAL_ENDPOINT: Final = "local"
 WORKERS: Final = 8
-
-
-def is_local(endpoint: str) -> bool:
-    """Whether `endpoint` names a function of the user's rather than an endpoint of the service."""
-    return endpoint.startswith(LOCAL)
-
-
-def absolute(endpoint: str) -> str:
-    """A `local:` endpoint with the full path of its file, so that it is the same from every folder."""
-    file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
-    if not colon or not file or not function:
-        raise UsageError(f"--endpoint {endpoint}: write local:FILE.py:FUNCTION")
-    return f"{LOCAL}{Path(file).resolve()}:{function}"
 
 
 def embedded(endpoint: str, connection: Connection, settings: RunSettings, clock: Clock) -> tuple[Emulator, Deliverer]:

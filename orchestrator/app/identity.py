@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from orchestrator.app import embedded
 from orchestrator.app.files import STDIN
+from orchestrator.app.local import LOCAL, absolute, is_local
 from orchestrator.app.look import unknown_run
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, reports
@@ -39,7 +39,7 @@ async def find_run(ledger: Ledger, request: RunRequest) -> Run:
 def _check(known: Run, request: RunRequest, source: str) -> None:
     advice = f"give this one another name with --name, or continue that one with: {resume_command(request)}"
     if (known.service_url, known.endpoint) != _target(request):
-        at = known.endpoint if known.service_url == embedded.LOCAL else f"{known.endpoint} at {known.service_url}"
+        at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
         raise UsageError(f"the run {known.name!r} of this ledger is for the endpoint {at}; {advice}")
     if not request.named and known.source != _full_path(source):
         raise UsageError(f"the run {known.name!r} of this ledger was made from {known.source}; {advice}")
@@ -50,7 +50,7 @@ def check_reach(run: Run, request: RunRequest) -> None:
     for path in (request.output, request.errors):
         if path is not None and run.source != STDIN and path.resolve() == Path(run.source):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
-    if run.service_url == embedded.LOCAL:
+    if run.service_url == LOCAL:
         return
     connection = request.connection
     if not connection.api_key:
@@ -67,8 +67,8 @@ def _is_loopback(url: str) -> bool:
 def _target(request: RunRequest) -> tuple[str, str]:
     """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them."""
     assert request.endpoint is not None
-    if embedded.is_local(request.endpoint):
-        return embedded.LOCAL, embedded.absolute(request.endpoint)
+    if is_local(request.endpoint):
+        return LOCAL, absolute(request.endpoint)
     return request.connection.serverless_url.rstrip("/"), request.endpoint
 
 

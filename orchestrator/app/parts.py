@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from anyio.abc import TaskGroup
 
-from orchestrator.app import embedded
+from orchestrator.app.local import LOCAL, LOCAL_ENDPOINT
 from orchestrator.app.surroundings import Surroundings
 from orchestrator.app.view import View
 from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
@@ -93,12 +93,12 @@ class Parts:
 
         A process submits only its own run, but collects for all of them: results do not wait for their run's turn.
         """
-        local = self._run.service_url == embedded.LOCAL
+        local = self._run.service_url == LOCAL
         for run in await self._ledger.read(reports.runs_all):
             same_service = run.service_url == self._run.service_url
             served = run.endpoint_id == self._run.endpoint_id if local else same_service
             if served and run.endpoint_id not in self._endpoints:
-                api = service.endpoint(embedded.LOCAL_ENDPOINT if local else run.endpoint).api
+                api = service.endpoint(LOCAL_ENDPOINT if local else run.endpoint).api
                 await self._hold_slots(api, run.endpoint_id)
                 self._add(api, run.endpoint_id, run.endpoint, local=local)
 

@@ -17,7 +17,6 @@ from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.services.watch import ASK_EVERY_S
 from orchestrator.settings import Connection
 from orchestrator.web.addresses import Address
-from orchestrator.web.server import Listener
 
 MakeService = Callable[[Connection, Clock], Service]
 
@@ -49,6 +48,13 @@ def real_service(connection: Connection, clock: Clock) -> Service:
     return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
+def real_listener(application: ASGIApp, address: Address, /) -> Listening:
+    """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
+    from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
+
+    return Listener(application, address)
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Clock, environment variables, and the ways out to service and database, and in from the network."""
 
@@ -59,7 +65,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the database's way to connect for a path; None: the ordinary one."""
 
     lock: HoldLedger = dispatcher_lock
-    listener: Callable[[ASGIApp, Address], Listening] = Listener
+    listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
     signals: bool = True
     """Whether SIGINT and SIGTERM are ours."""
