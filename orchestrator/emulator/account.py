@@ -1,11 +1,12 @@
 """What belongs to the account rather than to a queue: templates, secrets and endpoints, with their routes."""
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from orchestrator.clock import SECOND, Clock
 from orchestrator.emulator.account_routes import AccountApi
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
+from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
@@ -33,6 +34,7 @@ class Account:
         gpus: Collection[str] | None = None,
         deployed: Callable[[Endpoint], None] = lambda _: None,
         removed: Callable[[str], None] = lambda _: None,
+        workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
     ) -> None:
         self.secrets = Secrets(rng)
         self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND))
@@ -52,5 +54,6 @@ class Account:
             clock=clock,
             wire=wire,
             scale=scale,
+            workers=workers,
         )
         self.routes = self.api.routes()

@@ -4,7 +4,7 @@ Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": ".
 have its own form.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer, Refusal
-from orchestrator.emulator.endpoints import Endpoints, parse_endpoint, shown
+from orchestrator.emulator.endpoints import Endpoint, Endpoints, parse_endpoint, shown
+from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
@@ -39,7 +40,10 @@ _BEARER = "bearer "
 
 
 class AccountApi:
-    """Answers what is not about jobs or pods. `keys` None takes any key that is not empty."""
+    """Answers what is not about jobs or pods.
+
+    `keys` None takes any key that is not empty. `workers` gives those of an endpoint.
+    """
 
     def __init__(
         self,
@@ -51,12 +55,14 @@ class AccountApi:
         clock: Clock,
         wire: Wire,
         scale: float = 1.0,
+        workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
     ) -> None:
         self._templates = templates
         self._secrets = secrets
         self._endpoints = endpoints
         self._keys = None if keys is None else frozenset(keys)
         self._clock = clock
+        self._workers = workers
         self.rest = Front(wire, clock, scale=scale, failure=partial(_rest_refusal, FAILURE))
         self.graphql = Front(wire, clock, scale=scale, failure=partial(_graphql_refusal, FAILURE))
 
@@ -125,11 +131,10 @@ class AccountApi:
         return _json(shown(self._endpoints.create(wanted, self._clock.now())))
 
     async def _list(self, request: Request) -> Answer:
-        with_template = _asked_for(request, "includeTemplate")
-        return _json([self._shown(endpoint.id, with_template) for endpoint in self._endpoints.list()])
+        return _json([self._shown(endpoint, request) for endpoint in self._endpoints.list()])
 
     async def _show(self, request: Request) -> Answer:
-        return _json(self._shown(request.path_params["endpoint_id"], _asked_for(request, "includeTemplate")))
+        return _json(self._shown(self._endpoints.find(request.path_params["endpoint_id"]), request))
 
     async def _update(self, request: Request) -> Answer:
         wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
@@ -139,9 +144,9 @@ class AccountApi:
         self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
         return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
 
-    def _shown(self, endpoint_id: str, with_template: bool) -> dict[str, object]:
-        endpoint = self._endpoints.find(endpoint_id)
-        return shown(endpoint, self._endpoints.template_of(endpoint_id) if with_template else None)
+    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+        template = self._endpoints.template_of(endpoint.id) if _asked_for(request, "includeTemplate") else None
+        return shown(endpoint, template, self._workers(endpoint.id) if _asked_for(request, "includeWorkers") else None)
 
 
 def _asked_for(request: Request, parameter: str) -> bool:

@@ -14,10 +14,14 @@ import msgspec
 from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.templates import Template, Templates
 
 NAME_LENGTH_MAX = 191
 IDLE_TIMEOUT_S_MAX = 3600
+
+LEAKED_KEY = "rpa_EMULATEDKEYOFAWORKER"
+"""The service shows a worker's key to whoever lists workers: what a client should not pass on."""
 
 
 class EndpointInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -193,12 +197,32 @@ def _check(endpoint: Endpoint) -> None:
         raise Refusal(400, "scalerValue, gpuCount or executionTimeoutMs is too small")
 
 
-def shown(endpoint: Endpoint, template: Template | None = None) -> dict[str, Any]:
-    """The record as it goes over the wire, with its template if asked for."""
+def shown(
+    endpoint: Endpoint, template: Template | None = None, workers: Sequence[WorkerView] | None = None
+) -> dict[str, Any]:
+    """The record as it goes over the wire, with its template and its workers if asked for."""
     record: dict[str, Any] = msgspec.to_builtins(endpoint)
     if template is not None:
         record["template"] = msgspec.to_builtins(template)
+    if workers is not None:
+        record["workers"] = [_worker_shown(endpoint, worker) for worker in workers]
     return record
+
+
+def _worker_shown(endpoint: Endpoint, worker: WorkerView) -> dict[str, Any]:
+    """A worker is a pod of the public interface. Its environment shows its own key (as observed)."""
+    return {
+        "id": worker.id,
+        "name": f"{endpoint.name} - {worker.id}",
+        "endpointId": endpoint.id,
+        "templateId": endpoint.template_id,
+        "desiredStatus": "RUNNING",
+        "lastStatusChange": "ready" if worker.is_ready else "initializing",
+        "lastStartedAt": _iso(worker.started_at),
+        "gpu": {"id": next(iter(endpoint.gpu_type_ids), None), "count": endpoint.gpu_count},
+        "env": {**endpoint.env, "RUNPOD_AI_API_KEY": LEAKED_KEY, "RUNPOD_ENDPOINT_ID": endpoint.id},
+        "slsVersion": endpoint.version,
+    }
 
 
 def _iso(at: int) -> str:

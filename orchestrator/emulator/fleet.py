@@ -70,6 +70,14 @@ class WorkerCounts(msgspec.Struct, frozen=True, kw_only=True):
     unhealthy: int = 0
 
 
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker as it is shown."""
+
+    id: str
+    started_at: int
+    is_ready: bool
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Workers that have just been started, and those that are to stop."""
 
@@ -202,6 +210,13 @@ class Fleet:
             worker.ready_at = worker.idle_since = now
             self._free[worker_id] = worker
             self._crashes = 0
+
+    def views(self) -> tuple[WorkerView, ...]:
+        """Every worker that there is, those that somebody else has started included."""
+        return tuple(
+            WorkerView(id=worker_id, started_at=worker.started_at, is_ready=worker_id not in self._starting)
+            for worker_id, worker in (*self._workers.items(), *self._guests.items())
+        )
 
     def own(self) -> tuple[str, ...]:
         """The workers that are ours to stop."""

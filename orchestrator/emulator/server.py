@@ -13,7 +13,7 @@ on: workers, time-outs, retention and webhooks.
 import math
 import random
 import subprocess
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import anyio
 import msgspec
@@ -26,7 +26,7 @@ from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.endpoints import Endpoint
 from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.fleet import Scaler, Scaling, fixed
+from orchestrator.emulator.fleet import Scaler, Scaling, WorkerView, fixed
 from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
@@ -199,6 +199,7 @@ class Emulator:
             gpus=settings.gpus,
             deployed=self._deployed,
             removed=self._removed,
+            workers=self._workers_of,
         )
 
     def _make_gate(self, wire: Wire) -> Gate:
@@ -211,6 +212,7 @@ class Emulator:
             retry_after=settings.retry_after,
             wire=wire,
             scale=self._scale,
+            exists=self.account.endpoints.serves,
             propagates=self.account.endpoints.propagates,
             dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
         )
@@ -243,8 +245,8 @@ class Emulator:
         self.world.close(endpoint)
         self._ring()
 
-    def _endpoint_exists(self, endpoint: str, now: int) -> bool:
-        return self.account.endpoints.serves(endpoint, now)
+    def _workers_of(self, endpoint: str) -> Sequence[WorkerView]:
+        return self.world.fleet(endpoint).views()
 
     def stats(self, jobs_max: int = JOBS_MAX) -> Stats:
         """The figures of `/emulator/stats`."""

@@ -1,9 +1,16 @@
 """What generators have put out and nobody has fetched yet.
 
-`/stream` drains: a chunk is given out once, to whoever asks first (as observed).
+`/stream` drains: a chunk is given out once, to whoever asks first. A chunk has at most 1 MB, and longer ones are split
+(as observed). Into what is not known: here a text is split into texts that make it up, and any other value into texts
+that make up its JSON.
 """
 
+from collections.abc import Iterator
+
 import msgspec
+
+CHUNK_BYTES_MAX = 1024 * 1024
+"""The longest chunk, as JSON."""
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -19,7 +26,7 @@ class Streams:
         self._chunks: dict[str, list[Chunk]] = {}
 
     def put(self, job_id: str, raw: bytes) -> None:
-        self._chunks.setdefault(job_id, []).append(Chunk(msgspec.Raw(raw)))
+        self._chunks.setdefault(job_id, []).extend(Chunk(msgspec.Raw(part)) for part in split(raw))
 
     def has(self, job_id: str) -> bool:
         return job_id in self._chunks
@@ -30,3 +37,26 @@ class Streams:
 
     def drop(self, job_id: str) -> None:
         self._chunks.pop(job_id, None)
+
+
+def split(raw: bytes) -> Iterator[bytes]:
+    """The chunks, as JSON, that one yield of a handler makes, as JSON."""
+    if len(raw) <= CHUNK_BYTES_MAX:
+        yield raw
+        return
+    try:
+        text = msgspec.json.decode(raw, type=str)
+    except msgspec.DecodeError:  # another value, or a text that only a lax decoder would take
+        text = raw.decode()
+    yield from _parts(text)
+
+
+def _parts(text: str) -> Iterator[bytes]:
+    """Halved until it fits: how long a text is as JSON is only known once it is."""
+    raw = msgspec.json.encode(text)
+    if len(raw) <= CHUNK_BYTES_MAX:
+        yield raw
+        return
+    middle = len(text) // 2
+    yield from _parts(text[:middle])
+    yield from _parts(text[middle:])

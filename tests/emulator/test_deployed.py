@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 
+from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.handlers import Job
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from tests.emulator.accounts import TEMPLATE
@@ -24,7 +25,7 @@ async def nap(job: Job) -> object:
 
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[tuple[Emulator, httpx.AsyncClient]]:
-    chosen = EmulatorSettings(endpoints={"*": nap}, **settings)
+    chosen = EmulatorSettings(**{"endpoints": {"*": nap}, **settings})
     subject = Emulator(chosen, clock=VirtualClock(), rng=random.Random(1))
     headers = {"authorization": "Bearer key"}
     transport = httpx.ASGITransport(subject.app)
@@ -70,6 +71,39 @@ async def test_deleting_an_endpoint_ends_its_jobs_and_frees_its_template() -> No
         assert "a moment ago" in (await http.post("/graphql", json=delete)).text
         await anyio.sleep(120)
         assert (await http.post("/graphql", json=delete)).json() == {"data": {"deleteTemplate": None}}
+
+
+async def test_the_workers_of_an_endpoint_are_shown_if_asked_for() -> None:
+    """as observed, with the key that the service shows in each."""
+    async with serving(propagation_s=0, scaling=Scaling(cold_start_s=30)) as (subject, http):
+        endpoint = await created(subject, http, workersMin=1, workersMax=2, gpuTypeIds=["A"])
+        await anyio.sleep(1)
+        path = f"/v1/endpoints/{endpoint}"
+        assert "workers" not in (await http.get(path)).json()
+        (worker,) = (await http.get(f"{path}?includeWorkers=true")).json()["workers"]
+        assert (worker["endpointId"], worker["lastStatusChange"], worker["gpu"]) == (
+            endpoint,
+            "initializing",
+            {"id": "A", "count": 1},
+        )
+        assert worker["env"]["RUNPOD_AI_API_KEY"]
+        await anyio.sleep(30)
+        (listed,) = (await http.get("/v1/endpoints?includeWorkers=1")).json()
+        assert [worker["lastStatusChange"] for worker in listed["workers"]] == ["ready"]
+
+
+async def test_without_handlers_a_created_endpoint_serves_workers_from_elsewhere_until_it_is_deleted() -> None:
+    async with serving(propagation_s=5.0, endpoints={}) as (subject, http):
+        endpoint = await created(subject, http)
+        assert (await http.get(f"/v2/{endpoint}/health")).status_code == 404
+        await anyio.sleep(5)
+        job = (await http.post(f"/v2/{endpoint}/run", json={"input": {"n": 1}})).json()["id"]
+        taken = await http.get(f"/v2/{endpoint}/job-take/w1?gpu=CPU")
+        assert taken.json() == {"id": job, "input": {"n": 1}}
+        await http.post(f"/v2/{endpoint}/job-done/w1/{job}?isStream=false", content=b'{"output":2}')
+        assert (await http.get(f"/v2/{endpoint}/status/{job}")).json()["output"] == 2
+        await http.delete(f"/v1/endpoints/{endpoint}")
+        assert (await http.get(f"/v2/{endpoint}/health")).status_code == 404
 
 
 async def test_without_any_of_its_gpus_no_worker_starts_until_an_update_names_one_that_is_there() -> None:
