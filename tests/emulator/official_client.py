@@ -1,11 +1,11 @@
 """The official client, unmodified, in a process of its own: it reads its URL when it is imported."""
 
-import asyncio
 import os
-import sys
 from typing import Any
 
 import aiohttp
+import anyio
+import anyio.to_thread
 import pytest
 import runpod  # type: ignore[import-untyped]
 from runpod import AsyncioEndpoint, AsyncioJob
@@ -38,16 +38,20 @@ async def asyncio_client() -> None:
         assert await job.status() == "COMPLETED"
         streamed: Any = await AsyncioEndpoint("stream", session).run({"n": 2})
         assert [chunk async for chunk in streamed.stream()] == [{"n": 0}, {"n": 1}]
-        idle = AsyncioEndpoint("idle", session)
+        idle = AsyncioEndpoint("idle-too", session)
         waiting = await idle.run({"n": 1})
         assert (await waiting.cancel())["status"] == "CANCELLED"
         assert set(await idle.health()) == {"jobs", "workers"}
         assert "removed" in await idle.purge_queue()
 
 
+async def both() -> None:
+    """At the same time: each of them pauses for a second between questions."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, sync_client)
+        tasks.start_soon(asyncio_client)
+
+
 if __name__ == "__main__":
     runpod.api_key = os.environ["RUNPOD_API_KEY"]
-    if sys.argv[1] == "sync":
-        sync_client()
-    else:
-        asyncio.run(asyncio_client())
+    anyio.run(both)

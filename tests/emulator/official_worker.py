@@ -50,7 +50,7 @@ def stream(job: dict[str, Any]) -> Any:
 
 
 CONFIGS: dict[str, dict[str, Any]] = {
-    "plain": {"handler": plain},
+    "plain": {"handler": plain, "concurrency_modifier": lambda _: 8},
     "sleeping": {"handler": sleeping},
     "concurrent": {"handler": sleeping, "concurrency_modifier": lambda _: 4},
     "stream": {"handler": stream},

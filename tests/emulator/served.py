@@ -42,7 +42,8 @@ class ServedClient:
         """The job's record once it shows these fields."""
         with anyio.fail_after(PATIENCE_S):
             while True:
-                record = await self.status(endpoint, job_id)
+                poll = await self.http.get(f"/{endpoint}/status-sync/{job_id}", params={"wait": 1_000})
+                record: dict[str, Any] = poll.json()
                 if fields.items() <= record.items():
                     return record
 

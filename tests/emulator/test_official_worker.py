@@ -1,20 +1,136 @@
-"""The official worker, unmodified, as processes that the emulator starts: the states that were observed."""
+"""The official worker, unmodified, as processes that the emulator starts: the states that were observed.
+
+A process takes a second or two to start and pauses for one between jobs, so all of it happens at once: each scenario
+has an endpoint of its own, and with it a worker, and tells what it saw. The tests are about what was told.
+"""
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.serving import serve
 from tests.emulator.served import ServedClient, talking_to
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
 PROGRAM = Path(__file__).with_name("official_worker.py")
+
+VALUES: tuple[Any, ...] = ({"a": 1}, "é", 5, [1, 2], True, None)
+FAILING = {"raise": "handler: broken", "yield": "out of chunks"}
+
+Story = Mapping[str, Any]
+Scenario = Callable[[ServedClient, Path], Awaitable[Story]]
+
+
+async def plain(client: ServedClient, _: Path) -> Story:
+    """Jobs that a plain handler, eight at a time, ends in every way; then one that asks for another worker."""
+    endpoint = "plain"
+    given: dict[str, dict[str, Any]] = {
+        f"returned {number}": {"do": "return", "value": value} for number, value in enumerate(VALUES)
+    }
+    given["empty"] = {"do": "return", "value": {}}
+    given["error"] = {"do": "return", "value": {"error": "x", "p": 1}}
+    given["odd error"] = {"do": "return", "value": {"error": {"code": 5}}}
+    given["raised"] = {"do": "raise", "value": "bad"}
+    jobs = {name: await client.submit(endpoint, each) for name, each in given.items()}
+    mute = await client.submit(endpoint, {"do": "not json"}, policy={"executionTimeout": 15_000})
+    told = {name: await client.end_of(endpoint, job_id) for name, job_id in jobs.items()}
+    told["not json"] = await client.end_of(endpoint, mute)
+    progressing = await client.submit(endpoint, {"do": "progress", "value": {"percent": 50}})
+    told["on its way"] = await client.until(endpoint, progressing, status="IN_PROGRESS", output={"percent": 50})
+    told["progressed"] = await client.end_of(endpoint, progressing)
+    told["refreshing"] = await client.outcome(endpoint, {"do": "return", "value": {"refresh_worker": True, "a": 1}})
+    told["after it"] = await client.outcome(endpoint, {"do": "who"})
+    return told
+
+
+async def refreshing(client: ServedClient, _: Path) -> Story:
+    """Each job has another worker by configuration."""
+    return {str(number): await client.outcome("refreshing", {"do": "who"}) for number in range(2)}
+
+
+async def stream(client: ServedClient, _: Path) -> Story:
+    """A generator that is read while it goes on, and two that fail."""
+    job_id = await client.submit("stream", {"n": 3, "pause": 0.2})
+    chunks: list[Any] = []
+    part: dict[str, Any] = {"status": "IN_QUEUE"}
+    while part["status"] != "COMPLETED":
+        part = (await client.http.get(f"/stream/stream/{job_id}", params={"wait": 300_000})).json()
+        chunks += part["stream"]
+    told: dict[str, Any] = {"chunks": chunks, "record": await client.status("stream", job_id)}
+    for fail in FAILING:
+        failed = await client.submit("stream", {"n": 1, "fail": fail})
+        told[fail] = await client.end_of("stream", failed)
+        told[f"stream of {fail}"] = (await client.http.get(f"/stream/stream/{failed}")).json()
+    return told
+
+
+async def aggregate(client: ServedClient, _: Path) -> Story:
+    """A generator whose chunks are its output; then one that does not listen to its cancellation."""
+    told = {"record": await client.outcome("aggregate", {"n": 2})}
+    job_id = await client.submit("aggregate", {"n": 1, "pause": 600})
+    await client.until("aggregate", job_id, status="IN_PROGRESS")
+    await client.http.post(f"/aggregate/cancel/{job_id}")
+    told["after"] = await client.outcome("aggregate", {"n": 1})
+    return told
+
+
+async def sleeping(client: ServedClient, folder: Path) -> Story:
+    """A job that is cancelled mid-way, one whose input is empty, and one after them."""
+    mark = folder / "stopped"
+    job_id = await client.submit("sleeping", {"seconds": 300, "mark": str(mark)})
+    told: dict[str, Any] = {"id": job_id, "before": await client.until("sleeping", job_id, status="IN_PROGRESS")}
+    told["answer"] = (await client.http.post(f"/sleeping/cancel/{job_id}")).json()
+    told["empty"] = await client.outcome("sleeping", {})
+    told["mark"] = mark.read_text()
+    told["after"] = await client.outcome("sleeping", {"seconds": 0.1})
+    told["cancelled"] = await client.status("sleeping", job_id)
+    return told
+
+
+async def concurrent(client: ServedClient, _: Path) -> Story:
+    """Five jobs for a worker that takes four at a time; then one during which it is told to go."""
+    jobs = [await client.submit("concurrent", {"seconds": 1.5}) for _ in range(5)]
+    for job_id in jobs[1:]:
+        await client.until("concurrent", job_id, status="IN_PROGRESS")
+    told: dict[str, Any] = {"records": [await client.end_of("concurrent", job_id) for job_id in jobs]}
+    job_id = await client.submit("concurrent", {"seconds": 1.0})
+    worker_id = (await client.until("concurrent", job_id, status="IN_PROGRESS"))["workerId"]
+    client.service.emulator.world.retire("concurrent", worker_id)
+    await client.http.get("/concurrent/health")  # the world goes on at each request, and the worker is told
+    next_id = await client.submit("concurrent", {"seconds": 0.1})
+    told["going"] = await client.end_of("concurrent", job_id)
+    told["next"] = await client.end_of("concurrent", next_id)
+    told["health"] = (await client.http.get("/concurrent/health")).json()
+    return told
+
+
+SCENARIOS: tuple[Scenario, ...] = (plain, refreshing, stream, aggregate, sleeping, concurrent)
+
+
+class Stories:
+    """What the scenarios told, or the error that one ended in."""
+
+    def __init__(self) -> None:
+        self._told: dict[Scenario, Story | Exception] = {}
+
+    async def hear(self, scenario: Scenario, client: ServedClient, folder: Path) -> None:
+        try:
+            self._told[scenario] = await scenario(client, folder)
+        except Exception as error:  # noqa: BLE001  # fails the tests of this scenario and of no other
+            self._told[scenario] = error
+
+    def of(self, scenario: Scenario) -> Story:
+        told = self._told[scenario]
+        if isinstance(told, Exception):
+            raise told
+        return told
 
 
 @pytest.fixture(scope="module")
@@ -23,139 +139,121 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def client(anyio_backend: str) -> AsyncIterator[ServedClient]:
+async def stories(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stories]:
     """Ten seconds a second, so that a worker is given up after four."""
+    stories, folder = Stories(), tmp_path_factory.mktemp("official")
+    scaling = Scaling(workers_max=1, idle_timeout_s=3600)
+    command = (sys.executable, str(PROGRAM))
     async with (
-        serve(
-            command=(sys.executable, str(PROGRAM)), workers=1, time_scale=10.0, ping_interval_s=1.0, take_hold_s=2.0
-        ) as service,
+        serve(command=command, scaling=scaling, time_scale=10.0, ping_interval_s=1.0, take_hold_s=2.0) as service,
         talking_to(service) as client,
     ):
-        yield client
+        async with anyio.create_task_group() as tasks:
+            for scenario in SCENARIOS:
+                tasks.start_soon(stories.hear, scenario, client, folder)
+        yield stories
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, "é", 5, [1, 2], True, None])
-async def test_whatever_a_handler_returns_is_the_output_of_a_completed_job(client: ServedClient, value: Any) -> None:
-    record = await client.outcome("plain", {"do": "return", "value": value})
-    assert (record["status"], record["output"]) == ("COMPLETED", value)
+@pytest.mark.parametrize("number", range(len(VALUES)), ids=[str(value) for value in VALUES])
+async def test_whatever_a_handler_returns_is_the_output_of_a_completed_job(stories: Stories, number: int) -> None:
+    record = stories.of(plain)[f"returned {number}"]
+    assert (record["status"], record["output"]) == ("COMPLETED", VALUES[number])
     assert {"delayTime", "executionTime", "workerId"} <= record.keys()
 
 
-async def test_an_empty_object_is_no_output(client: ServedClient) -> None:
-    record = await client.outcome("plain", {"do": "return", "value": {}})
+async def test_an_empty_object_is_no_output(stories: Stories) -> None:
+    record = stories.of(plain)["empty"]
     assert record["status"] == "COMPLETED"
     assert "output" not in record
 
 
-async def test_a_returned_error_is_a_failure_beside_what_else_was_returned(client: ServedClient) -> None:
-    record = await client.outcome("plain", {"do": "return", "value": {"error": "x", "p": 1}})
+async def test_a_returned_error_is_a_failure_beside_what_else_was_returned(stories: Stories) -> None:
+    record = stories.of(plain)["error"]
     assert (record["status"], record["error"], record["output"]) == ("FAILED", "x", {"p": 1})
 
 
-async def test_an_error_that_is_no_text_is_lost_and_the_job_completed(client: ServedClient) -> None:
-    record = await client.outcome("plain", {"do": "return", "value": {"error": {"code": 5}}})
+async def test_an_error_that_is_no_text_is_lost_and_the_job_completed(stories: Stories) -> None:
+    record = stories.of(plain)["odd error"]
     assert record["status"] == "COMPLETED"
     assert record.keys().isdisjoint({"output", "error"})
 
 
-async def test_an_exception_is_a_failure_described_by_a_document_inside_a_text(client: ServedClient) -> None:
-    record = await client.outcome("plain", {"do": "raise", "value": "bad"})
+async def test_an_exception_is_a_failure_described_by_a_document_inside_a_text(stories: Stories) -> None:
+    record = stories.of(plain)["raised"]
     assert record["status"] == "FAILED"
     error = json.loads(record["error"])
     assert (error["error_message"], error["worker_id"]) == ("bad", record["workerId"])
 
 
-async def test_progress_is_the_output_until_the_job_ends(client: ServedClient) -> None:
-    job_id = await client.submit("plain", {"do": "progress", "value": {"percent": 50}})
-    await client.until("plain", job_id, status="IN_PROGRESS", output={"percent": 50})
-    assert (await client.end_of("plain", job_id))["output"] == "done"
+async def test_progress_is_the_output_until_the_job_ends(stories: Stories) -> None:
+    told = stories.of(plain)
+    assert (told["on its way"]["output"], told["progressed"]["output"]) == ({"percent": 50}, "done")
 
 
-async def test_a_result_that_is_not_json_is_never_posted_and_the_job_times_out(client: ServedClient) -> None:
-    record = await client.outcome("plain", {"do": "not json"}, policy={"executionTimeout": 15_000})
-    assert record["status"] == "TIMED_OUT"
+async def test_a_result_that_is_not_json_is_never_posted_and_the_job_times_out(stories: Stories) -> None:
+    assert stories.of(plain)["not json"]["status"] == "TIMED_OUT"
 
 
-async def test_refreshing_by_the_result_completes_the_job_and_replaces_the_worker(client: ServedClient) -> None:
-    first = await client.outcome("plain", {"do": "return", "value": {"refresh_worker": True, "a": 1}})
+async def test_refreshing_by_the_result_completes_the_job_and_replaces_the_worker(stories: Stories) -> None:
+    first, second = stories.of(plain)["refreshing"], stories.of(plain)["after it"]
     assert (first["status"], first["output"]) == ("COMPLETED", {"a": 1})
-    second = await client.outcome("plain", {"do": "who"})
     assert second["status"] == "COMPLETED"
     assert second["workerId"] != first["workerId"]
 
 
-async def test_refreshing_by_the_configuration_gives_each_job_a_new_worker(client: ServedClient) -> None:
-    first, second = [await client.outcome("refreshing", {"do": "who"}) for _ in range(2)]
+async def test_refreshing_by_the_configuration_gives_each_job_a_new_worker(stories: Stories) -> None:
+    first, second = stories.of(refreshing).values()
     assert (first["status"], second["status"]) == ("COMPLETED", "COMPLETED")
     assert first["workerId"] != second["workerId"]
 
 
-async def test_a_generators_chunks_are_streamed_once_and_are_no_output(client: ServedClient) -> None:
-    job_id = await client.submit("stream", {"n": 3, "pause": 0.2})
-    chunks: list[Any] = []
-    part: dict[str, Any] = {"status": "IN_QUEUE"}
-    while part["status"] != "COMPLETED":
-        part = (await client.http.get(f"/stream/stream/{job_id}", params={"wait": 300_000})).json()
-        chunks += part["stream"]
-    assert chunks == [{"output": {"n": n}} for n in range(3)]
-    assert "output" not in await client.status("stream", job_id)
+async def test_a_generators_chunks_are_streamed_once_and_are_no_output(stories: Stories) -> None:
+    told = stories.of(stream)
+    assert told["chunks"] == [{"output": {"n": n}} for n in range(3)]
+    assert told["record"]["status"] == "COMPLETED"
+    assert "output" not in told["record"]
 
 
-async def test_an_aggregating_generator_has_its_chunks_as_output_too(client: ServedClient) -> None:
-    record = await client.outcome("aggregate", {"n": 2})
+async def test_an_aggregating_generator_has_its_chunks_as_output_too(stories: Stories) -> None:
+    record = stories.of(aggregate)["record"]
     assert (record["status"], record["output"]) == ("COMPLETED", [{"n": 0}, {"n": 1}])
 
 
-@pytest.mark.parametrize(("fail", "error"), [("raise", "handler: broken"), ("yield", "out of chunks")])
-async def test_a_generator_that_fails_fails_its_job(client: ServedClient, fail: str, error: str) -> None:
-    job_id = await client.submit("stream", {"n": 1, "fail": fail})
-    record = await client.end_of("stream", job_id)
-    assert record["status"] == "FAILED"
-    assert record["error"].startswith(error)
-    part = (await client.http.get(f"/stream/stream/{job_id}")).json()
-    assert part == {"status": "FAILED", "stream": [{"output": {"n": 0}}]}
+@pytest.mark.parametrize(("fail", "error"), FAILING.items())
+async def test_a_generator_that_fails_fails_its_job(stories: Stories, fail: str, error: str) -> None:
+    told = stories.of(stream)
+    assert told[fail]["status"] == "FAILED"
+    assert told[fail]["error"].startswith(error)
+    assert told[f"stream of {fail}"] == {"status": "FAILED", "stream": [{"output": {"n": 0}}]}
 
 
-async def test_a_cancelled_job_is_stopped_at_the_worker_which_goes_on(client: ServedClient, tmp_path: Path) -> None:
-    mark = tmp_path / "stopped"
-    job_id = await client.submit("sleeping", {"seconds": 300, "mark": str(mark)})
-    record = await client.until("sleeping", job_id, status="IN_PROGRESS")
-    answer = await client.http.post(f"/sleeping/cancel/{job_id}")
-    assert answer.json() == {"id": job_id, "status": "CANCELLED"}
-    after = await client.outcome("sleeping", {})
-    assert after["status"] == "FAILED"  # an empty input is lost on the way, and its job silent twice (as observed)
-    assert (after["retries"], after["error"]) == (1, "job timed out after 1 retries")
-    assert mark.read_text() == job_id
-    assert (await client.outcome("sleeping", {"seconds": 0.1}))["workerId"] == record["workerId"]
-    assert (await client.status("sleeping", job_id))["status"] == "CANCELLED"
+async def test_a_cancelled_job_is_stopped_at_the_worker_which_goes_on(stories: Stories) -> None:
+    told = stories.of(sleeping)
+    assert told["answer"] == {"id": told["id"], "status": "CANCELLED"}
+    assert told["mark"] == told["id"]
+    assert (told["after"]["status"], told["after"]["workerId"]) == ("COMPLETED", told["before"]["workerId"])
+    assert told["cancelled"]["status"] == "CANCELLED"
 
 
-async def test_a_worker_that_does_not_listen_when_its_job_is_cancelled_is_replaced(client: ServedClient) -> None:
-    before = await client.outcome("aggregate", {"n": 1})
-    job_id = await client.submit("aggregate", {"n": 1, "pause": 600})
-    await client.until("aggregate", job_id, status="IN_PROGRESS")
-    await client.http.post(f"/aggregate/cancel/{job_id}")
-    after = await client.outcome("aggregate", {"n": 1})
+async def test_an_empty_input_is_lost_on_the_way_and_its_job_silent_twice(stories: Stories) -> None:
+    record = stories.of(sleeping)["empty"]
+    assert (record["status"], record["retries"]) == ("FAILED", 1)
+    assert record["error"] == "job timed out after 1 retries"
+
+
+async def test_a_worker_that_does_not_listen_when_its_job_is_cancelled_is_replaced(stories: Stories) -> None:
+    before, after = stories.of(aggregate)["record"], stories.of(aggregate)["after"]
     assert (after["status"], after["workerId"] == before["workerId"]) == ("COMPLETED", False)
 
 
-async def test_a_concurrent_worker_holds_several_jobs_at_once(client: ServedClient) -> None:
-    jobs = [await client.submit("concurrent", {"seconds": 1.5}) for _ in range(5)]
-    for job_id in jobs[1:]:
-        await client.until("concurrent", job_id, status="IN_PROGRESS")
-    records = [await client.end_of("concurrent", job_id) for job_id in jobs]
+async def test_a_concurrent_worker_holds_several_jobs_at_once(stories: Stories) -> None:
+    records = stories.of(concurrent)["records"]
     assert {record["status"] for record in records} == {"COMPLETED"}
     assert len({record["workerId"] for record in records}) == 1
 
 
-async def test_a_worker_that_is_told_to_go_finishes_its_job_first(client: ServedClient) -> None:
-    job_id = await client.submit("sleeping", {"seconds": 1.0})
-    worker_id = (await client.until("sleeping", job_id, status="IN_PROGRESS"))["workerId"]
-    client.service.emulator.world.retire("sleeping", worker_id)
-    next_id = await client.submit("sleeping", {"seconds": 0.1})
-    assert (await client.end_of("sleeping", job_id))["status"] == "COMPLETED"
-    record = await client.end_of("sleeping", next_id)
-    assert (record["status"], record["workerId"] == worker_id) == ("COMPLETED", False)
-    with anyio.fail_after(20):
-        while (await client.http.get("/sleeping/health")).json()["workers"]["running"]:
-            pass
+async def test_a_worker_that_is_told_to_go_finishes_its_job_first(stories: Stories) -> None:
+    told = stories.of(concurrent)
+    assert (told["going"]["status"], told["next"]["status"]) == ("COMPLETED", "COMPLETED")
+    assert told["next"]["workerId"] != told["going"]["workerId"]
+    assert told["health"]["workers"]["running"] == 0
