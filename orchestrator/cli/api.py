@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from orchestrator.cli import access, api_calls, options
-from orchestrator.cli.access import Command, Interface, carry_out
+from orchestrator.cli.access import Command, Connect, Interface, carry_out
 from orchestrator.cli.api_calls import Work
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App
@@ -54,7 +54,7 @@ OpenAiPath = Annotated[
 ]
 
 
-def add_api(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:
     """Registers `api` and its operations."""
     api = typer.Typer(
         no_args_is_help=True,
@@ -62,14 +62,14 @@ def add_api(commands: typer.Typer, load: Callable[[], App]) -> None:
         help="Single requests to an endpoint, without a ledger. They are sent within 5 % of its limits; the rest"
         " is for a batch that may be running. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.",
     )
-    _add_submits(api)
-    _add_questions(api)
-    _add_changes(api, load)
-    _add_openai(api)
+    _add_submits(api, connect)
+    _add_questions(api, connect)
+    _add_changes(api, load, connect)
+    _add_openai(api, connect)
     commands.add_typer(api, name="api")
 
 
-def _add_submits(api: typer.Typer) -> None:
+def _add_submits(api: typer.Typer, connect: Connect) -> None:
     @api.command()
     def run(  # read through locals()
         endpoint: EndpointId,
@@ -83,7 +83,7 @@ def _add_submits(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Submit a job that runs in the background. Never repeated by itself."""
-        _carry_out(locals(), partial(_prepare_run, input, webhook))
+        _carry_out(connect, locals(), partial(_prepare_run, input, webhook))
 
     @api.command()
     def runsync(
@@ -99,10 +99,10 @@ def _add_submits(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
-        _carry_out(locals(), partial(_prepare_runsync, input, webhook, wait))
+        _carry_out(connect, locals(), partial(_prepare_runsync, input, webhook, wait))
 
 
-def _add_questions(api: typer.Typer) -> None:
+def _add_questions(api: typer.Typer, connect: Connect) -> None:
     @api.command()
     def status(
         endpoint: EndpointId,
@@ -112,7 +112,7 @@ def _add_questions(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Show how a job stands, with its result once it has one."""
-        _ask_for(locals(), partial(api_calls.status, job))
+        _ask_for(connect, locals(), partial(api_calls.status, job))
 
     @api.command()
     def stream(
@@ -123,7 +123,7 @@ def _add_questions(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
-        _ask_for(locals(), partial(api_calls.stream, job))
+        _ask_for(connect, locals(), partial(api_calls.stream, job))
 
     @api.command()
     def health(
@@ -133,7 +133,7 @@ def _add_questions(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Show how many jobs and workers the endpoint has in which state."""
-        _ask_for(locals(), api_calls.health)
+        _ask_for(connect, locals(), api_calls.health)
 
     @api.command()
     def requests(
@@ -143,10 +143,10 @@ def _add_questions(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
-        _ask_for(locals(), api_calls.requests)
+        _ask_for(connect, locals(), api_calls.requests)
 
 
-def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
+def _add_changes(api: typer.Typer, load: Callable[[], App], connect: Connect) -> None:
     @api.command()
     def cancel(
         endpoint: EndpointId,
@@ -156,7 +156,7 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
         json: access.Json = None,
     ) -> None:
         """Stop a job that waits or runs."""
-        _ask_for(locals(), partial(api_calls.cancel, job))
+        _ask_for(connect, locals(), partial(api_calls.cancel, job))
 
     @api.command()
     def retry(
@@ -167,7 +167,7 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
         json: access.Json = None,
     ) -> None:
         """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
-        _ask_for(locals(), partial(api_calls.retry, job))
+        _ask_for(connect, locals(), partial(api_calls.retry, job))
 
     @api.command()
     def purge(
@@ -179,10 +179,10 @@ def _add_changes(api: typer.Typer, load: Callable[[], App]) -> None:
         json: access.Json = None,
     ) -> None:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
-        _carry_out(locals(), partial(_prepare_purge, load, yes))
+        _carry_out(connect, locals(), partial(_prepare_purge, load, yes))
 
 
-def _add_openai(api: typer.Typer) -> None:
+def _add_openai(api: typer.Typer, connect: Connect) -> None:
     @api.command()
     def openai(
         endpoint: EndpointId,
@@ -193,19 +193,21 @@ def _add_openai(api: typer.Typer) -> None:
         json: access.Json = None,
     ) -> None:
         """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
-        _carry_out(locals(), lambda _: partial(api_calls.openai, path, None if input is None else object_text(input)))
+        _carry_out(
+            connect, locals(), lambda _: partial(api_calls.openai, path, None if input is None else object_text(input))
+        )
 
 
-def _ask_for(flags: Mapping[str, object], work: Work) -> None:
-    _carry_out(flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
+def _ask_for(connect: Connect, flags: Mapping[str, object], work: Work) -> None:
+    _carry_out(connect, flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
 
 
-def _carry_out(flags: Mapping[str, object], prepare: Callable[[Choices], Work]) -> None:
+def _carry_out(connect: Connect, flags: Mapping[str, object], prepare: Callable[[Choices], Work]) -> None:
     def prepared(choices: Choices) -> Command:
         quiet = choices.switch("quiet") or choices.switch("json")
         return partial(api_calls.send, str(flags["endpoint"]), quiet, prepare(choices))
 
-    carry_out(access.connect, flags, Interface.JOBS, prepare=prepared)
+    carry_out(connect, flags, Interface.JOBS, prepare=prepared)
 
 
 def _prepare_run(given: str, webhook: str | None, choices: Choices) -> Work:

@@ -82,7 +82,7 @@ class Endpoints:
             raise UsageError("an endpoint is created from a template; none was named")
         check_endpoint(spec)
         doing = "endpoints create"
-        return _record(doing, await self._rest.post(doing, _PATH, _body(spec, more)))
+        return _record(doing, await self._rest.post(doing, _PATH, _body(spec, more)), changed=True)
 
     async def list(self) -> tuple[EndpointRecord, ...]:
         """All endpoints, in the service's order."""
@@ -105,7 +105,7 @@ class Endpoints:
         if body == b"{}":
             raise UsageError("nothing was named that should change")
         doing = f"endpoints update {endpoint_id}"
-        return _record(doing, await self._rest.patch(doing, _path(endpoint_id), body))
+        return _record(doing, await self._rest.patch(doing, _path(endpoint_id), body), changed=True)
 
     async def delete(self, endpoint_id: str) -> None:
         """Deletes an endpoint for good, with its logs and job history; what is queued or runs is cancelled."""
@@ -146,8 +146,8 @@ def _path(endpoint_id: str) -> str:
     return f"{_PATH}/{endpoint_id}"
 
 
-def _record(doing: str, answer: Answer) -> EndpointRecord:
-    return _read_record(doing, decoded(doing, answer, _one.decode))
+def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:
+    return _read_record(doing, decoded(doing, answer, _one.decode, changed=changed))
 
 
 def _read_record(doing: str, raw: Mapping[str, Any]) -> EndpointRecord:

@@ -94,14 +94,16 @@ class Pods:
         """Creates a pod, which is PROVISIONING then. Raises `UsageError` with every rule that `spec` breaks."""
         _refuse("the pod cannot be created", create_problems(spec))
         doing = f"pods create {spec.name}"
-        return decoded(doing, await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec)), decode_pod)
+        answer = await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec))
+        return decoded(doing, answer, decode_pod, changed=True)
 
     async def modify(self, pod_id: str, spec: PodModify) -> Pod:
         """Changes what `spec` names. Raises `UsageError` with every rule that it breaks for the pod as it is."""
         pod = await self.show(pod_id)
         _refuse(f"pod {pod_id} cannot be modified", modify_problems(spec, pod))
         doing = f"pods modify {pod_id}"
-        return decoded(doing, await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec)), decode_pod)
+        answer = await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec))
+        return decoded(doing, answer, decode_pod, changed=True)
 
     async def delete(self, pod_id: str) -> None:
         """Deletes a pod for good; the same as `terminate`."""
@@ -132,7 +134,7 @@ class Pods:
 
     async def _act(self, pod_id: str, action: PodAction, wait: float | None) -> Pod:
         before = await self._allowed(pod_id, action)
-        pod = decoded(f"pods {action} {pod_id}", await self._send(before, action), decode_pod)
+        pod = decoded(f"pods {action} {pod_id}", await self._send(before, action), decode_pod, changed=True)
         if wait is None or _reached(pod, action):
             return pod
         followed = await self._follow(before, pod, action, wait)

@@ -30,6 +30,9 @@ DEPTH_MAX: Final = 3
 UNKNOWN: Final = "whether it happened is unknown, look before you repeat it"
 """What it means for a change that no usable answer came."""
 
+PROBABLE: Final = "it has probably happened, look before you repeat it"
+"""What it means for a change that the answer says success and cannot be read."""
+
 _MEANINGS: Final[Mapping[int, Words]] = {
     400: ("the service takes the request for malformed", "check what was given"),
     401: ("the service refused the API key", "check ORCHESTRATOR_API_KEY: the key is wrong or lacks permission"),

@@ -20,7 +20,7 @@ import httpx
 
 from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.hiding import Hiding
-from orchestrator.client.refusals import UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
+from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import SECOND, Clock
@@ -55,13 +55,13 @@ def team_header(team_id: str) -> dict[bytes, bytes]:
     return {b"X-Team-Id": team_id.encode("ascii")}
 
 
-def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T]) -> T:
-    """The body of `answer`, a success, as `decode` reads it. Raises `AnswerError`."""
+def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
+    """The body of `answer`, a success, as `decode` reads it. Raises `AnswerError`; `changed`: that it had an effect."""
     try:
         return decode(answer.body)
     except (ValueError, RecursionError) as error:
         text = f"{doing}: the service answered {answer.status} with a body that cannot be read: {one_line(str(error))}"
-    raise AnswerError(text)
+    raise AnswerError(f"{text}; {PROBABLE}" if changed else text)
 
 
 class Rest:

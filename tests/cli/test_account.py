@@ -37,6 +37,7 @@ def test_a_template_is_saved_modified_listed_and_deleted() -> None:
 
 
 def test_all_that_a_template_has_can_be_said(tmp_path: Path) -> None:
+    """Contract of templates, Rule 3: `containerRegistryAuthId` for private images."""
     shell = Shell()
     (tmp_path / "readme.md").write_text("# hello")
     saved = shell(
@@ -137,6 +138,11 @@ def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
 def test_an_endpoint_about_which_little_is_known_is_shown_all_the_same() -> None:
     shell = Shell(Script(httpx.Response(200, json={"id": "x"})))
     assert shell("endpoints", "show", "x").stdout.splitlines()[-1].split() == ["x", "?-?", "?", "s"]
+
+
+def test_the_help_says_that_an_update_may_need_workers_to_be_restarted() -> None:
+    """Contract, Console operations: an edit may require restarting active workers; nothing is restarted by itself."""
+    assert "Active workers may have to be restarted" in Shell()("endpoints", "update", "--help").stdout
 
 
 COMMANDS = (

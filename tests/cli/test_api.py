@@ -80,6 +80,7 @@ def test_a_job_is_a_table_with_every_token_of_its_output() -> None:
 
 @pytest.mark.parametrize("arguments", [["status", "abc", "job-1"], ["runsync", "abc", "--input", '{"n":1}']])
 def test_a_failed_job_is_exit_code_1_and_its_reason_draws_nothing_on_the_terminal(arguments: list[str]) -> None:
+    """Contract, Timeout errors; failed jobs."""
     with service(FAILED) as served:
         result = served.api(*arguments)
     assert result.exit_code == 1
@@ -92,6 +93,7 @@ def test_a_failed_job_is_exit_code_1_and_its_reason_draws_nothing_on_the_termina
 
 
 def test_health_is_two_tables() -> None:
+    """Contract, Job stuck in the queue."""
     body = '{"jobs":{"completed":1234,"inProgress":1,"lost":7},"workers":{"idle":2,"ready":3}}'
     with service(ok(body)) as served:
         result = served.api("health", "abc")

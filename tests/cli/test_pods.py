@@ -237,6 +237,7 @@ def test_verbose_shows_the_limits() -> None:
     ],
 )
 def test_a_window_is_told_as_far_as_it_is_known(window: Window, line: str) -> None:
+    """Contract of pods, Limits 6: quotas are not shown."""
     assert window_line(window, 10 * SECOND) == f"rate limit, {line}"
 
 

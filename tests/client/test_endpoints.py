@@ -70,6 +70,7 @@ async def test_the_request_is_the_contracts() -> None:
     ],
 )
 async def test_what_breaks_a_rule_is_refused_before_it_is_sent(spec: EndpointSpec, problem: str) -> None:
+    """Contract, Endpoint, `name` string."""
     script = Script(httpx.Response(200, json={"id": "x"}))
     with pytest.raises(UsageError, match=problem):
         await scripted(script).endpoints.create(spec)

@@ -93,6 +93,7 @@ async def test_errors_in_a_200_answer_are_errors() -> None:
 async def test_every_answer_becomes_one_clear_error(
     reply: httpx.Response | Exception, kind: type[OrchestratorError], text: str
 ) -> None:
+    """Contract of templates, Response `data` keyed by the mutation."""
     with pytest.raises(kind) as caught:
         await scripted(Script(reply)).secrets.delete("x")
     assert type(caught.value) is kind
@@ -120,6 +121,7 @@ def _echo_plainly(request: httpx.Request) -> httpx.Response:
 @pytest.mark.parametrize("place", ["query", "header"])
 @pytest.mark.parametrize("echo", [_echo, _echo_plainly])
 async def test_what_the_service_quotes_holds_neither_key_nor_secret(place: str, echo: object) -> None:
+    """Contract of templates, Secret `value`: input only."""
     service = scripted(echo, graphql_key=place)  # type: ignore[arg-type]  # anything callable will do
     with pytest.raises(GraphQLError) as caught:
         await service.secrets.create("n", VALUE)

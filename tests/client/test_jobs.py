@@ -177,6 +177,13 @@ async def test_runsync_has_more_patience_than_the_service(wait: int | None, pati
     assert anyio.current_time() - began == pytest.approx(patience_s, abs=0.1)
 
 
+def test_the_operations_are_those_of_queue_based_endpoints_and_no_others() -> None:
+    """Contract, What the service does 3 and 4: what a load balancing endpoint takes is its user's own HTTP."""
+    public = {name for name in vars(EndpointJobs) if not name.startswith("_")}
+    asked = {name.replace("-", "_").removesuffix(" models") for name in OPERATIONS}
+    assert public - {"id", "api", "follow"} == asked
+
+
 # --- refusals: the contract's table of errors, for every operation
 
 

@@ -277,6 +277,7 @@ async def test_an_action_whose_answer_is_lost_says_so_and_is_not_repeated() -> N
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"id":"p1"', b"[]", b"[" * 5000])
 async def test_an_answer_that_is_no_pod_is_one_clear_error(body: bytes) -> None:
+    """Contract of pods, An answer that is not JSON, is empty, or is cut."""
     with pytest.raises(AnswerError, match="pods show p1: the service answered 200 with a body that cannot be read"):
         await scripted(httpx.Response(200, content=body)).show("p1")
     with pytest.raises(AnswerError):

@@ -61,6 +61,7 @@ async def refusal(server: Server, method: str = "POST") -> ProblemError:
 
 
 async def test_each_method_sends_its_request() -> None:
+    """Contract of pods, Versioning 1: all paths begin with `/v2`."""
     server = Server(answer())
     await server.rest.get("doing", "/v2/pods?a=b")
     await server.rest.post("doing", "/p", b'{"a":1}')

@@ -126,6 +126,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("image", ["a:1", "me/w:1.0-b_2", "r:5000/me/w:latest", "me/w@sha256:0a1b"])
 def test_an_image_has_a_tag_or_a_digest(image: str) -> None:
+    """Contract of templates, `imageName`: with tag."""
     check_template(template(image_name=image))
 
 

@@ -90,6 +90,7 @@ def test_the_whole_record_is_typed() -> None:
 
 
 def test_unknown_members_and_values_are_kept_and_harmless() -> None:
+    """Contract of pods, Enumerations."""
     record = {
         **WHOLE,
         "status": "HIBERNATING",
@@ -231,6 +232,7 @@ def create(**more: Any) -> tuple[str, ...]:
     ],
 )
 def test_what_the_contract_allows_passes(more: Any) -> None:
+    """Contract of pods, Versioning 2: the persistent mount is deprecated."""
     assert create(**more) == ()
     assert create_problems(PodCreate(name="n", template_id="t", cpu=CpuRequest(id="cpu3c", vcpu_count=8))) == ()
 

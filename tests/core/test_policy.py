@@ -83,6 +83,7 @@ def test_everything_that_is_wrong_with_a_policy_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("ttl_ms", [TTL_MS_MIN, TTL_MS_MAX])
 def test_the_bounds_themselves_are_allowed(ttl_ms: int) -> None:
+    """Contract, `executionTimeout` and `ttl`: their bounds."""
     assert policy_problems(Policy(ttl_ms=ttl_ms)) == ()
 
 

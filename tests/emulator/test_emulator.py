@@ -124,6 +124,7 @@ async def test_a_webhook_is_delivered_when_a_job_ends() -> None:
 
 
 async def test_a_dead_workers_job_is_run_again_by_another() -> None:
+    """Contract, Automatic retry after a failure."""
     subject = emulator(faults=Faults(dead_worker=1.0), workers=1)
     async with serving(subject) as client:
         job_id = await client.run()

@@ -151,6 +151,7 @@ async def test_workers_get_the_first_gpu_of_the_list_that_is_available(
 
 
 async def test_workers_find_the_templates_environment_with_secrets_resolved() -> None:
+    """Contract of templates, What the service does 1: a template is what a pod or worker starts from."""
     subject = account()
     bare = Bare(subject)
     subject.secrets.create("token", "s3cret", None)

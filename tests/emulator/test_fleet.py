@@ -48,6 +48,7 @@ def test_the_minimum_is_started_at_once_and_kept() -> None:
 
 
 def test_by_queue_delay_the_first_job_starts_a_worker_and_each_further_one_after_its_wait() -> None:
+    """Contract, A job stays queued while there is no worker."""
     subject = fleet(workers_max=2, scaler_value=4, idle_timeout_s=600)
     queue = waiting(T0, T0, T0 + SECOND)
     assert subject.next_due(queue, 0) == 0

@@ -45,6 +45,7 @@ def test_requests_over_the_rate_are_refused_and_counted() -> None:
 
 
 def test_requests_over_the_concurrency_are_refused_until_one_leaves() -> None:
+    """Contract, Concurrent requests."""
     meter = Meter(Limit(concurrent=1), Algorithm.SLIDING_LOG)
     meter.enter(1)
     assert refusal_of(meter, 2).status == 429

@@ -32,6 +32,7 @@ async def hang() -> int:
 
 
 async def test_a_webhook_is_posted_once_with_its_headers_if_it_is_answered_2xx() -> None:
+    """Contract, Webhook 1: the receiver answers 200."""
     receiver = Receiver(204)
     async with webhooks(receiver) as subject:
         subject.send(HOOK)
@@ -42,6 +43,7 @@ async def test_a_webhook_is_posted_once_with_its_headers_if_it_is_answered_2xx()
 
 
 async def test_three_attempts_in_all_ten_seconds_apart_and_then_never_again() -> None:
+    """Contract, Webhook 2: up to 2 more attempts, 10 s apart."""
     receiver = Receiver(500, refuse, 302)
     async with webhooks(receiver) as subject:
         subject.send(HOOK)

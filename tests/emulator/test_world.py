@@ -53,6 +53,7 @@ def test_a_failed_job_shows_its_error_and_what_was_put_out_beside_it() -> None:
 
 
 def test_jobs_are_taken_in_the_order_of_their_submission_from_their_own_endpoint() -> None:
+    """Contract, Rule 2: a job waits until a worker is free, and its handler processes it."""
     subject = world()
     jobs = [submit(subject, T0 + n) for n in range(3)]
     subject.submit("other", submission(), T0)
@@ -71,6 +72,7 @@ def test_a_job_of_another_endpoint_is_unknown() -> None:
 
 
 def test_a_finished_job_is_kept_for_the_retention_and_no_longer() -> None:
+    """Contract, Async 2: `/run` in the background; the result is kept for 30 minutes."""
     subject = world()
     job_id = submit(subject)
     finish(subject, T0 + MINUTE)
@@ -99,6 +101,7 @@ def test_at_its_ttl_a_job_is_deleted_whatever_its_state(progress: str) -> None:
 
 
 def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
+    """Contract, The TTL covers the queue: 7 days, 2 of them queued, leave 5."""
     subject = world()
     submit(subject, ttl=10_000)
     assert subject.take(EP, "w1", T0 + 10 * SECOND) is None
@@ -106,6 +109,7 @@ def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
 
 
 def test_a_job_that_runs_too_long_times_out_and_its_execution_is_stopped() -> None:
+    """Contract, `executionTimeout`: the job is timed out, and can be retried."""
     subject = world()
     job_id = submit(subject, executionTimeout=5_000)
     execution = take(subject, T0 + MINUTE)
@@ -127,6 +131,7 @@ def test_a_question_after_the_time_out_is_answered_right_even_before_the_step() 
 
 
 def test_a_cancelled_job_leaves_the_queue() -> None:
+    """Contract, `/cancel` stops a job that runs or waits."""
     subject = world()
     job_id = submit(subject)
     assert seen(subject.cancel(EP, job_id, T0)) == {"status": "CANCELLED"}
@@ -155,6 +160,7 @@ def test_cancelling_a_finished_job_changes_nothing_and_says_so() -> None:
 
 
 def test_a_failed_job_is_retried_under_its_id_with_its_input_and_without_its_past() -> None:
+    """Contract, `/retry` requeues a failed or timed-out job, same id and input."""
     subject = world()
     job_id = submit(subject, value=7)
     finish(subject, T0, Result(output=b"{}", error="bad"))
@@ -201,6 +207,7 @@ def test_a_retry_does_not_prolong_the_ttl() -> None:
 
 
 def test_a_purge_removes_what_is_queued_and_nothing_else() -> None:
+    """Contract, `/purge-queue` clears all pending jobs."""
     subject = world()
     running, queued = submit(subject), submit(subject)
     take(subject)
@@ -226,6 +233,7 @@ def test_health_counts_jobs_and_workers() -> None:
 
 @pytest.mark.parametrize(("result", "outcome"), [(Result(output=b"[1]"), "COMPLETED"), (FAILURE, "FAILED")])
 def test_a_webhook_brings_the_record_and_the_input_in_alphabetical_order(result: Result, outcome: str) -> None:
+    """Contract, Webhook 3: payload not shown."""
     subject = world()
     submit(subject, webhook=HOOK)
     finish(subject, T0, result)

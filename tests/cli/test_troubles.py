@@ -1,0 +1,176 @@
+"""Whatever goes wrong, in whichever area: one clear line, exit code 3, and no secret anywhere.
+
+Each area is asked for a change, the worst case: its request holds a secret, its effect matters, and its answer has a
+body. The service quotes the whole request at whoever asks.
+"""
+
+import json
+import re
+import traceback
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from orchestrator.cli.access import Access
+from orchestrator.cli.api import add_api
+from orchestrator.cli.api_calls import WITHIN
+from orchestrator.cli.endpoints import add_endpoints
+from orchestrator.cli.pods import add_pods
+from orchestrator.cli.secrets import add_secrets
+from orchestrator.cli.templates import add_templates
+from orchestrator.client import Service
+from tests.cli.fake_app import FakeApp
+
+KEY = "the-key/of+the=account"
+SECRET = 'hunter2 "and" more\nof it'
+POD = {"id": "p1", "name": "n", "status": "RUNNING", "env": {"TOKEN": SECRET}}
+
+COMMANDS = {
+    "api": ("api", "run", "abc", "--input", '{"input":{"n":1},"s3Config":{"accessSecret":"env:THE_SECRET"}}'),
+    "endpoints": ("endpoints", "create", "--template", "t1", "--name", "e"),
+    "pods": ("pods", "stop", "p1"),
+    "templates": (
+        *("templates", "save", "t", "--image", "me/w:1", "--container-disk", "5", "--serverless"),
+        *("--env", "TOKEN=env:THE_SECRET"),
+    ),
+    "secrets": ("secrets", "create", "n", "--value", "env:THE_SECRET"),
+}
+DOING = {
+    "api": "run",
+    "endpoints": "endpoints create",
+    "pods": "pods stop p1",
+    "templates": "templates save t",
+    "secrets": "secrets create n",
+}
+
+STATUSES = {
+    "wrong key": (401, "the service refused the API key"),
+    "missing scope": (403, "the API key has no permission for this"),
+    "unknown id": (404, "the service does not know it"),
+    "invalid transition": (409, "state"),
+    "invalid body": (422, "the service cannot work with the request"),
+    "malformed body": (400, "the service takes the request for malformed"),
+    "throttled": (429, "the service asks to wait for 3600 s"),
+    "failed": (500, "the service failed"),
+}
+"""What the service answers, and what the user is told."""
+
+
+class Cut(httpx.AsyncByteStream):
+    """Half a body, and then the connection is gone."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b'{"id":"'
+        raise httpx.ReadError(f"cut {KEY}")
+
+
+BROKEN: Mapping[str, tuple[httpx.Response | httpx.AsyncByteStream | Exception, tuple[str, ...]]] = {
+    "not JSON": (httpx.Response(200, text="<html>hello</html>"), ("not JSON", "cannot be read", "not with GraphQL")),
+    "empty": (httpx.Response(200, content=b""), ("empty", "cannot be read", "not with GraphQL")),
+    "cut JSON": (httpx.Response(200, content=b'{"id":"'), ("not JSON", "cannot be read", "not with GraphQL")),
+    "cut in the middle": (Cut(), ("no complete answer",)),
+    "cut before the answer": (httpx.ReadError(f"cut {KEY}"), ("no complete answer",)),
+    "nobody there": (httpx.ConnectError(f"no {KEY}"), ("no connection to service.example",)),
+}
+
+
+class Told:
+    """Answers every change as told, and looks at a pod with a pod."""
+
+    def __init__(self, reply: int | httpx.Response | httpx.AsyncByteStream | Exception) -> None:
+        self.reply = reply
+        self.changes = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json=POD)
+        self.changes += 1
+        match self.reply:
+            case int() as status:
+                quoted = f"{request.url} {dict(request.headers)} {request.content.decode()}"
+                headers = {"retry-after": "3600"} if status == 429 else {}
+                return httpx.Response(status, json={"detail": quoted, "errors": [quoted]}, headers=headers)
+            case httpx.AsyncByteStream() as stream:
+                return httpx.Response(200, stream=stream)
+            case httpx.Response() as reply:
+                return httpx.Response(reply.status_code, content=reply.content)
+            case error:
+                raise error
+
+    def connect(self, access: Access) -> Service:
+        host = "http://service.example"
+        carrier = httpx.MockTransport(self)
+        return Service(host, access.key, transport=carrier, base_url=host, rest_url=host, graphql_url=f"{host}/graphql")
+
+
+def call(service: Told, area: str, *more: str) -> Result:
+    commands = typer.Typer()
+    for add in (add_api, add_pods, add_endpoints, add_templates, add_secrets):
+        add(commands, FakeApp, service.connect)
+    environment: Mapping[str, str] = {"ORCHESTRATOR_API_KEY": KEY, "THE_SECRET": SECRET}
+    return CliRunner().invoke(commands, [*COMMANDS[area], *more], env=environment)
+
+
+def told(result: Result) -> str:
+    """The one line that says what went wrong. Nothing that the process shows or leaves behind holds a secret."""
+    left = [path.read_text() for path in Path().iterdir()]
+    everything = result.stdout + result.stderr + "".join(left)
+    if result.exception is not None:
+        everything += "".join(traceback.format_exception(result.exception))
+    for secret in (KEY, "the-key", "hunter2", "of it", json.dumps(SECRET)[1:-1]):
+        assert secret not in everything
+    assert left == []
+    assert (result.exit_code, result.stdout) == (3, "")
+    (line,) = result.stderr.removeprefix(f"{WITHIN}\n").splitlines()
+    return line
+
+
+@pytest.mark.parametrize("area", COMMANDS)
+@pytest.mark.parametrize("trouble", STATUSES)
+def test_each_trouble_is_one_clear_line_in_each_area(area: str, trouble: str) -> None:
+    """Contracts, Errors: the rows of their tables, for jobs, endpoints, pods, templates and secrets."""
+    status, words = STATUSES[trouble]
+    service = Told(status)
+    line = told(call(service, area))
+    assert line.startswith(f"error: {DOING[area]}: ")
+    assert words in line
+    assert f"({status} " in line
+    assert "[hidden]" in line
+    assert service.changes == 1, "what may have taken effect is not repeated"
+    assert bool(re.search("whether it (happened|took effect) is unknown", line)) == (status == 500)
+
+
+@pytest.mark.parametrize("area", COMMANDS)
+@pytest.mark.parametrize("trouble", BROKEN)
+def test_each_broken_answer_is_one_clear_line_in_each_area(area: str, trouble: str) -> None:
+    """Contracts, Errors: bodies are not shown, so any must do."""
+    reply, words = BROKEN[trouble]
+    service = Told(reply)
+    line = told(call(service, area, "--json"))
+    assert line.startswith(f"error: {DOING[area]}: ")
+    assert any(word in line for word in words)
+    assert service.changes == 1, "what may have taken effect is not repeated"
+    unsure = any(word in line for word in ("unknown", "may exist all the same", "probably happened"))
+    assert unsure == (trouble != "nobody there")
+
+
+@pytest.mark.parametrize("area", ["templates", "secrets"])
+def test_a_refusal_of_graphql_is_one_clear_line_whatever_its_status(area: str) -> None:
+    """Contract of templates, Errors: shape and messages are not shown."""
+    message = f"no {KEY} and no {SECRET}"
+    line = told(call(Told(httpx.Response(200, json={"errors": [{"message": message}], "data": None})), area))
+    assert line == f"error: {DOING[area]}: the service refused it (no [hidden] and no [hidden])"
+
+
+def test_an_action_that_the_pod_does_not_allow_is_not_even_sent() -> None:
+    """Contract of pods, 409: an invalid transition is refused with the actions that are valid."""
+    service = Told(409)
+    commands = typer.Typer()
+    add_pods(commands, FakeApp, service.connect)
+    result = CliRunner().invoke(commands, ["pods", "start", "p1"], env={"ORCHESTRATOR_API_KEY": KEY})
+    assert (result.exit_code, service.changes) == (2, 0)
+    assert "it allows: stop, restart, terminate; nothing was sent" in result.stderr
