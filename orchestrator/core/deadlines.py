@@ -5,9 +5,7 @@ The service keeps a result for the retention after completion and deletes a job 
 before that time plus the retention.
 """
 
-from bisect import bisect_left, bisect_right
 from enum import Enum, auto
-from itertools import accumulate
 
 from orchestrator.core.job import Job
 
@@ -48,47 +46,6 @@ def hard_deadline(job: Job, retention_us: int) -> int:
 def margin_left(unfinished_at: int, retention_us: int, collected_at: int) -> int:
     """The time that was certainly left to a result collected at `collected_at`: a lower bound, may be negative."""
     return unfinished_at + retention_us - collected_at
-
-
-class Turnaround:
-    """What has been learned of an endpoint: how long jobs take from submission to finish.
-
-    A decaying histogram, 4 steps to the octave, from 1 ms to 12 days. Without observations it knows nothing and says
-    so.
-    """
-
-    STEPS_PER_OCTAVE = 4
-    STEPS = 120
-    WEIGHT_MAX = 1_000.0
-
-    def __init__(self) -> None:
-        self._counts = [0.0] * self.STEPS
-        self._total = 0.0
-
-    def observe(self, delay_ms: int | None, execution_ms: int | None) -> None:
-        """Takes in one finished job's times, in milliseconds."""
-        if delay_ms is None and execution_ms is None:
-            return
-        milliseconds = (delay_ms or 0) + (execution_ms or 0)
-        self._counts[self._step(milliseconds)] += 1.0
-        self._total += 1.0
-        if self._total > self.WEIGHT_MAX:
-            self._counts = [count / 2 for count in self._counts]
-            self._total /= 2
-
-    def quantile_us(self, share: float) -> int | None:
-        """The time within which `share` (0-1) of the jobs finished, rounded up to a step; None before the first."""
-        if not self._total:
-            return None
-        within = list(accumulate(self._counts))
-        step = max(bisect_left(within, share * within[-1]), bisect_right(within, 0.0))
-        octaves, quarters = divmod(step, self.STEPS_PER_OCTAVE)
-        return (1 << octaves) * 1_000 * (self.STEPS_PER_OCTAVE + quarters + 1) // self.STEPS_PER_OCTAVE
-
-    def _step(self, milliseconds: int) -> int:
-        octaves = max(milliseconds, 1).bit_length() - 1
-        fraction = max(milliseconds, 1) / 2**octaves - 1
-        return min(self.STEPS - 1, octaves * self.STEPS_PER_OCTAVE + int(fraction * self.STEPS_PER_OCTAVE))
 
 
 def next_ask(job: Job, *, asked_at: int | None, predicted_us: int | None, webhooks: bool, retention_us: int) -> int:

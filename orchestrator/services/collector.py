@@ -140,7 +140,7 @@ class Collector:
         return next_ask(
             job,
             asked_at=asked_at,
-            predicted_us=self._endpoint.turnaround.quantile_us(0.5),
+            predicted_us=self._endpoint.turnaround.whole.p50_us,
             webhooks=self._endpoint.webhooks,
             retention_us=self._retention_us(job),
         )

@@ -6,11 +6,12 @@ from typing import Final
 import msgspec
 
 from orchestrator.clock import Clock
-from orchestrator.core.deadlines import TTL_GRACE_US, Absences, Turnaround, margin_us, uncertain_grace_us
+from orchestrator.core.deadlines import TTL_GRACE_US, Absences, margin_us, uncertain_grace_us
 from orchestrator.core.job import Job
 from orchestrator.core.outcome import Record
 from orchestrator.core.pacing import Limit
 from orchestrator.core.ports import JobApi
+from orchestrator.core.turnaround import Turnaround
 from orchestrator.settings import OnUncertain, RunSettings
 
 OUTSTANDING_SHARE: Final = 0.8
@@ -129,7 +130,7 @@ class Endpoint:
         grace_us = uncertain_grace_us(
             job,
             webhooks=self.webhooks,
-            p95_us=self.turnaround.quantile_us(0.95),
+            p95_us=self.turnaround.whole.p95_us,
             wanted_us=settings.uncertain_after_us,
         )
         return now + grace_us

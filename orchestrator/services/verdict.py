@@ -39,7 +39,7 @@ def in_trouble(endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str) -
         now=now,
         retention_us=settings.retention_us,
         execution_timeout_us=timeout_ms * 1000,
-        queue_us=endpoint.turnaround.quantile_us(0.95) or 0,
+        queue_us=endpoint.turnaround.queue.p95_us or 0,
     )
     if isinstance(decision, Abandon):
         return steps.abandoned(job, outcome, reason=decision.reason, at=now)

@@ -1,9 +1,7 @@
 """When a result must have been collected, when to ask for it, and what a 404 means."""
 
-import math
-
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.deadlines import (
@@ -12,7 +10,6 @@ from orchestrator.core.deadlines import (
     WEBHOOK_SLACK_US,
     Absence,
     Absences,
-    Turnaround,
     absence,
     hard_deadline,
     lost_gap_us,
@@ -214,63 +211,6 @@ def test_the_grace_of_a_job_of_unknown_ttl_is_not_cut(unknown: str) -> None:
 
 def test_the_users_own_grace_goes_before() -> None:
     assert uncertain_grace_us(a_job_in(State.SUBMITTING), webhooks=True, p95_us=10**12, wanted_us=7) == 7
-
-
-# --- learned times
-
-times = st.lists(st.tuples(st.integers(0, 10**8), st.integers(0, 10**8)), min_size=1, max_size=400)
-
-
-@given(times, st.floats(0, 1))
-def test_a_quantile_is_never_below_the_true_one_and_at_most_a_step_above(
-    found: list[tuple[int, int]], share: float
-) -> None:
-    turnaround = Turnaround()
-    for delay_ms, execution_ms in found:
-        turnaround.observe(delay_ms, execution_ms)
-    totals = sorted(max(1, sum(pair)) for pair in found)
-    true_us = totals[max(0, math.ceil(share * len(totals)) - 1)] * 1_000
-    quantile_us = turnaround.quantile_us(share)
-
-    assert quantile_us is not None
-    assert true_us < quantile_us <= true_us * 5 // 4 + 1_000
-
-
-@given(st.integers(0, 10**12))
-def test_one_observation_is_every_quantile(milliseconds: int) -> None:
-    assume(milliseconds < 2**30)
-    turnaround = Turnaround()
-    turnaround.observe(None, milliseconds)
-
-    assert turnaround.quantile_us(0.0) == turnaround.quantile_us(0.5) == turnaround.quantile_us(1.0)
-
-
-def test_without_observations_nothing_is_known() -> None:
-    turnaround = Turnaround()
-    turnaround.observe(None, None)
-
-    assert turnaround.quantile_us(0.5) is None
-
-
-def test_what_lies_beyond_the_histogram_counts_as_its_end() -> None:
-    turnaround = Turnaround()
-    turnaround.observe(10**15, None)
-
-    assert turnaround.quantile_us(1.0) == 2**30 * 1_000
-
-
-def test_old_observations_fade() -> None:
-    turnaround = Turnaround()
-    for _ in range(2_000):
-        turnaround.observe(0, 1_000_000)
-    for _ in range(3_000):
-        turnaround.observe(0, 1_000)
-
-    p50, p100 = turnaround.quantile_us(0.5), turnaround.quantile_us(1.0)
-    assert p50 is not None
-    assert p50 < 2 * S
-    assert p100 is not None
-    assert p100 > 900 * S
 
 
 # --- absent endpoints

@@ -66,7 +66,7 @@ async def test_where_turnarounds_are_known_the_first_question_comes_at_the_media
     async with process(tmp_path / "db", transport) as p:
         for _ in range(10):
             p.endpoint.turnaround.observe(1_000, 15_000)
-        predicted_us = p.endpoint.turnaround.quantile_us(0.5)
+        predicted_us = p.endpoint.turnaround.whole.p50_us
         assert predicted_us is not None
         assert 16 <= predicted_us / SECOND <= 20
         await p.start("dispatcher", "collector")
