@@ -17,15 +17,13 @@ from orchestrator.emulator.handlers import AGGREGATE, Handler, HandlerJob, Repor
 from orchestrator.emulator.jobs import Execution, Result
 
 
-async def run_handler(
-    handler: Handler, execution: Execution, threads: anyio.CapacityLimiter, report: Report | None = None
-) -> Result:
+async def run_handler(handler: Handler, execution: Execution, threads: anyio.CapacityLimiter, report: Report) -> Result:
     """Call the handler for one execution, in this process; whatever it does becomes a Result.
 
     A generator's chunks go to `report`, as does progress. A plain function runs in a thread. When this is cancelled
     the thread is left behind, and what it returns is dropped.
     """
-    on_loop = _OnLoop(report or _Nobody())
+    on_loop = _OnLoop(report)
     try:
         if inspect.isasyncgenfunction(handler):
             return await _drain_async(handler, _job(execution, on_loop))
@@ -164,16 +162,6 @@ def _on_loop(call: Callable[[bytes], bool], output: bytes) -> bool:
     except RuntimeError:  # not on the event loop
         return anyio.from_thread.run_sync(call, output)
     return call(output)
-
-
-class _Nobody:
-    """Takes reports for an execution that nobody follows."""
-
-    def progress(self, output: bytes) -> bool:
-        return bool(output)
-
-    def chunk(self, output: bytes) -> bool:
-        return bool(output)
 
 
 def _sendable(error: str) -> str:

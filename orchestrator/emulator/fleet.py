@@ -259,10 +259,13 @@ class Fleet:
                 del self._guests[worker_id]
 
     def _surplus(self, waiting: int, in_progress: int, now: int) -> Iterable[str]:
-        """The workers to stop: idle for too long, or above the maximum."""
+        """The workers to stop: above the maximum (first those that are not up yet), or idle for too long."""
         keep = max(self.scaling.workers_min, self._needed(waiting, in_progress))
         spare = len(self._workers) - keep
         excess = len(self._workers) - self.scaling.workers_max
+        starting = tuple(islice(reversed(self._starting), max(0, excess)))
+        yield from starting
+        spare, excess = spare - len(starting), excess - len(starting)
         for worker_id, worker in self._free.items():
             if spare <= 0:
                 return
@@ -304,9 +307,10 @@ class Fleet:
         elif room:
             for job in islice(self._uncovered(waiting), 1):
                 yield max(self._restart_at, job.queued_at + self._delay_us)
-        if live > max(scaling.workers_min, self._needed(len(waiting), in_progress)) and self._free:
-            oldest = min(worker.idle_since for worker in self._free.values())
-            yield 0 if live > scaling.workers_max else oldest + self._idle_us
+        if live > scaling.workers_max and (self._free or self._starting):
+            yield 0
+        elif live > max(scaling.workers_min, self._needed(len(waiting), in_progress)) and self._free:
+            yield min(worker.idle_since for worker in self._free.values()) + self._idle_us
 
     def _start(self, now: int) -> str:
         worker_id = self._new_id()

@@ -119,11 +119,6 @@ def is_async(handler: Handler) -> bool:
     return any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls)
 
 
-def is_generator(handler: Handler) -> bool:
-    """Whether it streams what it yields."""
-    return inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler)
-
-
 class SimulatedHandler:
     """A handler that takes time and echoes its input: load without user code, on any clock.
 

@@ -28,9 +28,6 @@ class Streams:
     def put(self, job_id: str, raw: bytes) -> None:
         self._chunks.setdefault(job_id, []).extend(Chunk(msgspec.Raw(part)) for part in split(raw))
 
-    def has(self, job_id: str) -> bool:
-        return job_id in self._chunks
-
     def drain(self, job_id: str) -> tuple[Chunk, ...]:
         """The chunks since the previous call."""
         return tuple(self._chunks.pop(job_id, ()))

@@ -36,6 +36,7 @@ def act(job: Job) -> object:
 
 
 def count(job: Job) -> Iterator[object]:
+    progress_update(job, "begun")
     yield from range(job["input"]["n"])
 
 

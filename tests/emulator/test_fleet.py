@@ -108,6 +108,18 @@ def test_fewer_workers_than_before_stop_those_that_are_free() -> None:
     assert len(subject.adjust({}, 0, T0).stopped) == 2
 
 
+def test_fewer_workers_than_before_stop_first_those_that_are_not_up_yet_the_latest_first() -> None:
+    subject = fleet(announced=True, workers_min=3)
+    first, second, third = subject.adjust({}, 0, T0).started
+    subject.seen(first, T0)
+    subject.scale(Scaling(workers_max=2))
+    assert subject.next_due({}, 0) == 0
+    assert subject.adjust({}, 0, T0).stopped == (third,)
+    subject.scale(fixed(0))
+    assert subject.adjust({}, 0, T0).stopped == (second, first)
+    assert subject.next_due({}, 0) is None
+
+
 def test_a_worker_that_announces_itself_is_ready_when_it_is_seen() -> None:
     subject = fleet(announced=True, workers_min=1)
     (worker_id,) = subject.adjust({}, 0, T0).started

@@ -181,9 +181,11 @@ def said_by(handler: Handler, *executions: Execution) -> list[Message]:
 
 def test_the_program_serves_until_nothing_more_comes() -> None:
     assert said_by(count, execution(n=2), execution(n=0)) == [
+        Progress(b'"begun"'),
         Chunk(b"0"),
         Chunk(b"1"),
         Ended(Result()),
+        Progress(b'"begun"'),
         Ended(Result()),
     ]
     assert said_by(act) == []

@@ -29,8 +29,24 @@ def execution(raw_input: bytes = b'{"n":1}', s3_config: bytes | None = None) -> 
     )
 
 
+class Reports:
+    """Notes what a handler says before its end; `awaited` False stops a generator."""
+
+    def __init__(self, *, awaited: bool = True) -> None:
+        self.said: list[bytes] = []
+        self.awaited = awaited
+
+    def progress(self, output: bytes) -> bool:
+        self.said.append(output)
+        return self.awaited
+
+    def chunk(self, output: bytes) -> bool:
+        self.said.append(output)
+        return self.awaited
+
+
 async def run(handler: Handler, given: Execution | None = None) -> Result:
-    return await run_handler(handler, given or execution(), anyio.CapacityLimiter(1))
+    return await run_handler(handler, given or execution(), anyio.CapacityLimiter(1), Reports())
 
 
 async def test_a_plain_handler_is_given_the_job_and_runs_in_a_thread() -> None:
@@ -217,22 +233,6 @@ async def test_a_handler_that_cannot_be_had_is_a_usage_error(folder: Path, refer
 async def test_ctrl_c_while_a_handler_is_imported_is_not_an_import_error(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         load_handler(f"{folder / 'interrupted.py'}:handler")
-
-
-class Reports:
-    """Notes what a handler says before its end; `awaited` False stops a generator."""
-
-    def __init__(self, *, awaited: bool = True) -> None:
-        self.said: list[bytes] = []
-        self.awaited = awaited
-
-    def progress(self, output: bytes) -> bool:
-        self.said.append(output)
-        return self.awaited
-
-    def chunk(self, output: bytes) -> bool:
-        self.said.append(output)
-        return self.awaited
 
 
 def numbers(job: Job) -> Iterator[object]:

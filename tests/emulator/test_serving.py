@@ -31,6 +31,7 @@ def test_the_fixture_serves_a_handler_in_a_test_of_any_kind(emulated_service: Ca
     )
     assert answer.json()["output"] == {"double": 4}
     assert service.emulator.stats().jobs_known == 1
+    assert set(service.urls.values()) == {service.origin, f"{service.origin}/graphql"}
 
 
 @pytest.mark.anyio

@@ -6,6 +6,7 @@ import anyio
 import httpx
 import pytest
 
+from orchestrator.emulator.faults import Faults
 from tests.emulator.emulators import Client, emulator, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -71,6 +72,24 @@ async def test_a_job_that_no_ping_names_is_given_to_another_once_and_then_fails(
         record = await client.status(job_id)
         assert (record["status"], record["retries"]) == ("FAILED", 1)
         assert record["error"] == "job timed out after 1 retries"
+
+
+async def test_a_worker_that_a_fault_has_made_silent_never_hears_of_its_job_which_another_gets() -> None:
+    subject = without_workers(faults=Faults(dead_worker=1.0))
+    async with serving(subject) as client, anyio.create_task_group() as tasks:
+        taken: list[int] = []
+
+        async def wait_for_a_job() -> None:
+            taken.append((await take(client)).status_code)
+
+        tasks.start_soon(wait_for_a_job)
+        await anyio.sleep(1)
+        job_id = await client.run()
+        assert (await client.status(job_id))["status"] == "IN_PROGRESS"
+        subject.dice.faults = Faults()
+        await anyio.sleep(41)
+        assert taken == [204]
+        assert (await take(client, "w2")).json()["id"] == job_id
 
 
 async def test_a_result_after_the_ttl_is_a_404() -> None:
