@@ -180,6 +180,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     window_allowed: int
     throttled: int
+    queue_full: bool = False
+    """Whether the service takes no more submissions for now, because its queue is full."""
+
     uncertain_seen: int
     margin_min_s: float | None
     wall_s: float
@@ -207,3 +210,39 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     held_by: str | None = None
     """Who works on the ledger: process id and time, as text."""
+
+    window_used: int | None = None
+    """`/run` requests to the run's endpoint that count in the present window; None where nobody works on it."""
+
+    window_allowed: int | None = None
+    throttled: int | None = None
+    """Requests to the run's endpoint that were answered 429, since the process at work began."""
+
+
+class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of one operation of one endpoint, as `orchestrator limits` shows it."""
+
+    operation: str
+    limit: str
+    """As `--limit` takes it: what was set by a command, else the contract's."""
+
+    set_at: int | None
+    """When it was set by a command (microseconds UTC); None: it was not, and a run's own `--limit` counts."""
+
+    used: int | None
+    """How many requests count in the present window; None where nobody has sent any."""
+
+    allowed: int | None
+    throttled: int | None
+
+
+class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one endpoint."""
+
+    endpoint: str
+    service_url: str
+    runs: tuple[str, ...]
+    held_by: str | None
+    """Who works on the ledger: process id and time, as text."""
+
+    operations: tuple[OperationLimits, ...]

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orchestrator.app.batch import run
     from orchestrator.app.emulate import emulate
+    from orchestrator.app.limiting import limits, limits_reset, limits_set
     from orchestrator.app.look import results, status
     from orchestrator.app.view import View
 
-__all__ = ["View", "emulate", "results", "run", "status"]
+__all__ = ["View", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status"]
 
-_HOME = {"View": "view", "emulate": "emulate", "results": "look", "run": "batch", "status": "look"}
+_HOME = {
+    "View": "view",
+    "emulate": "emulate",
+    "limits": "limiting",
+    "limits_reset": "limiting",
+    "limits_set": "limiting",
+    "results": "look",
+    "run": "batch",
+    "status": "look",
+}
 
 
 def __getattr__(name: str) -> Any:

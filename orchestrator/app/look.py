@@ -1,6 +1,6 @@
 """Looking at a ledger, beside whoever works on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -8,8 +8,10 @@ from typing import Final
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.files import line_of
 from orchestrator.clock import SystemClock
+from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger.limits import Reading, meters_all
 from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
@@ -28,10 +30,15 @@ async def status(ledger: Path) -> list[RunStatus]:
         ends = await opened.read(partial(reports.ends_since, since=since)) if held_by else {}
         rates = {run: n * SECOND_US / RATE_WINDOW_US for run, n in ends.items()}
         runs = await opened.read(reports.runs_all)
-        return [await _status(opened, run, rates.get(run.id), held_by) for run in runs if run.accepted]
+        meters = await opened.read(meters_all) if held_by else []
+        return [await _status(opened, run, rates.get(run.id), held_by, meters) for run in runs if run.accepted]
 
 
-async def _status(ledger: Ledger, run: Run, jobs_per_s: float | None, held_by: str | None) -> RunStatus:
+async def _status(
+    ledger: Ledger, run: Run, jobs_per_s: float | None, held_by: str | None, meters: Sequence[Reading]
+) -> RunStatus:
+    of_endpoint = [meter for meter in meters if meter.endpoint_id == run.endpoint_id]
+    sending = next((meter for meter in of_endpoint if meter.operation is Operation.RUN), None)
     counts = await ledger.read(partial(reports.counts_of, run=run.id))
     margins = await ledger.read(partial(reports.margins_of, run=run.id))
     return RunStatus(
@@ -47,6 +54,9 @@ async def _status(ledger: Ledger, run: Run, jobs_per_s: float | None, held_by: s
         created_at=run.created_at,
         jobs_per_s=jobs_per_s,
         held_by=held_by,
+        window_used=None if sending is None else sending.used,
+        window_allowed=None if sending is None else sending.allowance,
+        throttled=sum(meter.throttled for meter in of_endpoint) if of_endpoint else None,
     )
 
 

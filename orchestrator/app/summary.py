@@ -47,6 +47,7 @@ def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float
         window_used=figures.used,
         window_allowed=figures.allowance,
         throttled=sum(figure.throttled for _, figure in parts.all_figures()),
+        queue_full=figures.queue_full,
         uncertain_seen=progress.count("uncertain_seen"),
         margin_min_s=progress.margin_min_s,
         wall_s=wall_s,

@@ -17,6 +17,7 @@ from orchestrator.cli.api import add_api
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.execution import App, explain, load_app
+from orchestrator.cli.limits import add_limits
 from orchestrator.cli.pods import add_pods
 from orchestrator.cli.results import add_results
 from orchestrator.cli.run import add_resume, add_run
@@ -78,6 +79,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_resume,
         add_status,
         add_results,
+        add_limits,
         add_emulate,
         add_api,
         add_pods,

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 from orchestrator.cli import printing
-from orchestrator.cli.figures import finished, lasting, percent, rate, total
+from orchestrator.cli.figures import finished, lasting, percent, rate, total, window
 from orchestrator.settings import Snapshot
 
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
+
+QUEUE_FULL: Final = "its queue is full: waiting"
+"""Said of the service; collecting goes on."""
 
 
 class QuietView:
@@ -78,8 +81,10 @@ def progress_line(snapshot: Snapshot) -> str:
         parts.append(rate(snapshot.jobs_per_s))
     if snapshot.eta_s is not None and done < of:
         parts.append(f"{lasting(math.ceil(snapshot.eta_s))} left")
-    if snapshot.throttled:
-        parts.append(f"{snapshot.throttled:,} answered 429")
+    if snapshot.window_used or snapshot.throttled:
+        parts.append(window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled))
+    if snapshot.queue_full:
+        parts.append(QUEUE_FULL)
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
     return f"{snapshot.run}: {', '.join(parts)}"

@@ -2,15 +2,16 @@
 
 import gc
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from orchestrator.cli import printing
 from orchestrator.cli.failures import DEFECT_EXIT_CODE, defect_message, leading_failure, write_crash_report
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import RunRequest, RunStatus, Summary
+from orchestrator.settings import EndpointLimits, RunRequest, RunStatus, Summary
 
 if TYPE_CHECKING:
     from orchestrator.app import View  # at run time it would cost every `--help` the import of the whole program
@@ -33,6 +34,12 @@ class App(Protocol):
     async def status(self, ledger: Path) -> list[RunStatus]: ...
 
     async def results(self, ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int: ...
+
+    async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimits]: ...
+
+    async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits: ...
+
+    async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits: ...
 
     async def emulate(
         self,

@@ -27,6 +27,11 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part // whole if whole else 0} %"
 
 
+def window(used: int, allowed: int, throttled: int) -> str:
+    """How the limits stand: what counts in the service's present window, and how often it has refused."""
+    return f"used {used}/{allowed} in this window, {throttled:,} × 429"
+
+
 def lasting(seconds: float) -> str:
     """A duration to two places: "3.2 s", "41 s", "12 min 30 s", "2 h 05 min", "3 d 04 h"."""
     if seconds < 10:  # noqa: PLR2004  below ten seconds a tenth matters

@@ -3,7 +3,7 @@
 captions  ━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━   6,120/10,000   61 %
 jobs      3,581 queued   280 outstanding   6,101 succeeded   19 failed
 speed     98.7 jobs/s   40 s left   1 min 02 s so far
-service   allowance used 994/1000   no 429s   margin 24 min 10 s
+service   used 994/1000 in this window, 0 × 429   margin 24 min 10 s
 """
 
 import math
@@ -19,8 +19,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.display import QuietView
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total
+from orchestrator.cli.display import QUEUE_FULL, QuietView
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total, window
 from orchestrator.settings import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
@@ -149,8 +149,10 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 
 
 def _service(snapshot: Snapshot) -> Iterable[Text]:
-    yield Text(f"allowance used {snapshot.window_used}/{snapshot.window_allowed}")
-    yield Text(f"{snapshot.throttled:,} answered 429", style="yellow") if snapshot.throttled else Text("no 429s")
+    used = window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled)
+    yield Text(used, style="yellow" if snapshot.throttled else "")
+    if snapshot.queue_full:
+        yield Text(QUEUE_FULL, style="yellow")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
     if snapshot.margin_min_s is not None:

@@ -13,7 +13,7 @@ import typer
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, window
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import RunStatus
@@ -107,6 +107,8 @@ def _parts(run: RunStatus) -> list[str]:
     parts = [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
+    if run.window_used is not None and run.window_allowed is not None:
+        parts.append(window(run.window_used, run.window_allowed, run.throttled or 0))
     if uncertain.seen:
         parts.append(
             f"{uncertain.seen:,} were uncertain ({uncertain.adopted:,} adopted, {uncertain.resubmitted:,} resubmitted)"

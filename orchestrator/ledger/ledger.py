@@ -1,6 +1,6 @@
 """The ledger as the rest of the program holds it: doors, writer and verbs under one roof."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +17,9 @@ from orchestrator.clock import Clock
 from orchestrator.core import job as steps
 from orchestrator.core.job import Job, Step
 from orchestrator.core.notice import Notice
-from orchestrator.errors import UsageError
-from orchestrator.ledger import intakes, migrations, reports, store
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.errors import UsageError, leading
+from orchestrator.ledger import intakes, limits, migrations, reports, store
 from orchestrator.ledger.database import Connect, Database
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.reports import Run
@@ -164,6 +165,24 @@ class Ledger:
 
         await self._writer.run(block)
 
+    # --- limits
+
+    async def limits_set(self, endpoint_id: int, chosen: Mapping[Operation, Limit]) -> None:
+        """Sets limits of an endpoint, whatever they were."""
+
+        async def block(transaction: Transaction) -> None:
+            await limits.limits_set(transaction.connection, endpoint_id, chosen, at=self._clock.now())
+
+        await self._writer.run(block)
+
+    async def limits_reset(self, endpoint_id: int, operations: Collection[Operation]) -> None:
+        """Forgets what was set for these operations of an endpoint."""
+
+        async def block(transaction: Transaction) -> None:
+            await limits.limits_reset(transaction.connection, endpoint_id, operations)
+
+        await self._writer.run(block)
+
     # --- intake
 
     async def intake_start(self, run: Run) -> intakes.Intake:
@@ -251,7 +270,10 @@ async def command_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
 
     For few and small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
     """
-    async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
-        await tasks.start(ledger.serve)
-        yield ledger
-        tasks.cancel_scope.cancel()
+    try:
+        async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            yield ledger
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group

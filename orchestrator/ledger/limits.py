@@ -46,13 +46,21 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operation, Limit]]:
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that a person has set, and when (microseconds UTC)."""
+
+    limit: Limit
+    set_at: int
+
+
+async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operation, Chosen]]:
     """The limits that people have set, by endpoint."""
-    found: dict[int, dict[Operation, Limit]] = {}
+    found: dict[int, dict[Operation, Chosen]] = {}
     for row in await connection.execute(select(limits)):
         if row.operation in _OPERATIONS:
             limit = Limit(row.requests, row.window_us / _SECOND_US, row.concurrent)
-            found.setdefault(row.endpoint_id, {})[Operation(row.operation)] = limit
+            of_endpoint = found.setdefault(row.endpoint_id, {})
+            of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
     return found
 
 

@@ -141,7 +141,7 @@ class Limits:
     async def _read(self) -> None:
         chosen = await self._ledger.read(limits_all)
         for number, (name, limits) in self._endpoints.items():
-            of_endpoint = chosen.get(number, {})
+            of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}
             if others := limits.choose(of_endpoint):
                 told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
                 self._say(f"limits of {name}: {told} (orchestrator limits)")

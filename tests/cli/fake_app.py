@@ -1,6 +1,6 @@
 """A program that does what a test says, in the place of `orchestrator.app`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
@@ -8,7 +8,16 @@ from typer.testing import CliRunner, Result
 from orchestrator.app import View
 from orchestrator.app.emulation import EmulateRequest
 from orchestrator.cli import build
-from orchestrator.settings import MarginSummary, RunRequest, RunStatus, Snapshot, Summary, UncertainSummary
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.settings import (
+    EndpointLimits,
+    MarginSummary,
+    RunRequest,
+    RunStatus,
+    Snapshot,
+    Summary,
+    UncertainSummary,
+)
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
@@ -89,11 +98,13 @@ class FakeApp:
         script: Callable[[View], None] = lambda view: None,
         runs: Sequence[RunStatus] = (),
         lines: Sequence[bytes] = (),
+        endpoints: Sequence[EndpointLimits] = (),
     ) -> None:
         self.answer = answer or summary()
         self.script = script
         self.runs = runs
         self.lines = lines
+        self.endpoints = endpoints
         self.requests: list[RunRequest] = []
         self.asked: list[tuple[object, ...]] = []
 
@@ -118,6 +129,18 @@ class FakeApp:
         for line in self.lines:
             write(line)
         return len(self.lines)
+
+    async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimits]:
+        self.asked.append((ledger, name))
+        return list(self.endpoints)
+
+    async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
+        self.asked.append((ledger, name, chosen))
+        return self.endpoints[0]
+
+    async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
+        self.asked.append((ledger, name, operations))
+        return self.endpoints[0]
 
     async def emulate(
         self,

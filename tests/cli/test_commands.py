@@ -32,6 +32,9 @@ def test_status_shows_each_run() -> None:
         margin_s=MarginSummary(min=1450.5, p1=1600.0),
         jobs_per_s=98.72,
         held_by="process 4711 since 2026-01-01 00:00:00 UTC",
+        window_used=994,
+        window_allowed=1000,
+        throttled=0,
     )
     result = invoke(FakeApp(runs=[busy, run_status("a-name-longer-than-any-other-name", succeeded=400)]), "status")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -43,9 +46,9 @@ def test_status_shows_each_run() -> None:
         "a-name-longer-than-any-      400   100 %         400        0   2026-01-01 00:00",
         "other-name",
         "",
-        "captions at abc123: 3,581 queued, 280 outstanding, 1 cancelled, 98.7 jobs/s, 3",
-        "were uncertain (2 adopted, 1 resubmitted), 1 lost, 2 expired, smallest margin 24",
-        "min 10 s",
+        "captions at abc123: 3,581 queued, 280 outstanding, 1 cancelled, 98.7 jobs/s,",
+        "used 994/1000 in this window, 0 × 429, 3 were uncertain (2 adopted, 1",
+        "resubmitted), 1 lost, 2 expired, smallest margin 24 min 10 s",
         "a-name-longer-than-any-other-name at abc123: nothing left to do",
         "process 4711 since 2026-01-01 00:00:00 UTC is working on this ledger",
     ]

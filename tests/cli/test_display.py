@@ -5,6 +5,7 @@ import os
 from contextlib import redirect_stderr
 
 import anyio
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -45,20 +46,19 @@ async def test_a_terminal_sees_four_aligned_lines() -> None:
         "captions  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━                             6,139/10,000    61 %",
         "jobs      3,581 queued   280 outstanding   6,101 succeeded   38 failed",
         "speed     98.7 jobs/s   40 s left   1 min 02 s so far",
-        "service   allowance used 994/1000   3 answered 429   2 were uncertain   margin 24 min 10 s",
+        "service   used 994/1000 in this window, 3 × 429   2 were uncertain   margin 24 min 10 s",
     ]
 
 
 async def test_a_narrow_terminal_sees_the_same_on_more_lines() -> None:
-    assert drawn(HALFWAY, 50) == [
-        "captions  ━━━━━━━╸        6,139/10,000    61 %",
+    assert drawn(HALFWAY, 52) == [
+        "captions  ━━━━━━━━━         6,139/10,000    61 %",
         "jobs      3,581 queued   280 outstanding",
         "          6,101 succeeded   38 failed",
         "speed     98.7 jobs/s   40 s left",
         "          1 min 02 s so far",
-        "service   allowance used 994/1000",
-        "          3 answered 429   2 were uncertain",
-        "          margin 24 min 10 s",
+        "service   used 994/1000 in this window, 3 × 429",
+        "          2 were uncertain   margin 24 min 10 s",
     ]
 
 
@@ -71,7 +71,7 @@ async def test_reading_is_one_line() -> None:
 async def test_before_there_is_anything_to_say_nothing_is_made_up() -> None:
     assert drawn(snapshot(queued=3, run="a-name-that-is-much-too-long"))[2:] == [
         "speed                 ...   0 s so far",
-        "service               allowance used 994/1000   no 429s",
+        "service               used 994/1000 in this window, 0 × 429",
     ]
 
 
@@ -117,19 +117,26 @@ async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "captions: 1/1,001 jobs finished (0 %)",
-        "captions: 2/1,002 jobs finished (0 %)",
-        "captions: 3/1,003 jobs finished (0 %)",
+        "captions: 1/1,001 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
+        "captions: 2/1,002 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
+        "captions: 3/1,003 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
     ]
 
 
 async def test_a_plain_line_says_what_matters() -> None:
     assert progress_line(HALFWAY) == (
         "captions: 6,139/10,000 jobs finished (61 %), 280 outstanding, 38 failed, 98.7 jobs/s, 40 s left,"
-        " 3 answered 429, 2 were uncertain"
+        " used 994/1000 in this window, 3 × 429, 2 were uncertain"
     )
     assert progress_line(snapshot(reading=True, rows_read=5000)) == "captions: reading the input, 5,000 rows checked"
-    assert progress_line(snapshot(succeeded=2, eta_s=0.0)) == "captions: 2/2 jobs finished (100 %)"
+    idle = msgspec.structs.replace(snapshot(succeeded=2, eta_s=0.0), window_used=0)
+    assert progress_line(idle) == "captions: 2/2 jobs finished (100 %)"
+
+
+async def test_a_full_queue_at_the_service_is_shown() -> None:
+    waiting = msgspec.structs.replace(HALFWAY, queue_full=True)
+    assert "its queue is full: waiting" in " ".join(drawn(waiting, 120))
+    assert "its queue is full: waiting" in progress_line(waiting)
 
 
 async def test_quiet_is_quiet_until_the_end_is_near(capsys: pytest.CaptureFixture[str]) -> None:

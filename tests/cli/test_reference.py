@@ -10,7 +10,7 @@ from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
 from orchestrator.core.pacing import CONTRACT_LIMITS
-from orchestrator.settings import RunStatus, Summary
+from orchestrator.settings import EndpointLimits, OperationLimits, RunStatus, Summary
 from tests.cli.fake_app import FakeApp, invoke
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,6 +29,7 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
 @pytest.mark.parametrize(
     ("noun", "page"),
     [
+        ("limits", "reference.md"),
         ("api", "interface-jobs.md"),
         ("pods", "interface-pods.md"),
         ("endpoints", "interface-endpoints.md"),
@@ -56,6 +57,8 @@ def test_every_command_and_flag_of_a_noun_is_in_the_reference_or_on_its_page(nou
         Trouble,
         Summary.__struct_fields__,
         RunStatus.__struct_fields__,
+        EndpointLimits.__struct_fields__,
+        OperationLimits.__struct_fields__,
         CONTRACT_LIMITS,
     ],
 )

@@ -1,0 +1,140 @@
+"""`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.config import choose
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.figures import window
+from orchestrator.cli.request import ledger_of
+from orchestrator.core.pacing import Limit, Operation, parse_limit
+from orchestrator.errors import UsageError
+from orchestrator.settings import EndpointLimits, OperationLimits
+
+T = TypeVar("T")
+
+HEADINGS: Final = ("operation", "limit", "set (UTC)", "now")
+
+Rules = Annotated[
+    list[str],
+    typer.Argument(metavar="OP=N/S[:C]", help="At most N requests of operation OP in S seconds, C at once."),
+]
+Operations = Annotated[list[str] | None, typer.Argument(metavar="OP", help="The operations. Default: all of them.")]
+SomeRun = Annotated[str | None, typer.Argument(metavar="NAME", help="The run. Default: all of the ledger.")]
+Json = Annotated[bool | None, typer.Option("--json", metavar="", help="The limits as JSON on standard output.")]
+
+
+def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `limits` and its commands."""
+    limits = typer.Typer(
+        no_args_is_help=True,
+        help="Show and change the limits of a run's endpoint, also while it goes on.",
+    )
+    commands.add_typer(limits, name="limits")
+
+    @limits.command()
+    def show(
+        name: SomeRun = None, ledger: options.Ledger = None, config: options.Config = None, json: Json = None
+    ) -> None:
+        """Show the limits of each endpoint and how much of them is used now."""
+        _carry_out(locals(), lambda path, as_json: _show(load, path, name, as_json))
+
+    @limits.command("set")
+    def set_(
+        name: options.RunName,
+        rules: Rules,
+        ledger: options.Ledger = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
+        _carry_out(locals(), lambda path, as_json: _set(load, path, name, rules, as_json))
+
+    @limits.command()
+    def reset(
+        name: options.RunName,
+        operations: Operations = None,
+        ledger: options.Ledger = None,
+        config: options.Config = None,
+        json: Json = None,
+    ) -> None:
+        """Forget what was set: the limits are again those that the run was started with."""
+        _carry_out(locals(), lambda path, as_json: _reset(load, path, name, operations or (), as_json))
+
+
+def _carry_out(flags: Mapping[str, object], work: Callable[[Path, bool], Awaitable[int]]) -> None:
+    try:
+        choices = choose(flags, os.environ)
+        path, as_json = ledger_of(choices), choices.switch("json")
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    raise typer.Exit(execute(partial(work, path, as_json), ledger=path))
+
+
+async def _show(load: Callable[[], App], ledger: Path, name: str | None, as_json: bool) -> int:
+    found = await load().limits(ledger, name)
+    if as_json:
+        printing.put_json(found)
+    elif found:
+        for endpoint in found:
+            _put(endpoint)
+    else:
+        printing.say(f"{ledger} has no runs yet")
+    return 0
+
+
+async def _set(load: Callable[[], App], ledger: Path, name: str, rules: Sequence[str], as_json: bool) -> int:
+    chosen: dict[Operation, Limit] = {}
+    for operation, limit in (_read(parse_limit, rule) for rule in rules):
+        if operation in chosen:
+            raise UsageError(f"{operation} is named twice; give it one limit")
+        chosen[operation] = limit
+    _tell(await load().limits_set(ledger, name, chosen), "set", as_json=as_json)
+    return 0
+
+
+async def _reset(load: Callable[[], App], ledger: Path, name: str, operations: Sequence[str], as_json: bool) -> int:
+    chosen = tuple(_read(_parse_operation, operation) for operation in operations)
+    _tell(await load().limits_reset(ledger, name, chosen), "reset", as_json=as_json)
+    return 0
+
+
+def _read(parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _parse_operation(text: str) -> Operation:
+    try:
+        return Operation(text)
+    except ValueError:
+        raise ValueError(f'"{text:.40}" is no operation; there are {", ".join(Operation)}') from None
+
+
+def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
+    if as_json:
+        printing.put_json(endpoint)
+    else:
+        _put(endpoint)
+    takes = "takes them on within a second" if endpoint.held_by else "they hold from the next start"
+    printing.say(f"limits {done}; {f'{endpoint.held_by} {takes}' if endpoint.held_by else takes}")
+
+
+def _put(endpoint: EndpointLimits) -> None:
+    tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
+    printing.say(f"{endpoint.endpoint} at {endpoint.service_url}, used by {', '.join(endpoint.runs)}")
+
+
+def _row(line: OperationLimits) -> tuple[str, str, str, str]:
+    set_at = "" if line.set_at is None else f"{datetime.fromtimestamp(line.set_at // 1_000_000, UTC):%Y-%m-%d %H:%M}"
+    used = "" if line.used is None else window(line.used, line.allowed or 0, line.throttled or 0)
+    return line.operation, line.limit.partition("=")[2], set_at, used
