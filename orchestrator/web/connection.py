@@ -3,73 +3,117 @@
 uvicorn bounds neither the size of a request's head nor the time it may take, closes no connection that never sends
 anything, and counts connections only once they ask something. Strangers could so take all memory or all file
 descriptors of the process, which the ledger and the client need too.
+
+When there is no room for another connection, the one that has waited longest for its sender is closed: first among
+those whose first request has not come, then among those that are idle between two webhooks. Refusing the newcomer
+instead would let a few hundred silent connections lock the service out. A sender that means it has sent its head long
+before its turn to be closed comes.
 """
 
 import asyncio
+from itertools import chain
 from typing import Any, Final
 
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-HEAD_BYTES_MAX: Final = 64 * 1024
-"""Request line and headers. A service's webhook has under 1 KiB of them."""
+HEAD_BYTES_MAX: Final = 16 * 1024
+"""Request line and headers. A service's webhook has under 1 KiB of them, and what proxies add is of the same order."""
 
 HEAD_S_MAX: Final = 10.0
 """From the connection's beginning, or from the first byte of a later request, to the end of the head."""
 
 CONNECTIONS_MAX: Final = 512
-"""Connections beyond this are closed at once."""
+"""The most connections at once; fewer where the system allows few open files (`web.descriptors`)."""
 
-KEPT_ALIVE_MAX: Final = 256
-"""While there are more connections than this none is kept open after its answer, so that idle ones lock nobody out."""
+
+class Crowd(ServerState):
+    """What all connections of a listener share: who waits for its sender, those that have waited longest first."""
+
+    def __init__(self, connections_max: int = CONNECTIONS_MAX) -> None:
+        super().__init__()
+        self.connections_max = connections_max
+        self.strangers: dict[Connection, None] = {}
+        """Connections whose first request has not come yet."""
+        self.idle: dict[Connection, None] = {}
+        """Connections that were kept open after an answer."""
+        self.closed_for_room = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more connections than there may be."""
+        return len(self.connections) > self.connections_max
+
+    def make_room(self, newcomer: "Connection") -> None:
+        """Closes whoever has waited longest, or `newcomer` where all others are at work."""
+        waiting = chain(self.strangers, self.idle)
+        longest = next((connection for connection in waiting if connection is not newcomer), newcomer)
+        self.closed_for_room += 1
+        longest.close_at_once()
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's protocol; `head_s_max` and `connections_max` are settings of a subclass."""
+    """uvicorn's protocol. `server_state` must be a `Crowd`; `head_s_max` is a setting of a subclass."""
 
     head_s_max: float = HEAD_S_MAX
-    connections_max: int = CONNECTIONS_MAX
-    kept_alive_max: int = KEPT_ALIVE_MAX
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, config: Config, server_state: Crowd, **settings: Any) -> None:
+        super().__init__(config, server_state, **settings)
+        self._crowd = server_state
         self._in_head = True
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            transport.abort()
-            return
         self._head_timer = self.loop.call_later(self.head_s_max, transport.abort)
+        self._crowd.strangers[self] = None
+        if self._crowd.is_full:
+            self._crowd.make_room(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         self._head_bytes += len(data)
         super().data_received(data)
         if not self._in_head:
             return
         if self._head_bytes > HEAD_BYTES_MAX:
-            self.transport.abort()
+            self.close_at_once()
         elif self._head_bytes and self._head_timer is None:
             self._head_timer = self.loop.call_later(self.head_s_max, self.transport.abort)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._stop_head_timer()
+        self._stop_waiting()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
+            raise ValueError("the head is too long")  # it came in one piece; uvicorn answers 400 and closes
         super().on_headers_complete()
-        if len(self.connections) > self.kept_alive_max:
-            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = True
         self._head_bytes = 0
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None:  # uvicorn waits for another request
+            self._crowd.idle[self] = None
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_head_timer()
+        self._stop_waiting()
         super().connection_lost(exc)
 
-    def _stop_head_timer(self) -> None:
+    def close_at_once(self) -> None:
+        """Ends the connection, whatever it is doing; it no longer counts."""
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _stop_waiting(self) -> None:
+        self._crowd.strangers.pop(self, None)
+        self._crowd.idle.pop(self, None)
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None

@@ -19,7 +19,8 @@ from uvicorn.server import ServerState
 
 from orchestrator.errors import UsageError
 from orchestrator.web.addresses import Address
-from orchestrator.web.connection import Connection
+from orchestrator.web.connection import Connection, Crowd
+from orchestrator.web.descriptors import connections_allowed, open_files_allowed
 
 GRACE_S: Final = 5.0
 """How long requests in flight may go on once the listener stops."""
@@ -43,8 +44,8 @@ _ADVICE: Final = {
 class Listener:
     """An HTTP server on `address`, serving `app` (see `web.application`).
 
-    Binds at once and raises UsageError where that fails. `connection` is the class of its connections, which holds
-    their limits.
+    Binds at once and raises UsageError where that fails. At most `connections_max` connections are open at once, by
+    default as many as the system's limit on open files leaves room for (which is raised where it may be).
     """
 
     def __init__(
@@ -53,11 +54,11 @@ class Listener:
         address: Address,
         *,
         grace_s: float = GRACE_S,
-        connection: type[Connection] = Connection,
+        connections_max: int | None = None,
     ) -> None:
         self._app = app
         self._grace_s = grace_s
-        self._connection = connection
+        self._crowd = Crowd(connections_max or connections_allowed(open_files_allowed()))
         self._socket = _bound(address)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(host, port)
@@ -71,6 +72,7 @@ class Listener:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; then takes no more, gives requests in flight `grace_s`, and closes what is left."""
         server = uvicorn.Server(self._config())
+        server.server_state = self._crowd
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         try:
@@ -92,7 +94,7 @@ class Listener:
     def _config(self) -> uvicorn.Config:
         return uvicorn.Config(
             self._app,
-            http=self._connection,
+            http=Connection,
             ws="none",
             lifespan="off",
             interface="asgi3",

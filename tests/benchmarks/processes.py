@@ -41,13 +41,17 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     started it, so whoever measures must stay small."""
 
 
-def orchestrator(arguments: Sequence[str], *, folder: Path, seconds_max: float) -> Ended:
-    """Runs the program with `arguments` in `folder`, and measures it. Kills it after `seconds_max`."""
+def orchestrator(arguments: Sequence[str], *, folder: Path, seconds_max: float, open_files: int | None = None) -> Ended:
+    """Runs the program with `arguments` in `folder`, and measures it. Kills it after `seconds_max`.
+
+    `open_files` is the most that it may have open, by default what we may.
+    """
+    command = [*ORCHESTRATOR, *arguments]
+    if open_files is not None:
+        command = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *command]
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
         started = time.perf_counter()
-        process = subprocess.Popen(
-            [*ORCHESTRATOR, *arguments], cwd=folder, env=_environment(), stdout=stdout, stderr=stderr
-        )
+        process = subprocess.Popen(command, cwd=folder, env=_environment(), stdout=stdout, stderr=stderr)
         watchdog = threading.Timer(seconds_max, process.kill)
         watchdog.start()
         try:

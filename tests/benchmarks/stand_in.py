@@ -37,7 +37,10 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """How the service is to behave."""
 
     webhooks: bool = False
-    """Posts the webhook of each job once `/run` is answered."""
+    """Posts the webhook of each job once `/run` is answered, and again where the connection ends without an answer."""
+
+    hooks_kept: bool = True
+    """Posts them over kept connections; else over a new one for each."""
 
     answer_ms: tuple[float, float] = (0.0, 0.0)
     """Answers come after a time between these."""
@@ -61,10 +64,13 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """429s given."""
 
     webhooks: int
-    """Webhooks answered 200, and the time from the first byte sent to the answer:"""
+    """Webhooks answered 200, and the time from the first byte sent to the answer (from connecting, where connections
+    are not kept, and with every repetition):"""
 
     webhook_p50_ms: float | None
     webhook_p99_ms: float | None
+    webhook_max_ms: float | None
+    webhooks_repeated: int
 
 
 class SlidingLog:
@@ -180,13 +186,26 @@ class Connection(Messages):
             self.transport.write(data)
 
 
-class Poster:
-    """Posts webhooks, in order, over connections that are opened when the first one is due."""
+class Post:
+    """A webhook to be posted."""
 
-    def __init__(self) -> None:
+    __slots__ = ("request", "since")
+
+    def __init__(self, request: bytes) -> None:
+        self.request = request
+        self.since: float | None = None
+
+
+class Poster:
+    """Posts webhooks, in order; the connections are opened when the first one is due."""
+
+    def __init__(self, *, kept: bool) -> None:
         self.seconds: list[float] = []
-        self._queue: deque[bytes] = deque()
+        self.repeated = 0
+        self._kept = kept
+        self._queue: deque[Post] = deque()
         self._idle: list[HookConnection] = []
+        self._open = 0
         self._address: tuple[str, int] | None = None
         self._due = anyio.Event()
 
@@ -196,54 +215,99 @@ class Poster:
         if self._address is None:
             name, _, port = host.decode().rpartition(":")
             self._address = name, int(port)
-            self._due.set()
         head = b"POST /%b HTTP/1.1\r\nHost: %b\r\nContent-Type: application/json\r\n" % (path, host)
-        self._queue.append(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        if not self._kept:
+            head += b"Connection: close\r\n"
+        self._queue.append(Post(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)))
         if self._idle:
-            self.give(self._idle.pop())
+            self._idle.pop().post(self._queue.popleft())
+        else:
+            self._due.set()
 
-    def give(self, connection: "HookConnection") -> None:
-        """`connection` is free for the next webhook."""
+    def answered(self, post: Post, connection: "HookConnection", *, ok: bool) -> None:
+        """`connection` has brought the answer to `post`, and is free for the next one."""
+        assert post.since is not None
+        if ok:
+            self.seconds.append(time.perf_counter() - post.since)
+        if not self._kept:
+            return
         if self._queue:
             connection.post(self._queue.popleft())
         else:
             self._idle.append(connection)
 
+    def lost(self, connection: "HookConnection | None", post: Post | None) -> None:
+        """A connection has ended, or could not be made; without an answer to `post`, where it had one."""
+        self._open -= 1
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if post is not None:
+            self.repeated += 1
+            self._queue.appendleft(post)
+        if self._queue:
+            self._due.set()
+
     async def serve(self) -> None:
-        """Opens the connections, once it is known where to."""
-        await self._due.wait()
+        """Opens connections as they are needed."""
+        async with anyio.create_task_group() as group:
+            while True:
+                await self._due.wait()
+                self._due = anyio.Event()
+                while self._open < HOOK_CONNECTIONS and (self._kept or self._queue):
+                    self._open += 1
+                    group.start_soon(self._connect, self._queue.popleft() if self._queue else None)
+
+    async def _connect(self, post: Post | None) -> None:
         assert self._address is not None
-        for _ in range(HOOK_CONNECTIONS):
-            await asyncio.get_running_loop().create_connection(lambda: HookConnection(self), *self._address)
+        if post is not None and post.since is None:
+            post.since = time.perf_counter()
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: HookConnection(self, post), *self._address)
+        except OSError:
+            self.lost(None, post)
+
+    def connected(self, connection: "HookConnection", post: Post | None) -> None:
+        """A connection is open, for `post` or for whatever comes."""
+        if post is None and self._queue:
+            post = self._queue.popleft()
+        if post is not None:
+            connection.post(post)
+        else:
+            self._idle.append(connection)
 
 
 class HookConnection(Messages):
     """A connection to the program's listener."""
 
-    def __init__(self, poster: Poster) -> None:
+    def __init__(self, poster: Poster, first: Post | None) -> None:
         super().__init__()
         self._poster = poster
-        self._sent = 0.0
+        self._post = first
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._poster.give(self)
+        self._poster.connected(self, self._post)
 
-    def post(self, request: bytes) -> None:
-        """Sends one webhook; the connection is given back once it is answered."""
-        self._sent = time.perf_counter()
-        self.transport.write(request)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._poster.lost(self, self._post)
+
+    def post(self, post: Post) -> None:
+        """Sends one webhook."""
+        self._post = post
+        if post.since is None:
+            post.since = time.perf_counter()
+        self.transport.write(post.request)
 
     def message(self, head: bytes, body: bytes) -> None:
-        if head.split(b" ", 2)[1] == b"200":
-            self._poster.seconds.append(time.perf_counter() - self._sent)
-        self._poster.give(self)
+        post, self._post = self._post, None
+        assert post is not None
+        self._poster.answered(post, self, ok=head.split(b" ", 2)[1] == b"200")
 
 
 async def serve(behaviour: Behaviour) -> Observed:
     """Serves until standard input ends."""
     loop = asyncio.get_running_loop()
-    started, ended, poster = time.perf_counter(), anyio.Event(), Poster()
+    started, ended, poster = time.perf_counter(), anyio.Event(), Poster(kept=behaviour.hooks_kept)
     service = Service(behaviour, poster)
     server = await loop.create_server(lambda: Connection(service), "127.0.0.1", 0)
     loop.add_reader(sys.stdin.fileno(), ended.set)
@@ -261,6 +325,8 @@ async def serve(behaviour: Behaviour) -> Observed:
         webhooks=len(poster.seconds),
         webhook_p50_ms=1000 * quantile(poster.seconds, 0.50) if poster.seconds else None,
         webhook_p99_ms=1000 * quantile(poster.seconds, 0.99) if poster.seconds else None,
+        webhook_max_ms=1000 * max(poster.seconds) if poster.seconds else None,
+        webhooks_repeated=poster.repeated,
     )
 
 

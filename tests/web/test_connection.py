@@ -7,10 +7,9 @@ import anyio.lowlevel
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 
 from orchestrator.web.application import answer, empty
-from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Connection
+from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Connection, Crowd
 from tests.web.requests import http
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -51,26 +50,21 @@ class RecordingTransport(asyncio.Transport):
         pass
 
 
-class Small(Connection):
-    connections_max = 3
-    kept_alive_max = 2
-
-
 class Server:
     """Connections to an application that answers 200 at once, or reads the body first."""
 
-    def __init__(self, *, reads: bool = True) -> None:
+    def __init__(self, *, reads: bool = True, connections_max: int = 100) -> None:
         self.asked = 0
         self._reads = reads
         self._config = uvicorn.Config(
             self._app, lifespan="off", ws="none", log_config=None, timeout_keep_alive=KEEP_ALIVE_S, interface="asgi3"
         )
         self._config.load()
-        self.state = ServerState()
+        self.state = Crowd(connections_max)
 
-    def connect(self, kind: type[Connection] = Connection) -> RecordingTransport:
+    def connect(self) -> RecordingTransport:
         transport = RecordingTransport()
-        transport.protocol = kind(config=self._config, server_state=self.state, app_state={})
+        transport.protocol = Connection(config=self._config, server_state=self.state, app_state={})
         transport.protocol.connection_made(transport)
         return transport
 
@@ -172,6 +166,17 @@ async def test_an_endless_head_is_cut_at_its_size(start: bytes) -> None:
     assert server.asked == 0
 
 
+@pytest.mark.parametrize("header", ["X: " + "x" * HEAD_BYTES_MAX, "\r\n".join(["X: x"] * HEAD_BYTES_MAX)])
+async def test_an_overlong_head_that_comes_in_one_piece_is_refused(header: str) -> None:
+    server = Server()
+    transport = server.connect()
+    await feed(transport, http("POST", "/", b"body", header))
+
+    assert transport.written.startswith(b"HTTP/1.1 400 ")
+    assert transport.closing
+    assert server.asked == 0
+
+
 async def test_a_large_body_that_comes_with_its_head_is_no_large_head() -> None:
     server = Server()
     transport = server.connect()
@@ -191,21 +196,55 @@ async def test_many_requests_in_one_piece_are_no_large_head() -> None:
     assert not transport.closing
 
 
-async def test_connections_beyond_the_most_are_closed_at_once() -> None:
-    server = Server()
-    transports = [server.connect(Small) for _ in range(5)]
+# --- too many connections --------------------------------------------------------------------------------------------
+
+
+async def closing(transports: list[RecordingTransport]) -> list[bool]:
     await anyio.lowlevel.checkpoint()
+    return [transport.closing for transport in transports]
 
-    assert [transport.closing for transport in transports] == [False, False, False, True, True]
+
+async def test_of_too_many_connections_those_that_have_said_nothing_for_longest_are_closed() -> None:
+    server = Server(connections_max=3)
+    transports = [server.connect() for _ in range(3)]
+    await feed(transports[0], b"POST /slow HTTP/1.1\r\nX:")
+    transports += [server.connect(), server.connect()]
+
+    assert await closing(transports) == [True, True, False, False, False]
     assert len(server.state.connections) == 3
+    assert server.state.closed_for_room == 2
 
 
-async def test_while_there_are_many_connections_none_is_kept_alive() -> None:
-    server = Server()
-    transports = [server.connect(Small) for _ in range(3)]
-    await feed(transports[0], http("POST", "/", b"body"))
-    await feed(transports[1], http("POST", "/", b"body"))
+async def test_a_connection_between_two_webhooks_is_closed_only_when_no_stranger_waits() -> None:
+    server = Server(connections_max=2)
+    known = server.connect()
+    await feed(known, http("POST", "/", b"body"))
+    strangers = [server.connect() for _ in range(3)]
+    assert await closing([known, *strangers]) == [False, True, True, False]
 
-    assert transports[0].closing
-    assert b"connection: close" in transports[0].written
-    assert not transports[1].closing
+    await feed(strangers[-1], http("POST", "/", b"body"))
+    newcomer = server.connect()
+    assert await closing([known, strangers[-1], newcomer]) == [True, False, False]
+
+
+async def test_where_all_are_at_work_the_newcomer_is_closed() -> None:
+    server = Server(connections_max=2)
+    at_work = [server.connect() for _ in range(2)]
+    for transport in at_work:
+        await feed(transport, http("POST", "/", b"body")[:-1])
+    newcomer = server.connect()
+
+    assert await closing([*at_work, newcomer]) == [False, False, True]
+    for transport in at_work:
+        await feed(transport, b"y")
+    assert server.asked == 2
+
+
+async def test_what_still_comes_on_a_connection_that_was_closed_is_not_read() -> None:
+    server = Server(connections_max=1)
+    closed = server.connect()
+    server.connect()
+    await feed(closed, http("POST", "/", b"body"))
+
+    assert closed.closing
+    assert server.asked == 0

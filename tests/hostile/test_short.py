@@ -1,0 +1,25 @@
+"""The attack in the small: every kind of request, and more slow connections than the program may hold."""
+
+import pytest
+
+from tests.hostile.measure import measure
+from tests.hostile.requests import ATTACKS
+
+pytestmark = pytest.mark.system
+
+OPEN_FILES = 200
+
+
+def test_strangers_change_nothing_and_every_webhook_is_answered() -> None:
+    found = measure(150, per_s=100, slow=120, floods=1, open_files=OPEN_FILES)
+
+    assert found.changed == 0
+    assert found.seen.webhooks == 150
+    assert found.tally is not None
+    assert found.tally.unexpected == []
+    assert {attack.name for attack in ATTACKS if found.tally.answers[attack.name]} == {
+        attack.name for attack in ATTACKS
+    }
+    assert found.tally.slow_opened > OPEN_FILES // 4, "more than the listener may hold"
+    assert found.tally.gigabyte_bytes_most < 60_000_000
+    assert found.ended.peak_mb < 400
