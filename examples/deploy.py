@@ -18,8 +18,9 @@ Whatever goes wrong on the way, what was created is deleted: each part is a cont
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -38,17 +39,26 @@ GPUS = ("NVIDIA GeForce RTX 4090", "NVIDIA RTX A5000")
 JOBS = 100
 
 READY_S_MAX = 600
+DELETE_S_MAX = 180
 LOOK_S = 1.0
+
+
+@asynccontextmanager
+async def deleted_in_the_end(delete: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Whatever happens inside, Ctrl-C included, `delete` is called."""
+    try:
+        yield
+    finally:
+        with anyio.move_on_after(DELETE_S_MAX, shield=True):
+            await delete()
 
 
 @asynccontextmanager
 async def secret(service: Service, value: str) -> AsyncIterator[str]:
     """Its name, as templates refer to it."""
     created = await service.secrets.create(f"{NAME}-token", value)
-    try:
+    async with deleted_in_the_end(partial(service.secrets.delete, created.id)):
         yield created.name
-    finally:
-        await service.secrets.delete(created.id)
 
 
 @asynccontextmanager
@@ -65,10 +75,8 @@ async def template(service: Service, token: str) -> AsyncIterator[str]:
         )
     )
     assert saved.id is not None
-    try:
+    async with deleted_in_the_end(partial(service.templates.delete, NAME, waiting=print)):
         yield saved.id
-    finally:
-        await service.templates.delete(NAME, waiting=print)
 
 
 @asynccontextmanager
@@ -78,11 +86,9 @@ async def endpoint(service: Service, template_id: str) -> AsyncIterator[str]:
         name=NAME, template_id=template_id, gpu_type_ids=GPUS, workers_min=0, workers_max=2, idle_timeout=5
     )
     created = await service.endpoints.create(spec)
-    try:
+    async with deleted_in_the_end(partial(service.endpoints.delete, created.id)):
         await ready(service, created.id)
         yield created.id
-    finally:
-        await service.endpoints.delete(created.id)
 
 
 async def ready(service: Service, endpoint_id: str) -> None:
@@ -114,10 +120,8 @@ async def batch(folder: Path, endpoint_id: str, connection: Connection) -> Summa
 async def pod(service: Service) -> AsyncIterator[str]:
     """Its id."""
     created = await service.pods.create(PodCreate(name=NAME, gpu=GpuRequest(id=GPUS[0]), image=IMAGE, disk=5))
-    try:
+    async with deleted_in_the_end(partial(service.pods.terminate, created.id)):
         yield created.id
-    finally:
-        await service.pods.terminate(created.id)
 
 
 async def main(environment: Mapping[str, str]) -> Summary:

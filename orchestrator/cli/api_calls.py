@@ -109,7 +109,10 @@ async def requests(endpoint: "EndpointJobs", shown: Shown) -> int:
 
 
 async def cancel(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
-    _show(await endpoint.cancel(job), shown)
+    record = await endpoint.cancel(job)
+    _show(record, shown)
+    if record.finished and record.status != "CANCELLED":
+        printing.warn(f"job {job} had ended before: it is {record.status}")
     return 0
 
 

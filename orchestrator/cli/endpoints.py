@@ -1,6 +1,6 @@
 """`orchestrator endpoints`: create, list, show, update, delete. Their jobs are `orchestrator api`'s affair."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SECOND_US: Final = 1_000_000
 _HEADINGS: Final = ("id", "name", "template", "workers", "idle", "GPU types")
+_SHOWN: Final = frozenset({"id", "name", "templateId", "workersMin", "workersMax", "idleTimeout", "gpuTypeIds"})
 
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="The endpoint's id, as [bold]orchestrator endpoints list[/] shows it.")
@@ -188,7 +189,15 @@ def _put(record: "EndpointRecord", as_json: bool) -> None:
     if as_json:
         printing.put_json(record.raw)
     else:
-        tables.put(tables.columns(_HEADINGS, (_row(record),)))
+        tables.put(tables.lines(_lines(record)))
+
+
+def _lines(record: "EndpointRecord") -> Iterator[tuple[str, str]]:
+    """What is known, and then whatever else is a number or a word; no variables, which may hold secrets."""
+    yield from ((heading, tables.plain(value)) for heading, value in zip(_HEADINGS, _row(record), strict=True))
+    for field, value in record.raw.items():
+        if field not in _SHOWN and isinstance(value, str | int | float):
+            yield field, tables.plain(value)
 
 
 def _row(record: "EndpointRecord") -> tuple[object, ...]:

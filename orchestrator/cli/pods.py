@@ -9,6 +9,7 @@ import typer
 from orchestrator.cli import access, options, printing
 from orchestrator.cli.access import Command, Connect, Interface, carry_out, confirm
 from orchestrator.cli.execution import App
+from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 from orchestrator.core.pods import Pod, PodAction, encode_pod
 from orchestrator.core.policy import parse_duration
@@ -171,10 +172,10 @@ async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service
         PodAction.STOP: service.pods.stop,
         PodAction.RESTART: service.pods.restart,
     }
-    pod = await acts[action](pod_id, wait=wait_s)
+    pod = await acts[action](pod_id, wait=wait_s, watch=_watch)
     if as_json:
         printing.put_json(encode_pod(pod))
-    printing.say(f"pod {pod_id}: {action} applied; it is {pod.status} now")
+    printing.say(f"pod {pod_id}: {action} applied; it is {plain(pod.status)} now")
 
 
 async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
@@ -182,10 +183,14 @@ async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: 
     if not yes:
         pod = await service.pods.show(pod_id)
         confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)
-    await service.pods.terminate(pod_id, wait=wait_s)
+    await service.pods.terminate(pod_id, wait=wait_s, watch=_watch)
     if as_json:
         printing.put_json({"id": pod_id, "status": "TERMINATED"})
     printing.say(f"pod {pod_id}: terminated")
+
+
+def _watch(pod: Pod) -> None:
+    printing.say(f"pod {pod.id} is {plain(pod.status)}")
 
 
 def _wait_s(wait: bool, timeout: str) -> float | None:

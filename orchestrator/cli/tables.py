@@ -73,7 +73,7 @@ def drawn(*parts: "RenderableType", width: int | None = None, colours: bool | No
     )
     for part in parts:
         console.print(part)
-    return out.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def put(*parts: "RenderableType") -> None:

@@ -31,6 +31,7 @@ Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a GraphQL literal can say."""
 
 _OK_MAX: Final = 299
+_ELSEWHERE: Final = dict.fromkeys((404, 405), ("there is no GraphQL at this address", "check the GraphQL URL"))
 _NO_REASON: Final = "no reason given"
 _NAME: Final = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 
@@ -75,7 +76,7 @@ class GraphQL:
         response = _response(answer)
         if answer.status > _OK_MAX or (response is not None and response.errors):
             refusal = _refusal(answer, self._hiding.also(hidden) if hidden else self._hiding)
-            raise GraphQLError(doing, refusal, caution=consequence)
+            raise GraphQLError(doing, refusal, _ELSEWHERE.get(answer.status), caution=consequence)
         problem = f"the service answered {answer.status}, but not with GraphQL"
         if response is not None:
             try:

@@ -39,6 +39,13 @@ _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
 
 
+Watch = Callable[[Pod], None]
+
+
+def _ignore(_: Pod) -> None:
+    pass
+
+
 class ActionRefusedError(UsageError):
     """The action is not valid for the pod as it is; nothing was sent. `allowed` lists the actions that are."""
 
@@ -109,35 +116,36 @@ class Pods:
         """Deletes a pod for good; the same as `terminate`."""
         await self._rest.delete(f"pods delete {pod_id:.80}", _path(pod_id))
 
-    async def start(self, pod_id: str, *, wait: float | None = None) -> Pod:
+    async def start(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.
 
-        `wait` is how many seconds that may take (None: return at once); then `WaitError`. So for all actions.
+        `wait` is how many seconds that may take (None: return at once); then `WaitError`. On the way there `watch` is
+        told the pod, and again whenever its status has changed. So for all actions.
         Raises `ActionRefusedError` where the pod's record does not allow the action.
         """
-        return await self._act(pod_id, PodAction.START, wait)
+        return await self._act(pod_id, PodAction.START, wait, watch)
 
-    async def stop(self, pod_id: str, *, wait: float | None = None) -> Pod:
+    async def stop(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Stops a pod and releases its compute; its disk is kept. With `wait`, returns once it is EXITED."""
-        return await self._act(pod_id, PodAction.STOP, wait)
+        return await self._act(pod_id, PodAction.STOP, wait, watch)
 
-    async def restart(self, pod_id: str, *, wait: float | None = None) -> Pod:
+    async def restart(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Restarts a running pod's container, which wipes its disk. With `wait`, returns once it is RUNNING."""
-        return await self._act(pod_id, PodAction.RESTART, wait)
+        return await self._act(pod_id, PodAction.RESTART, wait, watch)
 
-    async def terminate(self, pod_id: str, *, wait: float | None = None) -> None:
+    async def terminate(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> None:
         """Deletes a pod for good. With `wait`, returns once the service no longer knows it."""
         before = await self._allowed(pod_id, PodAction.TERMINATE)
         await self._send(before, PodAction.TERMINATE)
         if wait is not None:
-            await self._follow(before, None, PodAction.TERMINATE, wait)
+            await self._follow(before, None, PodAction.TERMINATE, wait, watch)
 
-    async def _act(self, pod_id: str, action: PodAction, wait: float | None) -> Pod:
+    async def _act(self, pod_id: str, action: PodAction, wait: float | None, watch: Watch) -> Pod:
         before = await self._allowed(pod_id, action)
         pod = decoded(f"pods {action} {pod_id}", await self._send(before, action), decode_pod, changed=True)
         if wait is None or _reached(pod, action):
             return pod
-        followed = await self._follow(before, pod, action, wait)
+        followed = await self._follow(before, pod, action, wait, watch)
         assert followed is not None, "only a terminated pod is gone and where it should be"
         return followed
 
@@ -170,11 +178,14 @@ class Pods:
             conflict = _explained(error, pod)
         raise conflict
 
-    async def _follow(self, before: Pod, after: Pod | None, action: PodAction, wait_s: float) -> Pod | None:
+    async def _follow(
+        self, before: Pod, after: Pod | None, action: PodAction, wait_s: float, watch: Watch
+    ) -> Pod | None:
         """The pod once it is where `action` leads; None: it is gone, as it should be. Raises `WaitError`."""
         last = after or before
         moved = last.status != before.status
         look_s = LOOK_S_MIN
+        watch(last)
         with anyio.move_on_after(wait_s):
             while True:
                 seen = await self._look(last)
@@ -182,6 +193,8 @@ class Pods:
                     raise WaitError(f"pod {last.id} is gone; somebody terminated it", None)
                 if seen is None or _reached(seen, action):
                     return seen
+                if seen.status != last.status:
+                    watch(seen)
                 moved = moved or seen.status != before.status
                 if moved and seen.status in _RESTING and action is not PodAction.TERMINATE:
                     raise WaitError(f"pod {seen.id} is {seen.status} now; after {action} it should be elsewhere", seen)

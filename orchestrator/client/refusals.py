@@ -38,7 +38,7 @@ _MEANINGS: Final[Mapping[int, Words]] = {
     401: ("the service refused the API key", "check ORCHESTRATOR_API_KEY: the key is wrong or lacks permission"),
     402: ("the account's balance does not allow it", "add to the balance and repeat the command"),
     403: ("the API key has no permission for this", "use a key that has"),
-    404: ("the service does not know it, or it is not this account's", "check the id"),
+    404: ("the service does not know it, or it is not this account's", "check the id and the service URL"),
     405: ("this address takes no such requests", "check the service URL"),
     407: ("the proxy wants authentication", "put it into HTTPS_PROXY"),
     409: ("it is not possible in the present state", "look at it first"),

@@ -264,6 +264,13 @@ CHUNKS = (
 )
 
 
+def test_a_job_that_ended_before_it_could_be_cancelled_is_told() -> None:
+    with service(ok('{"id":"job-1","status":"COMPLETED"}')) as served:
+        result = served.api("cancel", "abc", "job-1")
+    assert result.exit_code == 0
+    assert result.stderr.removeprefix(SAID) == "warning: job job-1 had ended before: it is COMPLETED\n"
+
+
 @pytest.mark.parametrize(("end", "code"), [("COMPLETED", 0), ("FAILED", 1), ("CANCELLED", 1), ("TIMED_OUT", 1)])
 def test_a_stream_prints_its_chunks_and_ends_with_the_job(end: str, code: int) -> None:
     with service(*CHUNKS, ok(f'{{"status":"{end}","stream":[]}}')) as served:

@@ -206,7 +206,9 @@ def test_a_wait_that_is_too_long_ends_with_where_the_pod_is() -> None:
     shell.service.world.act("user", pod_id, Action.STOP, shell.service.clock.now())
     late = shell("start", pod_id, "--wait", "--timeout", "0s")
     assert late.exit_code == 3
-    assert late.stderr == f"error: pod {pod_id} is still PROVISIONING 0 s after start; it may get there yet\n"
+    assert late.stderr == (
+        f"pod {pod_id} is PROVISIONING\nerror: pod {pod_id} is still PROVISIONING 0 s after start; it may get there yet\n"
+    )
 
 
 def test_a_timeout_that_is_none_is_refused() -> None:

@@ -161,6 +161,15 @@ async def test_start_waits_until_the_pod_runs() -> None:
         assert 45 <= (service.clock.now() - before) / 1e6 <= 56
 
 
+async def test_whoever_waits_is_told_each_status_on_the_way_once() -> None:
+    seen: list[str] = []
+    pods = scripted(
+        *(record(status) for status in ("EXITED", "PROVISIONING", "PROVISIONING", "STARTING", "STARTING", "RUNNING"))
+    )
+    await pods.start("p1", wait=600, watch=lambda pod: seen.append(pod.status))
+    assert seen == ["PROVISIONING", "STARTING"]
+
+
 async def test_terminate_waits_until_the_pod_is_gone() -> None:
     async with pods_of(emulated()) as pods:
         pod = await running(pods)

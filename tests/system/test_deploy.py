@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from orchestrator.emulator.pods import PodSettings
@@ -55,3 +56,20 @@ async def test_what_was_created_is_deleted_also_when_a_later_part_fails() -> Non
         with pytest.raises(UsageError, match="needs a tag"):
             await subject.main(service.environment())
         assert service.emulator.account.secrets.list() == ()
+
+
+async def test_what_was_created_is_deleted_also_after_a_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    begun = anyio.Event()
+
+    async def never(job: Mapping[str, Any]) -> object:
+        begun.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    settings = {"propagation_s": 0.0, "template_release_s": 0}
+    async with serve(never, **settings) as service, anyio.create_task_group() as group:
+        group.start_soon(example().main, service.environment())
+        await begun.wait()
+        group.cancel_scope.cancel()
+    account = service.emulator.account
+    assert (account.secrets.list(), account.templates.list(), account.endpoints.list()) == ((), (), ())
