@@ -24,7 +24,10 @@ class Fault(StrEnum):
     THROTTLED = auto()
     SERVER_ERROR = auto()
     SERVER_ERROR_AFTER = auto()
+    BARE_ERROR = auto()
     LOST_JOB = auto()
+    STUCK_IN_QUEUE = auto()
+    DUPLICATE_DISPATCH = auto()
     EMPTY_OUTPUT = auto()
     HANDLER_ERROR = auto()
     DUPLICATE_WEBHOOK = auto()
@@ -55,8 +58,14 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """A 500, and nothing is done."""
     server_error_after: float = 0.0
     """The same as `lost_answer`, and the answer is a 500."""
+    bare_error: float = 0.0
+    """The answer is a 2xx, and its body nothing but `{"error": "..."}`."""
     lost_job: float = 0.0
     """A job is accepted and at once forgotten: 404 from then on, never executed."""
+    stuck_in_queue: float = 0.0
+    """A job stays IN_QUEUE until its time to live is over."""
+    duplicate_dispatch: float = 0.0
+    """A job is given to a second worker, too. Both are paid, and the first result counts."""
     empty_output: float = 0.0
     """A job is COMPLETED without the output that its handler returned."""
     handler_error: float = 0.0

@@ -110,6 +110,8 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     """Whether the worker's pings move `silent_until`; those of a worker that never got the job do not name it."""
     output: bytes | None = None
     error: str | None = None
+    is_shared: bool = False
+    """By a fault: two workers hold it, and the first result of either is the job's."""
     is_read: bool = False
     """Whether anybody was ever told how the job ended."""
 
@@ -118,6 +120,27 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         self.executions += 1
         self.worker_id = worker_id
         self.started_at = now
+
+    def execution(self, worker_id: str, *, silent: bool) -> Execution:
+        """The present execution, as a worker gets it."""
+        return Execution(
+            endpoint=self.endpoint,
+            job_id=self.id,
+            number=self.executions,
+            worker_id=worker_id,
+            input=self.input,
+            s3_config=self.s3_config,
+            silent=silent,
+        )
+
+    def is_executed_as(self, number: int) -> bool:
+        """Whether that execution is the present one."""
+        return self.status is Status.IN_PROGRESS and self.executions == number
+
+    def share(self) -> None:
+        """Back to the queue while a worker holds it."""
+        self.status = Status.IN_QUEUE
+        self.is_shared = True
 
     def finish(self, status: Status, now: int, result: Result) -> None:
         self.status = status
@@ -136,6 +159,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         self.status = Status.IN_QUEUE
         self.queued_at = now
         self.retries = 0
+        self.is_shared = False
         self.worker_id = self.started_at = self.finished_at = self.output = self.error = None
 
     def due_at(self) -> int:

@@ -13,6 +13,8 @@ from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, in_form
 from orchestrator.emulator.faults import Fault, FaultDice
 
+BARE_ERROR = b'{"error":"something went wrong"}'
+
 
 class Cut(StrEnum):
     """Where the connection breaks."""
@@ -78,6 +80,8 @@ class Wire:
                 return Sending(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)
             if self._dice.strikes(Fault.SERVER_ERROR_AFTER):
                 answer = in_form(failure or Refusal(500, "internal server error").answer(), self._error_bodies)
+        if answer.status < HTTPStatus.MULTIPLE_CHOICES and answer.body and self._dice.strikes(Fault.BARE_ERROR):
+            answer = msgspec.structs.replace(answer, body=BARE_ERROR)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
         if not self._dice.strikes(Fault.CUT_ANSWER):

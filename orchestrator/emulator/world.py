@@ -5,7 +5,6 @@ each has one alarm (see `timers`), and finished, expired and purged jobs are for
 """
 
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -16,6 +15,7 @@ from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.announcements import Announcements, Webhook
 from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.endpoint_state import EndpointState
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.emulator.fleet import Fleet, Scaling, fixed
 from orchestrator.emulator.jobs import (
@@ -57,37 +57,6 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """Workers (endpoint, id) that are to go: idle for too long, above the maximum, or asking for it."""
 
 
-class _Endpoint:
-    """One endpoint's queue, workers and counts."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.queue: OrderedDict[str, Job] = OrderedDict()
-        self.waiting: OrderedDict[str, Job] = OrderedDict()
-        """The part of the queue that may start workers: not of low priority."""
-        self.in_progress = 0
-        self.completed = 0
-        self.failed = 0
-        self.retried = 0
-        self.unread = 0
-        """Results that were forgotten without anybody having asked for them."""
-
-    def push(self, job: Job, *, first: bool = False) -> None:
-        for line in (self.queue,) if job.low_priority else (self.queue, self.waiting):
-            line[job.id] = job
-            if first:
-                line.move_to_end(job.id, last=False)
-
-    def pop(self) -> Job:
-        job_id, job = self.queue.popitem(last=False)
-        self.waiting.pop(job_id, None)
-        return job
-
-    def drop(self, job_id: str) -> None:
-        self.queue.pop(job_id, None)
-        self.waiting.pop(job_id, None)
-
-
 class World:
     """Everything that the service knows.
 
@@ -116,7 +85,7 @@ class World:
         self._dice = dice
         self._rng = rng
         self._tally = tally
-        self._endpoints: dict[str, _Endpoint] = {}
+        self._endpoints: dict[str, EndpointState] = {}
         self._jobs: dict[str, Job] = {}
         self._timers = Timers()
         self._streams = Streams()
@@ -138,7 +107,7 @@ class World:
             fleet = Fleet(
                 scaling, new_id=partial(ids.worker_id, self._rng), announced=announced, guest_us=2 * self._silence_us
             )
-            self._endpoints[endpoint] = _Endpoint(fleet)
+            self._endpoints[endpoint] = EndpointState(fleet)
         else:
             state.fleet.scale(scaling)
 
@@ -169,7 +138,8 @@ class World:
             self._tally.note_accepted(job.input)
         if not self._dice.strikes(Fault.LOST_JOB):
             self._jobs[job.id] = job
-            self._endpoint(endpoint).push(job)
+            state = self._endpoint(endpoint)
+            (state.shelve if self._dice.strikes(Fault.STUCK_IN_QUEUE) else state.push)(job)
             self._set_alarm(job)
         return Record(id=job.id, status=job.status)
 
@@ -222,10 +192,7 @@ class World:
 
     def purge(self, endpoint: str) -> Purged:
         """Forget every queued job; those in progress go on (contract, `/purge-queue`)."""
-        state = self._endpoint(endpoint)
-        jobs = tuple(state.queue.values())
-        state.queue.clear()
-        state.waiting.clear()
+        jobs = self._endpoint(endpoint).clear()
         for job in jobs:
             self._forget(job)
         return Purged(removed=len(jobs))
@@ -237,7 +204,7 @@ class World:
                 completed=state.completed,
                 failed=state.failed,
                 in_progress=state.in_progress,
-                in_queue=len(state.queue),
+                in_queue=state.in_queue,
                 retried=state.retried,
             ),
             workers=state.fleet.counts(),
@@ -275,7 +242,10 @@ class World:
         if job is None:
             return False
         result = self._spoil(result)
-        self._leave_worker(job, now)
+        if job.status is Status.IN_PROGRESS:
+            self._leave_worker(job, now)
+        else:  # handed out twice, and the second worker has not come for it yet
+            self._endpoint(job.endpoint).drop(job.id)
         self._finish(job, Status.COMPLETED if result.error is None else Status.FAILED, now, result)
         if result.refresh:
             self.retire(job.endpoint, execution.worker_id)
@@ -358,7 +328,7 @@ class World:
         times += [state.fleet.next_due(state.waiting, state.in_progress) for state in self._endpoints.values()]
         return min((at for at in times if at is not None), default=None)
 
-    def _endpoint(self, endpoint: str) -> _Endpoint:
+    def _endpoint(self, endpoint: str) -> EndpointState:
         state = self._endpoints.get(endpoint)
         if state is None:
             scaling, announced = self._scaling(endpoint)
@@ -379,9 +349,9 @@ class World:
         return job
 
     def _held(self, job_id: str, number: int, now: int) -> Job | None:
-        """The job, if this execution of it is the one that everybody waits for."""
+        """The job, if this execution of it is the one that everybody waits for, or one of two."""
         job = self._jobs.get(job_id)
-        if job is None or job.status is not Status.IN_PROGRESS or job.executions != number:
+        if job is None or job.status in FINISHED or not (job.is_shared or job.is_executed_as(number)):
             return None
         return None if now >= job.due_at() else job  # its time-out is due and only `step` has not come round yet
 
@@ -400,15 +370,12 @@ class World:
         self._set_alarm(job)
         if self._tally is not None:
             self._tally.note_executed(job.input, job.id)
-        return Execution(
-            endpoint=job.endpoint,
-            job_id=job.id,
-            number=job.executions,
-            worker_id=worker_id,
-            input=job.input,
-            s3_config=job.s3_config,
-            silent=dead or stuck,
-        )
+        execution = job.execution(worker_id, silent=dead or stuck)
+        if not execution.silent and execution.number == 1 and self._dice.strikes(Fault.DUPLICATE_DISPATCH):
+            self._leave_worker(job, now)
+            job.share()
+            self._queue_again(job)
+        return execution
 
     def _spoil(self, result: Result) -> Result:
         if result.error is not None:
@@ -451,9 +418,11 @@ class World:
         """To the head of the queue, so that its `delayTime` shows the silence and little else."""
         job.dispatch_again()
         self._streams.drop(job.id)
-        state = self._endpoint(job.endpoint)
-        state.push(job, first=True)
-        state.retried += 1
+        self._endpoint(job.endpoint).retried += 1
+        self._queue_again(job)
+
+    def _queue_again(self, job: Job) -> None:
+        self._endpoint(job.endpoint).push(job, first=True)
         self._requeued.append(job.endpoint)
         self._set_alarm(job)
 

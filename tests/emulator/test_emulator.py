@@ -140,6 +140,20 @@ async def test_a_dead_workers_job_is_run_again_by_another() -> None:
         assert subject.world.health("ep").jobs.completed == 1
 
 
+async def test_a_job_that_is_dispatched_twice_is_run_twice_and_shown_once() -> None:
+    subject = emulator(nap, faults=Faults(duplicate_dispatch=1.0), workers=2)
+    async with serving(subject) as client:
+        job_id = await client.run(5)
+        await anyio.sleep(4)
+        assert (await client.status(job_id))["status"] == "IN_PROGRESS"
+        await anyio.sleep(4)
+        record = await client.status(job_id)
+        assert (record["status"], record["output"]) == ("COMPLETED", "rested")
+        assert subject.stats().jobs[job_id].paid == 2
+        health = subject.world.health("ep")
+        assert (health.jobs.completed, health.jobs.in_progress, health.workers.ready) == (1, 0, 2)
+
+
 async def test_a_simulated_handler_takes_its_time_on_virtual_time() -> None:
     handler = SimulatedHandler(random.Random(3), seconds=lambda rng: rng.uniform(10, 20))
     async with serving(emulator(handler)) as client:

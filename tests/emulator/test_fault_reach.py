@@ -96,6 +96,17 @@ async def test_an_answer_that_is_not_json_keeps_its_status(interface: Interface)
 
 
 @every_interface
+async def test_a_success_can_come_with_nothing_but_an_error_in_its_body(interface: Interface) -> None:
+    subject = emulator(faults=Faults(bare_error=1.0), keys=("key",))
+    async with talking_to(subject) as http:
+        answer = await interface.change_it(subject, http)
+        assert (answer.status_code, answer.json()) == (interface.status, {"error": "something went wrong"})
+        http.headers["authorization"] = "wrong"
+        assert (await interface.ask_it(http)).status_code == 401
+    assert (interface.made(subject), subject.dice.counts()[Fault.BARE_ERROR]) == (1, 1)
+
+
+@every_interface
 async def test_an_answer_can_be_cut_in_the_middle(interface: Interface) -> None:
     subject = emulator(faults=Faults(cut_answer=1.0))
     async with talking_to(subject) as http:

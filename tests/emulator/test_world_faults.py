@@ -5,6 +5,7 @@ from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import ExecutionKey, Result
+from orchestrator.emulator.tally import Tally
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world
 
 
@@ -15,6 +16,56 @@ def test_a_lost_job_gets_an_id_and_is_unknown_at_once() -> None:
     with pytest.raises(Refusal) as caught:
         subject.status(EP, job_id, T0)
     assert caught.value.status == 404
+
+
+def test_a_job_that_is_stuck_in_the_queue_is_shown_there_until_its_ttl_and_given_to_nobody() -> None:
+    subject = world(Faults(stuck_in_queue=1.0))
+    job_id = submit(subject)
+    assert subject.take(EP, "w1", T0) is None
+    assert (status(subject, job_id), subject.health(EP).jobs.in_queue) == ("IN_QUEUE", 1)
+    assert subject.next_due() == T0 + 24 * 60 * MINUTE
+    subject.step(T0 + 24 * 60 * MINUTE)
+    assert (len(subject), subject.health(EP).jobs.in_queue) == (0, 0)
+
+
+def test_a_job_that_is_stuck_in_the_queue_can_be_cancelled_and_purged() -> None:
+    subject = world(Faults(stuck_in_queue=1.0))
+    cancelled = submit(subject)
+    assert subject.cancel(EP, cancelled, T0).status == "CANCELLED"
+    submit(subject)
+    assert subject.purge(EP).removed == 1
+    assert subject.health(EP).jobs.in_queue == 0
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_job_that_is_dispatched_twice_is_paid_twice_and_has_the_first_result(first: int) -> None:
+    tally = Tally()
+    subject = world(Faults(duplicate_dispatch=1.0), tally=tally)
+    job_id = submit(subject, webhook=HOOK)
+    executions = {1: take(subject, worker_id="w1")}
+    assert subject.step(T0).queued == (EP,)
+    executions[2] = take(subject, worker_id="w2")
+    assert subject.take(EP, "w3", T0) is None
+    assert subject.done(executions[first], Result(output=b"1"), T0)
+    assert not subject.done(executions[3 - first], Result(output=b"2"), T0)
+    assert seen(subject.status(EP, job_id, T0))["output"] == 1
+    assert (tally.executed.total(), tally.completed.total(), len(subject.step(T0).webhooks)) == (2, 1, 1)
+    assert subject.health(EP).jobs.in_progress == 0
+    assert subject.health(EP).workers.running == 0
+
+
+def test_the_result_of_a_job_that_waits_for_its_second_worker_ends_it() -> None:
+    subject = world(Faults(duplicate_dispatch=1.0))
+    job_id = submit(subject)
+    execution = take(subject)
+    assert status(subject, job_id) == "IN_QUEUE"
+    assert subject.done(execution, Result(error="bad"), T0)
+    assert status(subject, job_id) == "FAILED"
+    assert subject.take(EP, "w2", T0) is None
+    subject.retry(EP, job_id, T0)
+    assert not subject.done(execution, Result(output=b"late"), T0)
+    assert take(subject).number == 2
+    assert status(subject, job_id) == "IN_PROGRESS"
 
 
 def test_an_empty_output_is_a_success_without_output() -> None:
