@@ -1,8 +1,9 @@
 """The program's clock on virtual time: a fixed epoch plus the loop's time, so that a seed gives the same times."""
 
 import asyncio
+from collections.abc import Callable
 
-from orchestrator.clock import SECOND
+from orchestrator.clock import SECOND, SystemClock
 
 EPOCH_AT = 1_767_225_600 * SECOND
 """2026-01-01T00:00:00Z, the wall time at which the loop's time is zero."""
@@ -32,3 +33,25 @@ class VirtualClock:
     def jump(self, by_us: int) -> None:
         """Set the wall clock by so many microseconds; set back, it stands still until the loop has caught up."""
         self._epoch_at += by_us
+
+
+class ProcessClock:
+    """The clock of one process: the program's own, on a machine whose wall clock is wrong by `offset_us(now)`.
+
+    `moments` keeps the true time of every time that it told.
+    """
+
+    def __init__(self, true: VirtualClock, offset_us: Callable[[int], int], moments: dict[int, int]) -> None:
+        self._true = true
+        self._offset_us = offset_us
+        self._moments = moments
+        self._clock = SystemClock(wall_ns=self._wall_ns, monotonic_ns=lambda: 1_000 * true.now())
+
+    def _wall_ns(self) -> int:
+        now = self._true.now()
+        return 1_000 * (now + self._offset_us(now))
+
+    def now(self) -> int:
+        at = self._clock.now()
+        self._moments[at] = self._true.now()
+        return at

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from os import PathLike, fspath
 from queue import SimpleQueue
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import aiosqlite
 
@@ -36,8 +36,24 @@ IsolationLevel = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"] | None
 _Call = tuple[asyncio.Future[Any] | None, Callable[[], Any]]
 
 
+class CommitWatch(Protocol):
+    """Told of every commit that changes something; may kill the world before or after it."""
+
+    def committing(self) -> bool:
+        """Before a commit. False: the world was killed, the commit must not happen."""
+        ...
+
+    def committed(self) -> None:
+        """After a commit, before anybody hears of it."""
+        ...
+
+
 def async_creator(
-    path: str | PathLike[str], *, delay: Callable[[], float] | None = None, isolation_level: IsolationLevel = None
+    path: str | PathLike[str],
+    *,
+    delay: Callable[[], float] | None = None,
+    commits: CommitWatch | None = None,
+    isolation_level: IsolationLevel = None,
 ) -> Callable[[], Awaitable[aiosqlite.Connection]]:
     """What `sqlalchemy.ext.asyncio.create_async_engine(..., async_creator=)` takes, for the file at `path`.
 
@@ -48,11 +64,14 @@ def async_creator(
         path: the database file.
         delay: called once for each call of the database; the virtual seconds that the call takes. None: no time, but
             each call still lets other tasks run.
+        commits: told of every commit of a transaction that changed something.
         isolation_level: as for `sqlite3.connect`; by default the caller writes BEGIN and COMMIT.
     """
 
     def connector() -> sqlite3.Connection:
-        return sqlite3.connect(fspath(path), timeout=0, isolation_level=isolation_level, factory=_RawConnection)
+        raw = sqlite3.connect(fspath(path), timeout=0, isolation_level=isolation_level, factory=_RawConnection)
+        raw.commits = commits
+        return raw
 
     async def connect() -> aiosqlite.Connection:
         return await SimulatedConnection(connector, running_loop(), delay)
@@ -139,14 +158,26 @@ class _RawConnection(sqlite3.Connection):
     cursors open in the middle of their rows.
     """
 
+    commits: CommitWatch | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self._changes = 0
 
     def cursor(self, factory: Any = None) -> Any:
         cursor = super().cursor(factory or _RawCursor)
         self._cursors.add(cursor)
         return cursor
+
+    def commit(self) -> None:
+        if self.commits is None or self.total_changes == self._changes:
+            super().commit()
+            return
+        self._changes = self.total_changes
+        if self.commits.committing():
+            super().commit()
+            self.commits.committed()
 
     def abandon(self) -> None:
         for cursor in tuple(self._cursors):

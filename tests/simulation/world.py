@@ -65,6 +65,7 @@ class SimulatedService:
         work: what comes of an execution.
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
         tally_by: what makes two raw inputs the same one.
+        make_world: the class of its world.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class SimulatedService:
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
         receiver: Receiver | None = None,
         tally_by: Callable[[bytes], Hashable] = bytes,
+        make_world: Callable[..., World] = World,
     ) -> None:
         self._clock = clock
         self._rng = random.Random(seed)
@@ -90,7 +92,7 @@ class SimulatedService:
         self.receiver = receiver
         self.tally = Tally(tally_by)
         self.dice = FaultDice(faults or Faults(), self._rng)
-        self.world = World(
+        self.world = make_world(
             workers=workers,
             retention_us=round(retention_s * SECOND),
             dice=self.dice,

@@ -1,0 +1,63 @@
+"""Plays worlds and checks them: `python -m tests.simulation --seeds 1000`.
+
+Worlds are played beside one another, in as many processes as there are cores. For each that violates a promise, the
+command that replays it with its trace is printed; the exit code is 1 then.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.seeds import Played, played, story
+
+WORLDS_PER_PROCESS = 50
+"""A crashed world stays in memory until its process ends (see `VirtualLoop.crash`)."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code: 0 when nothing was violated."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--scenario", choices=tuple(SCENARIOS), default="swarm")
+    parser.add_argument("--seeds", type=int, default=50, help="how many worlds")
+    parser.add_argument("--seed", type=int, help="this world only, or the first one with --seeds")
+    parser.add_argument("--trace", action="store_true", help="print what happened in the world of --seed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args(arguments)
+    if given.trace:
+        print(story(given.scenario, given.seed or 0))
+        return 0
+    first = given.seed or 0
+    seeds = range(first, first + (1 if given.seed is not None and given.seeds == 50 else given.seeds))
+    return _play(given.scenario, seeds, given.processes)
+
+
+def _play(scenario: str, seeds: range, processes: int) -> int:
+    started_s = time.perf_counter()
+    bad, jobs, virtual_s, cpu_s = 0, 0, 0.0, 0.0
+    for result in _all(scenario, seeds, processes):
+        jobs, virtual_s, cpu_s = jobs + result.jobs, virtual_s + result.virtual_s, cpu_s + result.cpu_s
+        if result.violations:
+            bad += 1
+            print("\n".join(result.lines()), flush=True)
+    print(
+        f"{scenario}: {len(seeds)} worlds, {jobs:,} jobs, {virtual_s / 3600:,.1f} h of virtual time, "
+        f"{bad} with violations; {time.perf_counter() - started_s:.0f} s ({cpu_s:.0f} s CPU)"
+    )
+    return 1 if bad else 0
+
+
+def _all(scenario: str, seeds: range, processes: int) -> Iterator[Played]:
+    if processes == 1 or len(seeds) == 1:
+        yield from map(played, repeat(scenario), seeds)
+        return
+    with ProcessPoolExecutor(processes, max_tasks_per_child=WORLDS_PER_PROCESS) as pool:
+        yield from pool.map(played, repeat(scenario), seeds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

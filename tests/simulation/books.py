@@ -1,0 +1,87 @@
+"""The ledger of a played world, read with plain SQL: a second reader, written without the program's own reads."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+
+class JobRow(NamedTuple):
+    id: int
+    custom_id: str
+    state: str
+    attempt: int
+
+
+class EventRow(NamedTuple):
+    id: int
+    job: int
+    at: int
+    event: str
+    submission: int | None
+    trouble: str | None
+    reason: str
+
+
+class SubmissionRow(NamedTuple):
+    id: int
+    job: int
+    remote_id: str | None
+
+
+class OutcomeRow(NamedTuple):
+    job: int
+    remote_id: str | None
+    output: bytes | None
+    trouble: str | None
+
+
+class Books(NamedTuple):
+    """Everything in a ledger that the checks look at."""
+
+    jobs: tuple[JobRow, ...]
+    events: Mapping[int, tuple[EventRow, ...]]
+    """By job, oldest first."""
+    submissions: Mapping[int, SubmissionRow]
+    """By number."""
+    outcomes: tuple[OutcomeRow, ...]
+    counts: Mapping[str, int]
+    """Those that are not zero."""
+    integrity: str
+
+    def of_remote(self, remote_id: str) -> SubmissionRow | None:
+        """The submission that the service knows as `remote_id`."""
+        return next((row for row in self.submissions.values() if row.remote_id == remote_id), None)
+
+
+def read_books(ledger: Path) -> Books:
+    """Reads them all; a world is small."""
+    with closing(sqlite3.connect(ledger)) as db:
+
+        def rows(query: str) -> list[tuple[object, ...]]:
+            return db.execute(query).fetchall()
+
+        events: defaultdict[int, list[EventRow]] = defaultdict(list)
+        for row in rows("SELECT id, job_id, at, event, submission_id, trouble, reason FROM events ORDER BY id"):
+            event = EventRow(*row)  # type: ignore[arg-type]  # SQLite's types are the columns'
+            events[event.job].append(event)
+        submissions = [
+            SubmissionRow(*row)  # type: ignore[arg-type]
+            for row in rows("SELECT id, job_id, remote_id FROM submissions ORDER BY id")
+        ]
+        return Books(
+            jobs=tuple(
+                JobRow(*row)  # type: ignore[arg-type]
+                for row in rows("SELECT id, custom_id, state, attempt FROM jobs ORDER BY id")
+            ),
+            events={job: tuple(found) for job, found in events.items()},
+            submissions={row.id: row for row in submissions},
+            outcomes=tuple(
+                OutcomeRow(*row)  # type: ignore[arg-type]
+                for row in rows("SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id")
+            ),
+            counts=dict(rows("SELECT name, sum(n) FROM counts GROUP BY name HAVING sum(n) <> 0")),  # type: ignore[arg-type]
+            integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
+        )

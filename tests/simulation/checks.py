@@ -1,0 +1,225 @@
+"""The checkers: what must be true of a world that was played, whatever went wrong in it.
+
+Each looks at both sides, at what the service did and at what the ledger and the files say, and tells every violation
+in a sentence.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+
+from orchestrator.clock import SECOND
+from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
+from orchestrator.emulator.jobs import Status
+from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from tests.simulation.books import Books, EventRow, read_books
+from tests.simulation.fates import Fate
+from tests.simulation.plan import Rate, Trouble
+from tests.simulation.play import API_KEY, WORKER_ID, WORKER_SECRET, Facts
+from tests.simulation.world import ENDPOINT
+
+BUDGET_US = 90 * SECOND
+"""Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
+that come to nothing are repeated within a minute at the latest, and a world has few jobs."""
+
+PAID_AGAIN = ("uncertain", "lost", "expired", "invalid_output", "timed_out")
+"""The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
+jobs that ended, and died of their TTL, while nobody could look: `nothing_expired` tells whether somebody could."""
+
+Check = Callable[[Facts, Books], Iterator[str]]
+
+
+def it_came_to_an_end(facts: Facts, books: Books) -> Iterator[str]:
+    """Once faults stop, everything finishes, and nothing breaks down on the way."""
+    if facts.failure is not None:
+        yield f"the program broke down: {facts.failure}"
+    elif not facts.finished:
+        states = Counter(job.state for job in books.jobs)
+        yield f"not finished {facts.plan.patience_s:g} s after all faults, {len(facts.lives)} processes: {dict(states)}"
+
+
+def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
+    """Each input is one job, each job has one outcome, each result is its own, and the files say the same."""
+    wanted = {f"job-{n}" for n in range(1, facts.plan.jobs + 1)}
+    if {job.custom_id for job in books.jobs} != wanted or len(books.jobs) != len(wanted):
+        yield f"{len(books.jobs)} jobs for {len(wanted)} inputs"
+    outcomes = {row.job: row for row in books.outcomes}
+    for job in books.jobs:
+        outcome = outcomes.get(job.id)
+        if job.state not in ENDS or outcome is None:
+            yield f"{job.custom_id} is {job.state} and has {'an' if outcome else 'no'} outcome"
+        elif job.state == State.SUCCEEDED and outcome.output != _input(job.custom_id):
+            yield f"{job.custom_id} has the result {outcome.output!r}"
+    if not facts.finished:
+        return
+    for path, states in ((facts.output, {State.SUCCEEDED}), (facts.errors, ENDS - {State.SUCCEEDED})):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        found = [row["custom_id"] for row in rows]
+        if found != [job.custom_id for job in books.jobs if job.state in states]:
+            yield f"{path.name} holds {found}"
+        if path == facts.output and [row["output"] for row in rows] != [json.loads(_input(name)) for name in found]:
+            yield f"{path.name} holds outputs that are not those of their rows"
+
+
+def _input(custom_id: str) -> bytes:
+    return b'{"n":%d}' % int(custom_id.removeprefix("job-"))
+
+
+def events_replay(_facts: Facts, books: Books) -> Iterator[str]:
+    """The events of each job lead through the table of states to the state it is in."""
+    for job in books.jobs:
+        state = State.QUEUED
+        for row in books.events.get(job.id, ()):
+            after = TRANSITIONS[state].get(Event(row.event))
+            if after is None:
+                yield f"{job.custom_id} was {state} and {row.event}"
+                break
+            state = after
+        if state != job.state:
+            yield f"{job.custom_id} is {job.state}, its events say {state}"
+
+
+def counts_agree(_facts: Facts, books: Books) -> Iterator[str]:
+    """The kept counts are those of the rows; the cumulative ones those of the events; the file is sound."""
+    states = Counter(job.state for job in books.jobs)
+    kept = {name: n for name, n in books.counts.items() if name in set(State)}
+    if kept != dict(states):
+        yield f"the counts say {kept}, the rows {dict(states)}"
+    events = list(chain.from_iterable(books.events.values()))
+    told = {
+        "uncertain_seen": sum(row.event == Event.UNANSWERED for row in events),
+        "uncertain_resubmitted": sum(row.event == Event.RETRIED and row.trouble == "uncertain" for row in events),
+        "lost": sum(row.trouble == "lost" for row in events),
+        "expired": sum(row.trouble == "expired" for row in events),
+    }
+    for name, n in told.items():
+        if books.counts.get(name, 0) != n:
+            yield f"the counter {name} is {books.counts.get(name, 0)}, the events say {n}"
+    if books.integrity != "ok":
+        yield f"the ledger is damaged: {books.integrity}"
+
+
+def nothing_is_forgotten(facts: Facts, books: Books) -> Iterator[str]:
+    """Whatever the service accepted is known by its id, or as a submission whose answer never came."""
+    unknown: Counter[bytes] = Counter()
+    known = {row.remote_id for row in books.submissions.values()}
+    for remote_id, fate in facts.fates.items():
+        unknown[fate.input] += remote_id not in known
+    for job in books.jobs:
+        uncertain = sum(row.event == Event.UNANSWERED for row in books.events.get(job.id, ()))
+        if unknown[_input(job.custom_id)] > uncertain:
+            yield (
+                f"{job.custom_id}: the service accepted {unknown[_input(job.custom_id)]} submissions whose id is not "
+                f"in the ledger, which knows of {uncertain} uncertain ones"
+            )
+
+
+def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
+    """Submissions and results at the service are at most one for each job, and one for each time that the ledger says
+    why there had to be another.
+    """
+    accepted = Counter(fate.input for fate in facts.fates.values())
+    for job in books.jobs:
+        again = [row.trouble for row in books.events.get(job.id, ()) if row.event == Event.RETRIED]
+        if accepted[_input(job.custom_id)] > 1 + len(again):
+            yield f"{job.custom_id} was accepted {accepted[_input(job.custom_id)]} times after {again}"
+        paid = facts.tally.completed[_input(job.custom_id)]
+        if paid > 1 + sum(trouble in PAID_AGAIN for trouble in again):
+            yield f"{job.custom_id} has {paid} results at the service after {again}"
+
+
+def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
+    """No window of the service's held more than the limit, however it counts; no 429 that no fault has made."""
+    rates = {Operation.RUN: facts.plan.run_rate, Operation.STATUS: facts.plan.status_rate}
+    for operation in Operation:
+        figures = facts.gate.figures(ENDPOINT, operation)
+        limit = _limit(operation, rates)
+        if figures.refused:
+            yield f"{figures.refused} requests to /{operation} were over the limit ({facts.plan.algorithm})"
+        if limit.requests is not None and figures.window_max > limit.requests:
+            yield f"{figures.window_max} requests to /{operation} in one window of {limit.requests}"
+        if limit.concurrent is not None and figures.concurrent_max > limit.concurrent:
+            yield f"{figures.concurrent_max} requests to /{operation} at once"
+
+
+def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
+    if operation in rates:
+        rate = rates[operation]
+        return Limit(requests=rate.requests, window_us=round(rate.window_s * SECOND), concurrent=rate.concurrent)
+    return CONTRACT_LIMITS[operation]
+
+
+def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
+    """A result that was there long enough for a program that ran was collected."""
+    for row in chain.from_iterable(books.events.values()):
+        if row.trouble not in {"expired", "lost", "timed_out"} or row.event not in {Event.RETRIED, Event.ABANDONED}:
+            continue
+        remote_id, fate = _fate(facts, books, row)
+        if fate is None or fate.status is not Status.COMPLETED or fate.was_read or fate.finished_at is None:
+            continue
+        until = min(fate.forgotten_at or row.at, _true(facts, row))
+        up_us = facts.up_us(fate.finished_at, until)
+        if up_us > min(BUDGET_US, facts.plan.retention_s * SECOND / 3):
+            yield (
+                f"job {row.job} ({remote_id}): a result that was there for {(until - fate.finished_at) / SECOND:.1f} s, "
+                f"of which we could ask for {up_us / SECOND:.1f} s, was given up as {row.trouble}"
+            )
+
+
+def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
+    """A job is lost only if the service really forgot it before its time."""
+    if any(each.size < 0 for each in facts.plan.of(Trouble.CLOCK_JUMP)):
+        return  # a process that begins with an earlier clock cannot know how old the rows are that it finds
+    for row in chain.from_iterable(books.events.values()):
+        if row.trouble != "lost":
+            continue
+        remote_id, fate = _fate(facts, books, row)
+        if fate is not None and not fate.lost:
+            gone = "still knew" if fate.forgotten_at is None else f"forgot in time ({fate.status})"
+            yield f"job {row.job} was declared lost, which the service {gone}: {remote_id}"
+
+
+def _fate(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate | None]:
+    """What became of the submission that an event is about."""
+    submission = books.submissions.get(row.submission or 0)
+    remote_id = submission.remote_id if submission else None
+    return remote_id, facts.fates.get(remote_id or "")
+
+
+def _true(facts: Facts, row: EventRow) -> int:
+    return facts.moments.get(row.at, row.at)
+
+
+def no_secret_is_anywhere(facts: Facts, _books: Books) -> Iterator[str]:
+    """Neither in a file of the run, but for the key's own, nor in anything that was shown or logged."""
+    key = facts.ledger.with_name(facts.ledger.name + ".key")
+    secrets = [API_KEY.encode(), WORKER_ID.encode(), WORKER_SECRET.encode()]
+    if key.exists():
+        secrets += [key.read_bytes(), key.read_bytes().hex().encode()]
+    places = {path.name: path.read_bytes() for path in facts.folder.iterdir() if path != key and path.is_file()}
+    places["what was shown"] = "\n".join(facts.said).encode()
+    for name, content in places.items():
+        for secret in secrets:
+            if secret in content:
+                yield f"{name} holds the secret {secret!r}"
+
+
+CHECKS: tuple[Check, ...] = (
+    it_came_to_an_end,
+    every_job_has_one_outcome,
+    events_replay,
+    counts_agree,
+    nothing_is_forgotten,
+    nothing_is_paid_twice,
+    limits_are_kept,
+    nothing_expired,
+    what_is_called_lost_is_lost,
+    no_secret_is_anywhere,
+)
+
+
+def violations(facts: Facts) -> list[str]:
+    """What is wrong, a sentence each; nothing where all is well."""
+    books = read_books(facts.ledger)
+    return [f"{check.__name__}: {text}" for check in CHECKS for text in check(facts, books)]

@@ -1,0 +1,85 @@
+"""What the service knows about its jobs and never tells: when each was accepted, how it ended, when it was forgotten."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from orchestrator.clock import SECOND
+from orchestrator.emulator.jobs import Execution, Job, Record, Result, Status, Submission
+from orchestrator.emulator.world import World
+from tests.simulation.clock import EPOCH_AT
+
+Say = Callable[[str, str, str], None]
+"""Puts (who, what, which job) into the trace."""
+
+
+class Fate(msgspec.Struct, kw_only=True):
+    """One job of the service's. Times are microseconds by the true clock."""
+
+    input: bytes
+    accepted_at: int
+    lost: bool = False
+    """A fault made the service forget it at once."""
+    executions: int = 0
+    status: Status = Status.IN_QUEUE
+    finished_at: int | None = None
+    forgotten_at: int | None = None
+    """None: it is known still."""
+    was_read: bool = False
+
+
+class ObservedWorld(World):
+    """A world that writes down the fates of its jobs."""
+
+    fates: dict[str, Fate]
+    say: Say
+
+    def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
+        record = super().submit(endpoint, submission, now)
+        lost = record.id not in self._jobs
+        self.fates[record.id] = Fate(input=submission.input, accepted_at=now, lost=lost)
+        self.say("service", "accepted and lost" if lost else "accepted", f"{record.id} {_short(submission.input)}")
+        return record
+
+    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> Execution | None:
+        execution = super().take(endpoint, worker_id, now, pings=pings)
+        if execution is not None:
+            self.fates[execution.job_id].executions += 1
+            silent = " (and falls silent)" if execution.silent else ""
+            self.say("worker", f"begins execution {execution.number}{silent}", execution.job_id)
+        return execution
+
+    def _finish(self, job: Job, status: Status, now: int, result: Result) -> None:
+        super()._finish(job, status, now, result)
+        self.say("service", f"{status}{'' if result.output else ' without output'}", job.id)
+
+    def _forget(self, job: Job) -> None:
+        super()._forget(job)
+        fate = self.fates[job.id]
+        fate.status, fate.finished_at, fate.was_read = job.status, job.finished_at, job.is_read
+        fate.forgotten_at = job.due_at()
+        self.say("service", f"forgot it, which was {job.status}", job.id)
+
+
+def _short(raw: bytes) -> str:
+    return raw[:60].decode(errors="replace")
+
+
+class Trace:
+    """Lines of (true time, who, what, job), kept only if somebody wants them."""
+
+    def __init__(self, now: Callable[[], int], *, kept: bool) -> None:
+        self._now = now
+        self._kept = kept
+        self.lines: list[tuple[int, str, str, str]] = []
+
+    def say(self, who: str, what: str, job: str = "") -> None:
+        if self._kept:
+            self.lines.append((self._now(), who, what, job))
+
+    def text(self) -> str:
+        """A line for each, in order of time."""
+        return "\n".join(
+            f"{(at - EPOCH_AT) / SECOND:13.6f} s  {who:<8} {what}{f'  [{job}]' if job else ''}"
+            for at, who, what, job in sorted(self.lines, key=lambda line: line[0])
+        )

@@ -1,0 +1,164 @@
+"""The network of a simulated world: requests to the service, webhooks back, and the weather on both ways."""
+
+import random
+
+import anyio
+import httpx
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import SECOND
+from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.errors import NotSent, Unanswered
+from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.fates import Say
+from tests.simulation.plan import Plan, Trouble
+from tests.simulation.transport import ASGIApp, SimulatedTransport
+from tests.simulation.world import ENDPOINT, SimulatedService
+
+LISTENER_URL = "http://listener/in"
+"""Where the service reaches the program; a proxy in front may strip the path or not."""
+
+
+class Sky:
+    """What the weather of a plan is at any time (microseconds by the true clock): a function of the time alone, so that
+    a crash of the program does not change it.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def is_up(self, trouble: Trouble, now: int) -> bool:
+        """Whether there is no such trouble now."""
+        seconds = _seconds(now)
+        return not any(each.at_s <= seconds < each.until_s for each in self._plan.of(trouble))
+
+    def clock_offset_us(self, now: int) -> int:
+        """By how much the wall clock is wrong."""
+        jumps = self._plan.of(Trouble.CLOCK_JUMP)
+        return round(sum(each.size for each in jumps if each.at_s <= _seconds(now)) * SECOND)
+
+
+def _seconds(now: int) -> float:
+    return (now - EPOCH_AT) / SECOND
+
+
+class Network(httpx.AsyncBaseTransport):
+    """The ways between the program and the service. It outlives the processes of the program."""
+
+    def __init__(self, plan: Plan, service: SimulatedService, sky: Sky, clock: VirtualClock, say: Say) -> None:
+        self._plan = plan
+        self._service = service
+        self._sky = sky
+        self._clock = clock
+        self._say = say
+        self._chance = random.Random(f"network {plan.seed}")
+        self._to_service = SimulatedTransport(service.app, cut=ConnectionCut)
+        self._listener: SimulatedListener | None = None
+        service.receiver = self._deliver
+        for gone in plan.of(Trouble.SERVICE_GONE):
+            service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND), EPOCH_AT + round(gone.until_s * SECOND))
+
+    # --- to the service
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Carries one request there and its answer back."""
+        what = f"{request.method} /{request.url.path.removeprefix(f'/v2/{ENDPOINT}/')}"
+        subject = _subject(request)
+        try:
+            response = await self._carry(request)
+        except (NotSent, Unanswered) as error:
+            self._say("wire", f"{what}: {type(error).__name__}", subject)
+            raise
+        self._say("wire", f"{what}: {response.status_code}", subject)
+        return response
+
+    async def _carry(self, request: httpx.Request) -> httpx.Response:
+        await self._travel()
+        if not self._is_up():
+            raise NotSent(f"{request.url.host} cannot be reached")
+        self._hide_or_show()
+        response = await self._to_service.handle_async_request(request)
+        await self._travel()
+        if not self._is_up():
+            raise Unanswered(f"{request.url.host} did not answer")
+        return response
+
+    def _hide_or_show(self) -> None:
+        if self._sky.is_up(Trouble.ENDPOINT_HIDDEN, self._clock.now()):
+            self._service.gate.show(ENDPOINT)
+        else:
+            self._service.gate.hide(ENDPOINT)
+
+    async def _travel(self) -> None:
+        await anyio.sleep(self._chance.uniform(0, self._plan.travel_s))
+
+    def _is_up(self) -> bool:
+        return self._sky.is_up(Trouble.NETWORK_GONE, self._clock.now())
+
+    # --- and back
+
+    def listen(self, listener: "SimulatedListener") -> None:
+        """From now on webhooks go to `listener`."""
+        self._listener = listener
+
+    def close(self) -> None:
+        """Nobody listens: the process has ended, in whatever way."""
+        self._listener = None
+
+    async def _deliver(self, url: str, body: bytes) -> int:
+        """One webhook, in a storm as often as the plan says. Each copy with a wrong token must be answered 404."""
+        status = 0
+        for _ in range(self._plan.storm):
+            status = await self._call(url, body)
+            if self._plan.storm > 1:
+                forged = await self._call(_forged(url, self._chance), body)
+                assert forged == httpx.codes.NOT_FOUND, f"a forged token was answered {forged}"
+        return status
+
+    async def _call(self, url: str, body: bytes) -> int:
+        await self._travel()
+        if self._listener is None or not self._is_up():
+            raise NotSent("nobody listens there")
+        stripped = httpx.URL(url).copy_with(path=httpx.URL(url).path.removeprefix("/in"))
+        address = self._chance.choice((httpx.URL(url), stripped))
+        async with httpx.AsyncClient(transport=SimulatedTransport(self._listener.app)) as client:
+            response = await client.post(address, content=body)
+        self._say("webhook", f"answered {response.status_code}", url.rpartition("/")[2].partition(".")[0])
+        await self._travel()
+        if not self._is_up():
+            raise Unanswered("the listener's answer was lost")
+        return response.status_code
+
+
+class SimulatedListener:
+    """An `app.surroundings.Listening`: no socket, but the network knows the way."""
+
+    url = LISTENER_URL
+
+    def __init__(self, app: ASGIApp, network: Network) -> None:
+        self.app = app
+        self._network = network
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        self._network.listen(self)
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._network.close()
+
+
+def _forged(url: str, chance: random.Random) -> str:
+    """`url` with another last digit, or with the number of another submission."""
+    if chance.random() < 0.5:
+        return url[:-1] + ("0" if url[-1] != "0" else "1")
+    head, _, token = url.rpartition("/")
+    number, _, mac = token.partition(".")
+    return f"{head}/{int(number) + 1}.{mac}"
+
+
+def _subject(request: httpx.Request) -> str:
+    """What a request is about: the input of a `/run`; of others the path says it."""
+    body = request.read()
+    at = body.find(b'"input":')
+    return "" if at < 0 else body[at + 8 : at + 20].decode(errors="replace")

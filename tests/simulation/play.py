@@ -1,0 +1,366 @@
+"""Plays a plan: the whole program against the simulated service, process after process, until its run is finished.
+
+A process is `orchestrator.app.run` with its own clock, transport, database connection, lock and listener; everything
+else is as the command line would have it. A crash ends the loop (see `run.run_until_crash`); the service and the
+network live on, and the next process gets the same command.
+"""
+
+import itertools
+import json
+import logging
+import random
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app import run as run_program
+from orchestrator.app.surroundings import Surroundings
+from orchestrator.client import Service, for_a_batch
+from orchestrator.clock import SECOND, Clock
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.policy import Policy
+from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.gate import Gate
+from orchestrator.emulator.jobs import Result
+from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
+from orchestrator.emulator.limits import Limit as ServiceLimit
+from orchestrator.emulator.limits import Operation as ServiceOperation
+from orchestrator.emulator.tally import Tally
+from orchestrator.errors import StoppedError, leading
+from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
+from tests.services.rows import empty_ledger
+from tests.simulation.clock import EPOCH_AT, ProcessClock, VirtualClock
+from tests.simulation.database import async_creator
+from tests.simulation.fates import Fate, ObservedWorld, Trace
+from tests.simulation.loop import running_loop
+from tests.simulation.network import LISTENER_URL, Network, SimulatedListener, Sky
+from tests.simulation.plan import Crash, Kill, Plan, Rate, Trouble
+from tests.simulation.run import Crash as Trigger
+from tests.simulation.run import run_until_crash
+from tests.simulation.world import ENDPOINT, URL, SimulatedService
+
+API_KEY = "key-0d1e2f3a4b5c6d7e"
+WORKER_ID = "id-1a2b3c4d5e6f7a8b"
+WORKER_SECRET = "secret-8f7e6d5c4b3a2910"
+RUN = "batch"
+LOOK_S = 60.0
+"""How often the progress display looks."""
+
+PROCESSES_MAX = 60
+"""So many processes for one run are taken for a program that does not get on."""
+
+
+class Facts:
+    """What is known of a world once it has been played."""
+
+    def __init__(self, plan: Plan, folder: Path, *, traced: bool) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.ledger = folder / "ledger.db"
+        self.source = folder / "in.jsonl"
+        self.output = folder / "out.jsonl"
+        self.errors = folder / "errors.jsonl"
+        self.true = VirtualClock()
+        self.sky = Sky(plan)
+        self.trace = Trace(self.true.now, kept=traced)
+        self.fates: dict[str, Fate] = {}
+        self.moments: dict[int, int] = {}
+        """The true time of every time that the program took for the present one."""
+        self.gate: Gate
+        self.tally: Tally
+        self.said: list[str] = []
+        """Everything that a person or a log saw."""
+        self.lives: list[tuple[int, int]] = []
+        """When each process began and ended, by the true clock."""
+        self.finished = False
+        self.summary: Summary | None = None
+        self.failure: str | None = None
+        """Why the program, or the world, broke down."""
+
+    def up_us(self, since: int, until: int) -> int:
+        """How long, between two times of the true clock, the program ran and could reach the service."""
+        edges = {since, until}
+        for start, end in self.lives:
+            edges |= {start, end}
+        for each in self.plan.weather:
+            edges |= {EPOCH_AT + round(s * SECOND) for s in (each.at_s, each.until_s)}
+        times = sorted(at for at in edges if since <= at <= until)
+        return sum(end - start for start, end in itertools.pairwise(times) if self._is_up(start))
+
+    def _is_up(self, at: int) -> bool:
+        gone = (Trouble.NETWORK_GONE, Trouble.SERVICE_GONE, Trouble.ENDPOINT_HIDDEN)
+        return any(start <= at < end for start, end in self.lives) and all(self.sky.is_up(each, at) for each in gone)
+
+
+class Killer:
+    """Makes calls of the database take their time, and kills the process at the moment that a `Crash` names."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._chance = random.Random(f"database {plan.seed}")
+        self._trigger = Trigger()
+        self._left = dict.fromkeys(Kill, 0)
+
+    def arm(self, crash: Crash | None) -> None:
+        """The next process dies of `crash`; of None it does not."""
+        self._left = {kill: crash.number if crash and crash.kill is kill else 0 for kill in Kill}
+
+    def delay(self) -> float:
+        self._count(Kill.CALL)
+        return self._chance.uniform(0, self._plan.database_s)
+
+    def committing(self) -> bool:
+        return not self._count(Kill.BEFORE_COMMIT)
+
+    def committed(self) -> None:
+        self._count(Kill.AFTER_COMMIT)
+
+    def _count(self, kill: Kill) -> bool:
+        self._left[kill] -= 1
+        if self._left[kill] == 0:
+            self._trigger.pull()
+            return True
+        return False
+
+
+class View:
+    """A person who reads everything."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def say(self, line: str) -> None:
+        self._facts.said.append(line)
+        self._facts.trace.say("program", line)
+
+    warn = say
+
+    def interrupted(self, signum: int) -> None:
+        raise AssertionError(signum)
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        while True:
+            self._facts.said.append(repr(look()))
+            await anyio.sleep(LOOK_S)
+
+
+class _Log(logging.Handler):
+    """Hears what the program logs."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(logging.DEBUG)
+        self._facts = facts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("orchestrator"):
+            line = self.format(record)
+            self._facts.said.append(line)
+            self._facts.trace.say("log", line)
+
+
+class _HeldLock:
+    """The ledger's real lock, which a crash takes away as the system does."""
+
+    def __init__(self, held: AbstractContextManager[None]) -> None:
+        self._held = held
+
+    def abandon(self) -> None:
+        self._held.__exit__(None, None, None)
+
+
+@contextmanager
+def _lock(ledger: Path, /, *, now: int) -> Iterator[None]:
+    held = dispatcher_lock(ledger, now=now)
+    held.__enter__()
+    lock = _HeldLock(held)
+    running_loop().perishables.add(lock)
+    yield
+    running_loop().perishables.discard(lock)
+    lock.abandon()
+
+
+class Play:
+    """One plan being played."""
+
+    def __init__(self, plan: Plan, folder: Path, *, traced: bool) -> None:
+        self.facts = Facts(plan, folder, traced=traced)
+        self._plan = plan
+        self._crashes = list(plan.crashes)
+        self._killer = Killer(plan)
+        self._service = self._made_service()
+        facts = self.facts
+        facts.gate, facts.tally = self._service.gate, self._service.tally
+        self._network = Network(plan, self._service, facts.sky, facts.true, facts.trace.say)
+        _write_input(plan, facts.source)
+
+    def play(self) -> Facts:
+        """Plays to the end of the run, or to the end of the patience."""
+        log = _Log(self.facts)
+        root = logging.getLogger()
+        root.addHandler(log)
+        try:
+            self._lives()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  whatever it is, it belongs to this seed
+            self.facts.failure = _in_short(leading(error))
+            self.facts.trace.say("world", traceback.format_exc())
+        finally:
+            root.removeHandler(log)
+        return self.facts
+
+    def _lives(self) -> None:
+        at_s: float | None = 0.0
+        while at_s is not None:
+            begun = len(self.facts.lives)
+            at_s = run_until_crash(self._loop, seed=self._plan.seed, start_s=at_s)
+            if at_s is not None:
+                self._network.close()
+                self.facts.trace.say("world", "the process is killed")
+                if len(self.facts.lives) > begun:
+                    self._ends()
+
+    async def _loop(self) -> None:
+        """Everything until the next crash."""
+        async with self._service.serving(), anyio.create_task_group() as weather:
+            weather.start_soon(self._calm)
+            last_s = self._plan.calm_at_s + self._plan.patience_s
+            with anyio.move_on_at(last_s) if last_s > anyio.current_time() else anyio.CancelScope():
+                while not self.facts.finished and len(self.facts.lives) < PROCESSES_MAX:
+                    if self.facts.lives:
+                        await anyio.sleep(self._plan.away_s)
+                    await self._process()
+            weather.cancel_scope.cancel()
+
+    async def _calm(self) -> None:
+        """Faults are over."""
+        await anyio.sleep_until(self._plan.calm_at_s)
+        self._service.dice.faults = Faults()
+
+    async def _process(self) -> None:
+        """One process, to its own end."""
+        facts = self.facts
+        self._killer.arm(self._crashes.pop(0) if self._crashes else None)
+        facts.trace.say("world", "a process begins")
+        facts.lives.append((facts.true.now(), facts.true.now()))
+        try:
+            async with self._stopping() as stop:
+                facts.summary = await run_program(self._request(), View(facts), self._surroundings())
+                facts.finished = True
+            if stop.cancelled_caught:
+                facts.trace.say("world", "the process was stopped")
+        except StoppedError as error:
+            facts.said.append(str(error))
+            facts.trace.say("program", f"stopped: {error}")
+        finally:
+            self._ends()
+            facts.trace.say("world", "the process has ended")
+
+    def _ends(self) -> None:
+        """The latest process ends now."""
+        self.facts.lives[-1] = (self.facts.lives[-1][0], self.facts.true.now())
+
+    @asynccontextmanager
+    async def _stopping(self) -> AsyncIterator[anyio.CancelScope]:
+        """Stops the process inside at the next time at which the plan wants that."""
+        now_s = anyio.current_time()
+        stops = [each.at_s for each in self._plan.of(Trouble.STOP) if each.at_s > now_s]
+        with anyio.CancelScope(deadline=min(stops, default=float("inf"))) as scope:
+            yield scope
+
+    # --- what a process is given
+
+    def _request(self) -> RunRequest:
+        plan, facts = self._plan, self.facts
+        limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
+        return RunRequest(
+            name=RUN,
+            source=str(facts.source),
+            endpoint=ENDPOINT,
+            ledger=facts.ledger,
+            output=facts.output,
+            errors=facts.errors,
+            connection=Connection(
+                serverless_url=URL,
+                api_key=API_KEY,
+                listen="127.0.0.1:0" if plan.webhooks else None,
+                webhook_url=LISTENER_URL if plan.webhooks else None,
+                limits=limits,
+            ),
+            settings=RunSettings(
+                policy=Policy(
+                    execution_timeout_ms=round(plan.execution_timeout_s * 1000), ttl_ms=round(plan.ttl_s * 1000)
+                ),
+                max_attempts=plan.max_attempts,
+                retention_us=round(plan.retention_s * SECOND),
+                on_uncertain=plan.on_uncertain,
+                on_expired=plan.on_expired,
+                output_required=True,
+            ),
+        )
+
+    def _surroundings(self) -> Surroundings:
+        def service(connection: Connection, clock: Clock) -> Service:
+            limits = for_a_batch(connection.limits)
+            return Service(connection.serverless_url, connection.api_key, clock, limits=limits, transport=self._network)
+
+        return Surroundings(
+            clock=ProcessClock(self.facts.true, self.facts.sky.clock_offset_us, self.facts.moments),
+            environ={"WORKER_ID": WORKER_ID, "WORKER_SECRET": WORKER_SECRET},
+            service=service,
+            connect=lambda path: async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer),
+            signals=False,
+            lock=_lock,
+            listener=lambda app, _address: SimulatedListener(app, self._network),
+        )
+
+    def _made_service(self) -> SimulatedService:
+        plan, facts = self._plan, self.facts
+        limits = {
+            **SERVICE_LIMITS,
+            ServiceOperation.RUN: _service_limit(plan.run_rate),
+            ServiceOperation.STATUS: _service_limit(plan.status_rate),
+        }
+        service = SimulatedService(
+            facts.true,
+            seed=plan.seed,
+            workers=plan.workers,
+            seconds=lambda chance: chance.uniform(*plan.seconds),
+            work=_work,
+            retention_s=plan.retention_s,
+            faults=plan.faults,
+            limits=limits,
+            algorithm=plan.algorithm,
+            make_world=ObservedWorld,
+        )
+        assert isinstance(service.world, ObservedWorld)
+        service.world.fates, service.world.say = facts.fates, facts.trace.say
+        return service
+
+
+def _in_short(error: BaseException) -> str:
+    """The first line of what went wrong, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{place}"
+
+
+def _work(raw_input: bytes, _number: int) -> Result:
+    return Result(output=raw_input)
+
+
+def _limit(rate: Rate) -> Limit:
+    return Limit(rate.requests, rate.window_s, rate.concurrent)
+
+
+def _service_limit(rate: Rate) -> ServiceLimit:
+    return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND), concurrent=rate.concurrent)
+
+
+def _write_input(plan: Plan, path: Path) -> None:
+    s3_config = {"accessId": "env:WORKER_ID", "accessSecret": "env:WORKER_SECRET", "bucketName": "b"}
+    more = {"s3Config": s3_config} if plan.secrets else {}
+    rows = ({"custom_id": f"job-{n}", "input": {"n": n}, **more} for n in range(1, plan.jobs + 1))
+    path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))

@@ -1,0 +1,222 @@
+"""The scenarios: each makes a plan from a seed."""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import msgspec
+
+from orchestrator.emulator.counters import Algorithm
+from orchestrator.emulator.faults import Fault, Faults
+from orchestrator.settings import OnExpired, OnUncertain
+from tests.simulation.plan import DAY_S, HOUR_S, MINUTE_S, Crash, Kill, Plan, Rate, Trouble, Weather
+
+CALLS_MAX = 400
+"""A drawn crash comes within so many calls of the database; a small run makes about as many."""
+
+COMMITS_MAX = 60
+
+Scenario = Callable[[int], Plan]
+
+STRENGTHS = MappingProxyType(dict.fromkeys(Fault, 0.15) | {Fault.STUCK_WORKER: 0.05, Fault.DEAD_WORKER: 0.05})
+"""How often a fault strikes that is there on its own."""
+
+
+def clean(seed: int) -> Plan:
+    """Nothing goes wrong; by polling or by webhook."""
+    return Plan(scenario="clean", seed=seed, webhooks=seed % 2 == 1)
+
+
+def one_fault(seed: int) -> Plan:
+    """One fault after the other, each by polling and by webhook."""
+    fault = tuple(Fault)[seed // 2 % len(Fault)]
+    return Plan(
+        scenario="one-fault",
+        seed=seed,
+        retention_s=5 * MINUTE_S,
+        ttl_s=10 * MINUTE_S,
+        execution_timeout_s=30,
+        faults=Faults(**{fault.value: STRENGTHS[fault]}, late_webhook_s=20, silence_s=10),
+        calm_at_s=5 * MINUTE_S,
+        webhooks=seed % 2 == 1,
+    )
+
+
+def mixed_faults(seed: int) -> Plan:
+    """All faults at once."""
+    rates = {fault.value: STRENGTHS[fault] / 4 for fault in Fault}
+    return msgspec.structs.replace(
+        one_fault(seed), scenario="mixed-faults", faults=Faults(**rates, late_webhook_s=20, silence_s=10)
+    )
+
+
+def swarm(seed: int) -> Plan:
+    """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes."""
+    chance = random.Random(seed)
+    calm_at_s = chance.choice((30.0, 60.0, 120.0))
+    retention_s = chance.choice((90.0, 180.0, 300.0))
+    execution_s = chance.choice((0.5, 2.0, 6.0))
+    requests = chance.choice((10, 30, 100))
+    return Plan(
+        scenario="swarm",
+        seed=seed,
+        jobs=chance.randint(5, 25),
+        workers=chance.choice((1, 3, 10)),
+        seconds=(execution_s / 10, execution_s),
+        retention_s=retention_s,
+        ttl_s=chance.choice((60.0, 180.0, 600.0)),
+        execution_timeout_s=chance.choice((10.0, 30.0)),
+        run_rate=Rate(requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
+        status_rate=Rate(2 * requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
+        algorithm=chance.choice(tuple(Algorithm)),
+        faults=_faults(chance),
+        calm_at_s=calm_at_s,
+        travel_s=chance.choice((0.01, 0.1, 0.3)),
+        database_s=chance.choice((0.001, 0.02)),
+        webhooks=chance.random() < 0.5,
+        storm=chance.choice((1, 1, 1, 5)),
+        secrets=chance.random() < 0.3,
+        max_attempts=chance.choice((1, 3)),
+        on_uncertain=chance.choice((OnUncertain.RESUBMIT, OnUncertain.RESUBMIT, OnUncertain.HOLD, OnUncertain.FAIL)),
+        on_expired=chance.choice((OnExpired.RESUBMIT, OnExpired.FAIL)),
+        crashes=tuple(_crash(chance) for _ in range(chance.choice((0, 0, 1, 2, 4)))),
+        away_s=chance.choice((1.0, 10.0, 1.2 * retention_s)),
+        weather=tuple(_weather(chance, calm_at_s, retention_s) for _ in range(chance.choice((0, 0, 1, 2)))),
+    )
+
+
+def _faults(chance: random.Random) -> Faults:
+    """A third of the faults, each at a rate between 0.5 and 30 %."""
+    rates = {fault.value: 0.005 * 60 ** chance.random() for fault in Fault if chance.random() < 1 / 3}
+    return Faults(
+        **rates, late_webhook_s=chance.choice((5.0, 60.0)), silence_s=10.0, slow_answer_s=chance.choice((5.0, 40.0))
+    )
+
+
+def _crash(chance: random.Random) -> Crash:
+    kill = chance.choice(tuple(Kill))
+    return Crash(kill, chance.randint(1, CALLS_MAX if kill is Kill.CALL else COMMITS_MAX))
+
+
+def _weather(chance: random.Random, calm_at_s: float, retention_s: float) -> Weather:
+    trouble = chance.choice(tuple(Trouble))
+    at_s = chance.uniform(0, calm_at_s)
+    if trouble is Trouble.CLOCK_JUMP:
+        return Weather(trouble=trouble, at_s=at_s, size=chance.choice((-1, 1)) * chance.choice((5.0, 100.0, 1_000.0)))
+    size = chance.choice((5.0, 30.0)) if trouble is not Trouble.NETWORK_GONE else chance.uniform(5, 1.5 * retention_s)
+    return Weather(trouble=trouble, at_s=at_s, size=size)
+
+
+def commits(seed: int) -> Plan:
+    """Killed before (even seeds) or after (odd ones) one commit after the other; then once more, soon after."""
+    number, after = seed // 4 + 1, seed % 2 == 1
+    kill = Kill.AFTER_COMMIT if after else Kill.BEFORE_COMMIT
+    return Plan(
+        scenario="commits",
+        seed=seed,
+        jobs=8,
+        faults=Faults(lost_answer=0.1, handler_error=0.2),
+        calm_at_s=30,
+        webhooks=seed // 2 % 2 == 1,
+        crashes=(Crash(kill, number), Crash(kill, 1 + number % 7)),
+        away_s=1,
+    )
+
+
+def gone(seed: int, *, scenario: str, trouble: Trouble, for_s: float) -> Plan:
+    """Something is gone for a while, when a third of the jobs are done."""
+    return Plan(
+        scenario=scenario,
+        seed=seed,
+        jobs=60,
+        workers=4,
+        seconds=(5.0, 15.0),
+        weather=(Weather(trouble=trouble, at_s=60, size=for_s),),
+        calm_at_s=60 + for_s,
+        webhooks=seed % 2 == 1,
+    )
+
+
+def clock_jumps(seed: int) -> Plan:
+    """The clock is set forward and back, by seconds, minutes and an hour; also while no process runs."""
+    chance = random.Random(seed)
+    sizes = [sign * size for size in (5.0, 120.0, HOUR_S) for sign in (1, -1)]
+    chance.shuffle(sizes)
+    jumps = [Weather(trouble=Trouble.CLOCK_JUMP, at_s=10.0 + 20 * n, size=size) for n, size in enumerate(sizes)]
+    stop = Weather(trouble=Trouble.STOP, at_s=45, size=10)
+    return Plan(
+        scenario="clock-jumps",
+        seed=seed,
+        jobs=40,
+        workers=2,
+        seconds=(2.0, 10.0),
+        weather=(*jumps, stop),
+        calm_at_s=140,
+        webhooks=seed % 2 == 1,
+    )
+
+
+def webhook_storm(seed: int) -> Plan:
+    """Every webhook fifty times, and fifty times with a wrong token, while processes are killed."""
+    return Plan(
+        scenario="webhook-storm",
+        seed=seed,
+        storm=50,
+        webhooks=True,
+        faults=Faults(late_webhook=0.2, duplicate_webhook=0.5, late_webhook_s=10, lost_answer=0.1),
+        calm_at_s=60,
+        crashes=tuple(Crash(Kill.CALL, 100 + 60 * (seed % 5)) for _ in range(2)),
+    )
+
+
+def tight_ttl(seed: int) -> Plan:
+    """Two workers, and a queue as long as the TTL: many jobs die in it."""
+    return Plan(
+        scenario="tight-ttl",
+        seed=seed,
+        jobs=30,
+        workers=2,
+        seconds=(4.0, 8.0),
+        ttl_s=60,
+        execution_timeout_s=20,
+        retention_s=3 * MINUTE_S,
+        webhooks=seed % 2 == 1,
+    )
+
+
+def seven_days(seed: int) -> Plan:
+    """Jobs that run for days, at the contract's longest TTL; one process is stopped for ten minutes."""
+    return Plan(
+        scenario="seven-days",
+        seed=seed,
+        jobs=10,
+        workers=10,
+        seconds=(DAY_S, 6.5 * DAY_S),
+        ttl_s=7 * DAY_S,
+        execution_timeout_s=7 * DAY_S,
+        weather=(Weather(trouble=Trouble.STOP, at_s=3 * DAY_S, size=10 * MINUTE_S),),
+        calm_at_s=7 * DAY_S,
+        patience_s=8 * DAY_S,
+        webhooks=seed % 2 == 1,
+    )
+
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {
+        "clean": clean,
+        "one-fault": one_fault,
+        "mixed-faults": mixed_faults,
+        "swarm": swarm,
+        "commits": commits,
+        "network-20": partial(gone, scenario="network-20", trouble=Trouble.NETWORK_GONE, for_s=20 * MINUTE_S),
+        "network-40": partial(gone, scenario="network-40", trouble=Trouble.NETWORK_GONE, for_s=40 * MINUTE_S),
+        "service-hour": partial(gone, scenario="service-hour", trouble=Trouble.SERVICE_GONE, for_s=HOUR_S),
+        "hidden": partial(gone, scenario="hidden", trouble=Trouble.ENDPOINT_HIDDEN, for_s=2 * MINUTE_S),
+        "clock-jumps": clock_jumps,
+        "webhook-storm": webhook_storm,
+        "tight-ttl": tight_ttl,
+        "seven-days": seven_days,
+    }
+)
+"""By name, as the command line takes them."""

@@ -1,0 +1,73 @@
+"""One seed: its plan, its world, and what is wrong with it."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from orchestrator.clock import SECOND
+from tests.simulation.books import read_books
+from tests.simulation.checks import violations
+from tests.simulation.clock import EPOCH_AT
+from tests.simulation.play import Facts, Play
+from tests.simulation.scenarios import SCENARIOS
+
+SHOWN_MAX = 6
+"""So many violations of one world are shown."""
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """A world that was played, in short."""
+
+    scenario: str
+    seed: int
+    jobs: int
+    violations: tuple[str, ...]
+    virtual_s: float
+    cpu_s: float
+
+    def lines(self) -> list[str]:
+        """What is wrong, and the command that shows how it came to that."""
+        return [
+            f"{self.scenario} {self.seed}:",
+            *(f"  - {text}" for text in self.violations[:SHOWN_MAX]),
+            f"  replay with: python -m tests.simulation --scenario {self.scenario} --seed {self.seed} --trace",
+        ]
+
+
+def played(scenario: str, seed: int) -> Played:
+    """Plays one world in a folder that is gone afterwards."""
+    started_s = time.process_time()
+    with tempfile.TemporaryDirectory(prefix="world-") as folder:
+        facts = Play(SCENARIOS[scenario](seed), Path(folder), traced=False).play()
+        found = tuple(violations(facts))
+    return Played(
+        scenario=scenario,
+        seed=seed,
+        jobs=facts.plan.jobs,
+        violations=found,
+        virtual_s=(facts.true.now() - EPOCH_AT) / SECOND,
+        cpu_s=time.process_time() - started_s,
+    )
+
+
+def story(scenario: str, seed: int) -> str:
+    """The plan of a world, everything that happened in it, and what is wrong: text for people."""
+    with tempfile.TemporaryDirectory(prefix="world-") as folder:
+        facts = Play(SCENARIOS[scenario](seed), Path(folder), traced=True).play()
+        _tell_events(facts)
+        found = violations(facts)
+    return "\n".join([str(facts.plan), "", facts.trace.text(), "", *(found or ["nothing is violated"])])
+
+
+def _tell_events(facts: Facts) -> None:
+    """Puts the ledger's events into the trace, at their true times."""
+    books = read_books(facts.ledger)
+    for job in books.jobs:
+        for row in books.events.get(job.id, ()):
+            submission = books.submissions.get(row.submission or 0)
+            name = f"{job.custom_id} {submission.remote_id or submission.id}" if submission else job.custom_id
+            trouble = f" {row.trouble}" if row.trouble else ""
+            at = facts.moments.get(row.at, row.at)
+            facts.trace.lines.append((at, "ledger", f"{row.event}{trouble} ({row.reason})", name))
