@@ -30,6 +30,7 @@ from orchestrator.emulator.limits import Limit as ServiceLimit
 from orchestrator.emulator.limits import Operation as ServiceOperation
 from orchestrator.emulator.tally import Tally
 from orchestrator.errors import StoppedError, leading
+from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
 from tests.services.rows import empty_ledger
@@ -89,7 +90,7 @@ class Facts:
         for each in self.plan.weather:
             edges |= {EPOCH_AT + round(s * SECOND) for s in (each.at_s, each.until_s)}
         times = sorted(at for at in edges if since <= at <= until)
-        return sum(end - start for start, end in itertools.pairwise(times) if self._is_up(start))
+        return sum(end - start for start, end in itertools.pairwise(times) if self._is_up((start + end) // 2))
 
     def _is_up(self, at: int) -> bool:
         gone = (Trouble.NETWORK_GONE, Trouble.SERVICE_GONE, Trouble.ENDPOINT_HIDDEN)
@@ -310,11 +311,14 @@ class Play:
             clock=ProcessClock(self.facts.true, self.facts.sky.clock_offset_us, self.facts.moments),
             environ={"WORKER_ID": WORKER_ID, "WORKER_SECRET": WORKER_SECRET},
             service=service,
-            connect=lambda path: async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer),
+            connect=self._connect,
             signals=False,
             lock=_lock,
             listener=lambda app, _address: SimulatedListener(app, self._network),
         )
+
+    def _connect(self, path: Path) -> Connect:
+        return async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer, whole=True)
 
     def _made_service(self) -> SimulatedService:
         plan, facts = self._plan, self.facts
