@@ -5,12 +5,12 @@ command that replays it with its trace is printed; the exit code is 1 then.
 """
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from functools import partial
 
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import Played, played, story
@@ -53,10 +53,11 @@ def _play(scenario: str, seeds: range, processes: int) -> int:
 
 def _all(scenario: str, seeds: range, processes: int) -> Iterator[Played]:
     if processes == 1 or len(seeds) == 1:
-        yield from map(played, repeat(scenario), seeds)
+        yield from map(partial(played, scenario), seeds)
         return
-    with ProcessPoolExecutor(processes, max_tasks_per_child=WORLDS_PER_PROCESS) as pool:
-        yield from pool.map(played, repeat(scenario), seeds)
+    # Not concurrent.futures: with a limit of tasks to a process, its pool can wait for ever on Python 3.11.
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=WORLDS_PER_PROCESS) as pool:
+        yield from pool.imap(partial(played, scenario), seeds)
 
 
 if __name__ == "__main__":
