@@ -51,6 +51,9 @@ RUN = "batch"
 LOOK_S = 60.0
 """How often the progress display looks."""
 
+WATCH_S = 15.0
+"""Nobody else changes these ledgers; looking twice a second would take a third of the time of a world."""
+
 PROCESSES_MAX = 60
 """So many processes for one run are taken for a program that does not get on."""
 
@@ -313,6 +316,7 @@ class Play:
             service=service,
             connect=self._connect,
             signals=False,
+            watch_every_s=WATCH_S,
             lock=_lock,
             listener=lambda app, _address: SimulatedListener(app, self._network),
         )
