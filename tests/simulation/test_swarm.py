@@ -1,0 +1,121 @@
+"""Fifty worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import __main__ as command
+from tests.simulation.books import read_books
+from tests.simulation.checks import CHECKS, violations
+from tests.simulation.plan import Plan
+from tests.simulation.play import API_KEY, Facts, Play
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.seeds import played, story
+
+SEEDS = 50
+BATCH = 5
+"""Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
+
+QUICK = ("clean", "one-fault", "mixed-faults", "commits", "hidden", "webhook-storm", "tight-ttl", "clock-jumps")
+"""The others are played by `python -m tests.simulation --scenario NAME`."""
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_no_world_of_the_swarm_violates_a_promise(first: int) -> None:
+    worlds = [played("swarm", seed) for seed in range(first, first + BATCH)]
+    bad = [line for world in worlds if world.violations for line in world.lines()]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("scenario", QUICK)
+def test_each_scenario_keeps_the_promises_by_polling_and_by_webhook(scenario: str) -> None:
+    for seed in (2, 3):
+        world = played(scenario, seed)
+        assert not world.violations, "\n".join(world.lines())
+
+
+@pytest.mark.no_cover
+def test_a_seed_makes_the_same_world_again_and_another_seed_another() -> None:
+    assert story("swarm", 4) == story("swarm", 4) != story("swarm", 5)
+    plans = {str(make(seed)) for name, make in SCENARIOS.items() for seed in (0, 1)}
+    assert len(plans) == 2 * len(SCENARIOS)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """A world in which all went well."""
+    return Play(Plan(scenario="clean", seed=1, jobs=3), tmp_path_factory.mktemp("world"), traced=False).play()
+
+
+@pytest.fixture
+def spoilt(world: Facts) -> Iterator[Facts]:
+    """The same, to be tampered with."""
+    ledger, output, said = world.ledger.read_bytes(), world.output.read_bytes(), list(world.said)
+    yield world
+    world.ledger.write_bytes(ledger)
+    world.output.write_bytes(output)
+    world.said[:] = said
+    world.finished, world.failure = True, None
+
+
+def test_a_world_in_which_all_went_well_violates_nothing(world: Facts) -> None:
+    assert violations(world) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ("UPDATE outcomes SET output = '{\"n\":9}' WHERE job_id = 2", "every_job_has_one_outcome"),
+        ("DELETE FROM outcomes WHERE job_id = 2", "every_job_has_one_outcome"),
+        ("UPDATE jobs SET custom_id = 'job-7' WHERE id = 2", "every_job_has_one_outcome"),
+        ("DELETE FROM events WHERE job_id = 1 AND event = 'accepted'", "events_replay"),
+        ("DELETE FROM events WHERE job_id = 1 AND event = 'completed'", "events_replay"),
+        ("UPDATE counts SET n = n + 1", "counts_agree"),
+        ("INSERT INTO counts (run_id, name, n) VALUES (1, 'lost', 1)", "counts_agree"),
+        ("UPDATE submissions SET remote_id = 'other' WHERE job_id = 3", "nothing_is_forgotten"),
+        (f"UPDATE outcomes SET message = '{API_KEY}'", "no_secret_is_anywhere"),
+    ],
+)
+def test_a_ledger_that_was_tampered_with_is_found_out(spoilt: Facts, change: str, check: str) -> None:
+    with closing(sqlite3.connect(spoilt.ledger)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        assert db.execute(change).rowcount
+    assert check in {text.partition(":")[0] for text in violations(spoilt)}
+
+
+def test_what_happened_outside_of_the_ledger_is_found_out_too(spoilt: Facts) -> None:
+    spoilt.finished, spoilt.failure = False, None
+    spoilt.said.append(f"Authorization: Bearer {API_KEY}")
+    spoilt.output.write_text("")
+    found = {text.partition(":")[0] for text in violations(spoilt)}
+    assert found == {"it_came_to_an_end", "no_secret_is_anywhere"}
+    spoilt.finished = True
+    assert "every_job_has_one_outcome" in {text.partition(":")[0] for text in violations(spoilt)}
+
+
+def test_a_second_submission_that_nobody_can_explain_is_found_out(tmp_path: Path) -> None:
+    facts = Play(Plan(scenario="clean", seed=2, jobs=2), tmp_path, traced=False).play()
+    fate = next(iter(facts.fates.values()))
+    facts.fates["another"] = fate
+    facts.tally.note_completed(fate.input)
+    found = {text.partition(":")[0] for text in violations(facts)}
+    assert found == {"nothing_is_forgotten", "nothing_is_paid_twice"}
+    assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
+    assert read_books(facts.ledger).integrity == "ok"
+
+
+def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--scenario", "clean", "--seed", "3"]) == 0
+    assert "1 worlds, 20 jobs" in capsys.readouterr().out
+    assert command.main(["--scenario", "clean", "--seed", "3", "--trace"]) == 0
+    told = capsys.readouterr().out
+    assert "nothing is violated" in told
+    for who, what in (("world", "a process begins"), ("wire", "POST /run: 200"), ("ledger", "completed (status)")):
+        assert any(who in line and what in line for line in told.splitlines()), (who, what)
+    world = played("clean", 3)
+    assert world.lines()[-1].endswith("python -m tests.simulation --scenario clean --seed 3 --trace")
