@@ -133,15 +133,23 @@ class FaultDice:
     """Decides by chance when a fault strikes, and counts the strikes. `faults` may be replaced at any time."""
 
     def __init__(self, faults: Faults, rng: random.Random) -> None:
-        self.faults = faults
+        self._faults, self._rates = faults, _rates(faults)
         seed = rng.getrandbits(64)
         self._chances = {fault: random.Random(f"{seed} {fault}") for fault in Fault}  # noqa: S311
         self._strikes = dict.fromkeys(Fault, 0)
 
+    @property
+    def faults(self) -> Faults:
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: Faults) -> None:
+        self._faults, self._rates = faults, _rates(faults)
+
     def strikes(self, fault: Fault) -> bool:
         """Whether `fault` strikes this time; a strike is counted."""
-        rate = self.faults.rate(fault)
-        if rate == 0.0 or self._chances[fault].random() >= rate:
+        rate = self._rates.get(fault)
+        if rate is None or self._chances[fault].random() >= rate:
             return False
         self._strikes[fault] += 1
         return True
@@ -149,3 +157,8 @@ class FaultDice:
     def counts(self) -> Mapping[Fault, int]:
         """How often each fault has struck."""
         return dict(self._strikes)
+
+
+def _rates(faults: Faults) -> Mapping[Fault, float]:
+    """Of those faults that strike at all: each request asks about a dozen."""
+    return {fault: faults.rate(fault) for fault in Fault if faults.rate(fault)}

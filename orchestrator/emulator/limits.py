@@ -1,7 +1,7 @@
 """How many requests each operation takes, and what was seen of them.
 
-The table is the contract's (Limits). `/retry` and `/health` have no row there: they are unlimited until a setting
-gives them one. `/status-sync` counts as `/status` (as observed).
+The table is the contract's (Limits). `/retry`, `/health` and `/metrics` have no row there: they are unlimited until a
+setting gives them one. `/status-sync` counts as `/status` (as observed).
 """
 
 import math
@@ -29,6 +29,7 @@ class Operation(StrEnum):
     RETRY = "retry"
     PURGE_QUEUE = "purge-queue"
     HEALTH = "health"
+    METRICS = "metrics"
     REQUESTS = "requests"
     OPENAI = "openai"
 
@@ -59,6 +60,7 @@ CONTRACT_LIMITS: Mapping[Operation, Limit] = MappingProxyType(
         Operation.RETRY: UNLIMITED,
         Operation.PURGE_QUEUE: Limit(requests=2),
         Operation.HEALTH: UNLIMITED,
+        Operation.METRICS: UNLIMITED,
         Operation.REQUESTS: Limit(requests=10, concurrent=2),
         Operation.OPENAI: Limit(requests=2000, concurrent=400),
     }

@@ -24,6 +24,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     workers: WorkerCounts
 
 
+class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to `/metrics`: what the official tools read of it (as observed)."""
+
+    workers: WorkerCounts
+    ready_workers: tuple[str, ...]
+
+
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `/purge-queue`."""
 

@@ -20,7 +20,7 @@ from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.incoming import hold, milliseconds, read_body
 from orchestrator.emulator.jobs import FINISHED, Record, Status
 from orchestrator.emulator.limits import Operation
-from orchestrator.emulator.replies import Health, Purged, Requests, StreamPart
+from orchestrator.emulator.replies import Health, Metrics, Purged, Requests, StreamPart
 from orchestrator.emulator.submissions import MILLISECOND, parse_submission
 from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.wire import Sending
@@ -37,7 +37,7 @@ STREAM_WAIT_MS_DEFAULT = 5_000
 QUEUE_FULL_MIN = 50
 """The old second rule of the service: a queue as short as this is never full (as observed)."""
 
-Reply = Record | Purged | Health | Requests | StreamPart
+Reply = Record | Purged | Health | Metrics | Requests | StreamPart
 
 JOB_ROUTES: tuple[tuple[Operation, str, tuple[str, ...]], ...] = (
     (Operation.RUN, "/v2/{endpoint_id}/run", ("POST",)),
@@ -49,6 +49,7 @@ JOB_ROUTES: tuple[tuple[Operation, str, tuple[str, ...]], ...] = (
     (Operation.RETRY, "/v2/{endpoint_id}/retry/{job_id}", ("POST",)),
     (Operation.PURGE_QUEUE, "/v2/{endpoint_id}/purge-queue", ("POST",)),
     (Operation.HEALTH, "/v2/{endpoint_id}/health", ("GET",)),
+    (Operation.METRICS, "/v2/{endpoint_id}/metrics", ("GET",)),
     (Operation.REQUESTS, "/v2/{endpoint_id}/requests", ("GET",)),
 )
 
@@ -134,11 +135,8 @@ class JobApi:
                 return await self._run(endpoint, request)
             case Operation.RUNSYNC:
                 return await self._run_sync(endpoint, request)
-            case Operation.STATUS if wait:
-                return await self._status_sync(endpoint, job_id, request)
             case Operation.STATUS:
-                ttl_ms = milliseconds(request, "ttl")
-                return self._world.status(endpoint, job_id, now, None if ttl_ms is None else ttl_ms * MILLISECOND)
+                return await (self._status_sync if wait else self._status)(endpoint, job_id, request)
             case Operation.STREAM:
                 return await self._stream(endpoint, job_id, request)
             case Operation.CANCEL:
@@ -147,6 +145,8 @@ class JobApi:
                 return self._world.retry(endpoint, job_id, now)
             case Operation.PURGE_QUEUE:
                 return self._world.purge(endpoint)
+            case Operation.METRICS:
+                return self._world.metrics(endpoint)
             case Operation.REQUESTS:
                 return self._world.requests(endpoint)
             case _:
@@ -168,6 +168,11 @@ class JobApi:
         except Refusal:  # the job is gone before its end
             return accepted
         return record if record.status in FINISHED else Record(id=record.id, status=record.status)
+
+    async def _status(self, endpoint: str, job_id: str, request: Request) -> Record:
+        ttl_ms = milliseconds(request, "ttl")
+        ttl_us = None if ttl_ms is None else ttl_ms * MILLISECOND
+        return self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
 
     async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> Record:
         await read_body(request, self._body_bytes_max)

@@ -30,7 +30,7 @@ from orchestrator.emulator.jobs import (
     Status,
     Submission,
 )
-from orchestrator.emulator.replies import Health, JobCounts, Purged, Requests, StreamPart
+from orchestrator.emulator.replies import Health, JobCounts, Metrics, Purged, Requests, StreamPart
 from orchestrator.emulator.streams import Streams
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.timers import Timers
@@ -209,6 +209,11 @@ class World:
             ),
             workers=state.fleet.counts(),
         )
+
+    def metrics(self, endpoint: str) -> Metrics:
+        fleet = self._endpoint(endpoint).fleet
+        ready = tuple(worker.id for worker in fleet.views() if worker.is_ready)
+        return Metrics(workers=fleet.counts(), ready_workers=ready)
 
     def unread(self, endpoint: str) -> int:
         """How many results were forgotten without anybody having asked for them."""

@@ -25,6 +25,7 @@ def test_the_default_table_is_the_contracts() -> None:
         Operation.PURGE_QUEUE: (2, ten, None),
         Operation.RETRY: (None, ten, None),
         Operation.HEALTH: (None, ten, None),
+        Operation.METRICS: (None, ten, None),
         Operation.RUNSYNC: (2000, ten, 400),
         Operation.STREAM: (2000, ten, 400),
         Operation.REQUESTS: (10, ten, 2),

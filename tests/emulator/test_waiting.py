@@ -122,6 +122,15 @@ async def test_the_latest_requests_are_listed_without_their_payloads() -> None:
     assert "output" not in listed[0]
 
 
+async def test_metrics_name_the_workers_that_are_ready() -> None:
+    """as observed."""
+    async with serving(emulator(workers=2)) as client:
+        await client.run()
+        await anyio.sleep(1)
+        metrics = (await client.http.get("/metrics")).json()
+    assert len(metrics["readyWorkers"]) == metrics["workers"]["ready"] == 2
+
+
 async def test_an_openai_request_is_a_job_and_its_output_the_answer() -> None:
     async with serving(emulator(chat)) as client:
         answer = await client.http.post("/openai/v1/chat/completions", json={"model": "m"})
