@@ -99,16 +99,17 @@ class Parts:
             served = run.endpoint_id == self._run.endpoint_id if local else same_service
             if served and run.endpoint_id not in self._endpoints:
                 api = service.endpoint(LOCAL_ENDPOINT if local else run.endpoint).api
-                await self._hold_slots(api, run.endpoint_id)
                 self._add(api, run.endpoint_id, run.endpoint, local=local)
+        await self.limits.read()
+        if await self._ledger.read(reports.submissions_latest_id):
+            for endpoint_id, api in self._apis.items():
+                await self._hold_slots(api, endpoint_id)
 
     async def _hold_slots(self, api: ServerlessEndpoint, endpoint_id: int) -> None:
         """What an earlier process sent within the last window still counts against the limits.
 
         Of `/run` the ledger knows it. Of everything else nobody does: it goes evenly for a window.
         """
-        if not await self._ledger.read(reports.submissions_latest_id):
-            return
         for operation in set(Operation) - {Operation.RUN}:
             api.ease_in(operation)
         window_us = int(api.limit(Operation.RUN).window_s * SECOND_US)

@@ -108,7 +108,10 @@ class Throttle:
     def change(self, operation: Operation, limit: Limit) -> None:
         """Puts another limit in force, also for those who are waiting."""
         lane = self._lanes[operation]
+        is_longer = limit.window_s > lane.pacer.limit.window_s
         lane.pacer.limit = limit
+        if is_longer:  # what was sent before the shorter window is forgotten, and counts again
+            lane.pacer.ease_in(self._clock.now())
         lane.wake()
 
     def hold(self, operation: Operation, times: Iterable[int]) -> None:

@@ -125,8 +125,7 @@ class Limits:
         self._bell.ring()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Keeps them until cancelled; what is set in the ledger is in force when this has started."""
-        await self._read()
+        """Keeps them until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(keep_polling, self._poll, self._bell)
             group.start_soon(self._measure)
@@ -135,10 +134,11 @@ class Limits:
             task_status.started()
 
     async def _poll(self) -> float:
-        await self._read()
+        await self.read()
         return POLL_S_MAX
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
+        """Puts in force what is set in the ledger."""
         chosen = await self._ledger.read(limits_all)
         for number, (name, limits) in self._endpoints.items():
             of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}

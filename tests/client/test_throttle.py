@@ -271,6 +271,14 @@ async def test_a_raised_limit_lets_the_waiting_go_at_once() -> None:
     assert throttle.limit(RUN) == Limit(3, 1000)
 
 
+async def test_a_longer_window_begins_evenly_since_nobody_remembers_what_it_holds() -> None:
+    throttle = throttle_of(Limit(100, 10))
+    throttle.change(RUN, Limit(600, 60))
+    assert throttle.room(RUN, 0) <= 2
+    await anyio.sleep(60)
+    assert throttle.room(RUN, 0) == 600
+
+
 async def test_who_waits_in_line_is_counted_off_the_room() -> None:
     throttle = throttle_of(Limit(3, 10))
     assert throttle.room(RUN, 0) == 3

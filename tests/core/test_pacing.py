@@ -15,6 +15,7 @@ from orchestrator.core.pacing import (
     Operation,
     Pacer,
     Pacing,
+    format_limit,
     parse_limit,
 )
 from tests.limits.promise import ROUND_TRIPS, WINDOWS, RoundTrips
@@ -144,7 +145,7 @@ REQUESTS = st.lists(
         gap=st.integers(0, 400 * MILLISECOND),
         round_trip=st.integers(0, 2 * SECOND),
         stamped=st.floats(0, 1),
-        ends=st.sampled_from(["answered", "throttled", "given up", "not sent", "given back"]),
+        ends=st.sampled_from(["answered", "throttled", "told", "given up", "not sent", "given back"]),
     ),
     max_size=60,
 )
@@ -157,6 +158,9 @@ def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
             pacer.answered(now, sent_at, 200)
         case "throttled":
             pacer.answered(now, sent_at, 429, 0.0)
+        case "told":
+            pacer.answered(now, sent_at, 200)
+            pacer.told(now, 1, now + SECOND // 2)
         case "given up":
             pacer.given_up(now)
         case "not sent":
@@ -166,11 +170,19 @@ def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(requests=REQUESTS, limit=LIMITS, pacing=st.sampled_from(["even", "window"]), held=st.integers(0, 8))
+@given(
+    requests=REQUESTS,
+    limit=LIMITS,
+    pacing=st.sampled_from(["even", "window"]),
+    held=st.integers(0, 8),
+    eased=st.booleans(),
+)
 def test_no_window_of_the_server_ever_holds_more_than_the_limit(
-    requests: list[Request], limit: Limit, pacing: Pacing, held: int
+    requests: list[Request], limit: Limit, pacing: Pacing, held: int, eased: bool
 ) -> None:
     pacer = Pacer(limit, pacing)
+    if eased:
+        pacer.ease_in(START)
     stamps = [START - 100 * MILLISECOND * n for n in range(min(held, limit.requests))]
     pacer.hold(stamps)
     endings: list[tuple[int, int, int, str]] = []
@@ -321,6 +333,7 @@ def test_every_operation_has_a_limit() -> None:
 )
 def test_a_limit_is_read_from_text(text: str, operation: Operation, limit: Limit) -> None:
     assert parse_limit(text) == (operation, limit)
+    assert parse_limit(format_limit(operation, limit)) == (operation, limit), "and written as it is read"
 
 
 @pytest.mark.parametrize(

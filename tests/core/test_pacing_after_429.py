@@ -120,6 +120,36 @@ def test_a_good_answer_to_an_older_request_ends_no_pause() -> None:
     assert pacer.figures(START + 20).queue_full
 
 
+def test_a_full_queue_gets_one_request_at_a_time_until_it_takes_one() -> None:
+    pacer = busy_pacer(used=10)
+    throttle(pacer, START + 1, START + 2)
+    now = START + 2 + SECOND
+    assert (pacer.wait_us(now), pacer.room(now, SECOND)) == (0, 1)
+    pacer.take(now)
+    assert (pacer.wait_us(now), pacer.room(now, SECOND)) == (None, 0), "what the one comes to has to be seen"
+    pacer.answered(now + 1, now, 429)
+    assert pacer.wait_us(now + 1) == 2 * SECOND, "still full"
+    now += 1 + 2 * SECOND
+    pacer.take(now)
+    pacer.not_sent()
+    assert pacer.wait_us(now) == 0, "one that never left says nothing of the queue"
+    pacer.take(now)
+    pacer.answered(now, now, 200)
+    assert pacer.room(now, 0) > 10
+
+
+def test_what_the_service_says_is_left_is_obeyed_with_those_in_flight_in_mind() -> None:
+    pacer = Pacer(Limit(100, 10), "window")
+    pacer.take(START)
+    pacer.take(START)
+    pacer.told(START, 3, START + 5 * SECOND)
+    assert pacer.wait_us(START) == 0
+    pacer.told(START, 2, START + 5 * SECOND)
+    assert pacer.wait_us(START) == 5 * SECOND
+    pacer.told(START, 0, START + 10**15)
+    assert pacer.wait_us(START) == RETRY_AFTER_S_MAX * SECOND
+
+
 def test_a_429_far_below_the_allowance_means_a_full_queue_and_cuts_nothing() -> None:
     pacer = busy_pacer(used=10)
     throttle(pacer, START + 1, START + 2)

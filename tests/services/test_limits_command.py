@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.app import limits, limits_reset, limits_set, status
 from orchestrator.clock import SystemClock
-from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit, parse_limit
+from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.limits import meters_write
@@ -112,9 +112,3 @@ async def test_unknown_runs_and_functions_of_one_s_own_have_no_limits_to_set(tmp
         await limits_set(path, "mine", {RUN: Limit(5, 1)})
     with pytest.raises(UsageError, match="there is no ledger here"):
         await limits(tmp_path / "none.db", None)
-
-
-@pytest.mark.parametrize("operation", Operation)
-def test_a_limit_is_written_as_it_is_read(operation: Operation) -> None:
-    limit = CONTRACT_LIMITS[operation]
-    assert parse_limit(format_limit(operation, limit)) == (operation, limit)
