@@ -27,10 +27,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator import Connection, RunRequest, RunSettings, Summary, run
-from orchestrator.client import Service
-from orchestrator.client.endpoints import EndpointSpec
-from orchestrator.client.templates import EnvironmentVariable, Template
-from orchestrator.core.pod_specs import GpuRequest, PodCreate
+from orchestrator.client import EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Service, Template
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 NAME = "orchestrator-example"

@@ -5,12 +5,13 @@ The rules:
 - The body has one property, `query` (contract, Endpoints). Values stand in it as literals, so nothing else is needed.
 - The API key goes in the query parameter `api_key` (contract, Authentication 1), or in a bearer header by setting. It
   stands in no message, log or `repr`; neither does what the caller asks to hide.
-- Errors in an answer with status 200 are errors. Nothing is repeated: a mutation whose answer was lost may have
-  happened.
+- Errors in an answer with status 200 are errors. Queries are repeated while that may help, mutations never: one whose
+  answer was lost may have happened.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import httpx
@@ -19,6 +20,7 @@ import msgspec
 from orchestrator.client.carriers import Request, header_table
 from orchestrator.client.hiding import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
+from orchestrator.client.repeating import repeated
 from orchestrator.client.serverless import request_headers
 from orchestrator.client.transport import Transport
 from orchestrator.core.outcome import Answer
@@ -63,12 +65,16 @@ class GraphQL:
         return f"GraphQL({self._shown!r})"
 
     async def ask(self, doing: str, query: str, data: type[T], *, hidden: Sequence[str] = ()) -> T:
-        """Sends `query` and returns the answer's `data`, read as `data` says.
+        """Sends `query`, a query or a mutation, and returns the answer's `data`, read as `data` says.
 
         `doing` begins every error; `hidden` are secrets in the query, which the service may quote. Raises
         `GraphQLError` where it is refused, `AnswerError` for a success that cannot be read, `NotSent` and `Unanswered`.
         """
-        consequence = UNKNOWN if query.startswith("mutation") else ""
+        if query.startswith("mutation"):
+            return await self._ask(doing, query, data, hidden, consequence=UNKNOWN)
+        return await repeated(partial(self._ask, doing, query, data, hidden, consequence=""))
+
+    async def _ask(self, doing: str, query: str, data: type[T], hidden: Sequence[str], *, consequence: str) -> T:
         body = msgspec.json.encode({"query": query})
         request = Request("POST", str(self._url), self._headers, body)
         with telling(doing, consequence):

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
-import tenacity
 
 from orchestrator.client import records
 from orchestrator.client.hiding import Hiding
@@ -27,7 +26,8 @@ from orchestrator.client.job_request import (
     object_text,
 )
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
-from orchestrator.client.refusals import JobRefusedError, RefusedError, read_refusal, telling
+from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
+from orchestrator.client.repeating import repeated
 from orchestrator.client.serverless import ServerlessEndpoint
 from orchestrator.client.streams import JobStream
 from orchestrator.core.outcome import Answer, is_remote_id
@@ -35,17 +35,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.ports import Turn
 from orchestrator.core.s3_config import S3Config
-from orchestrator.errors import NotSent, Unanswered, UsageError
-
-TRIES: Final = 4
-"""How often a question is asked in all."""
-
-REPEAT_S_MIN: Final = 0.5
-REPEAT_S_MAX: Final = 8.0
-"""The pause before a question is repeated, doubled each time."""
-
-RETRY_AFTER_S_MAX: Final = 30.0
-"""A service that wants a longer pause is reported instead of obeyed in silence."""
+from orchestrator.errors import Unanswered, UsageError
 
 LOOK_S_MIN: Final = 0.5
 LOOK_S_MAX: Final = 5.0
@@ -200,20 +190,7 @@ class EndpointJobs:
         repeat_unanswered: bool = True,
     ) -> T:
         """The answer to a question, which is asked again while that may help."""
-
-        def may_help(error: BaseException) -> bool:
-            if isinstance(error, RefusedError):
-                return error.passing and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
-            return isinstance(error, NotSent) or (repeat_unanswered and isinstance(error, Unanswered))
-
-        asking = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(TRIES),
-            wait=tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX),
-            retry=tenacity.retry_if_exception(may_help),
-            sleep=anyio.sleep,
-            reraise=True,
-        )
-        return await asking(self._once, doing, operation, send, read)
+        return await repeated(partial(self._once, doing, operation, send, read), unanswered=repeat_unanswered)
 
     async def _once(
         self,

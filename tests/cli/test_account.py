@@ -160,8 +160,7 @@ def test_the_help_says_that_an_update_may_need_workers_to_be_restarted() -> None
 
 
 COMMANDS = (
-    ("templates", "list"),
-    ("secrets", "list"),
+    ("templates", "delete", "x", "-y"),
     ("secrets", "delete", "x", "-y"),
     ("endpoints", "delete", "x", "-y"),
 )

@@ -7,7 +7,7 @@ body. The service quotes the whole request at whoever asks.
 import json
 import re
 import traceback
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import httpx
@@ -38,6 +38,13 @@ COMMANDS = {
         *("--env", "TOKEN=env:THE_SECRET"),
     ),
     "secrets": ("secrets", "create", "n", "--value", "env:THE_SECRET"),
+}
+ADDED: Mapping[str, Callable[..., None]] = {
+    "api": add_api,
+    "endpoints": add_endpoints,
+    "pods": add_pods,
+    "templates": add_templates,
+    "secrets": add_secrets,
 }
 DOING = {
     "api": "run",
@@ -109,8 +116,7 @@ class Told:
 
 def call(service: Told, area: str, *more: str) -> Result:
     commands = typer.Typer()
-    for add in (add_api, add_pods, add_endpoints, add_templates, add_secrets):
-        add(commands, FakeApp, service.connect)
+    ADDED[area](commands, FakeApp, service.connect)
     environment: Mapping[str, str] = {"ORCHESTRATOR_API_KEY": KEY, "THE_SECRET": SECRET}
     return CliRunner().invoke(commands, [*COMMANDS[area], *more], env=environment)
 

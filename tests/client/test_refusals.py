@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import quote
 
+import anyio
 import httpx
 import pytest
 from hypothesis import given
@@ -63,6 +64,46 @@ async def test_a_catcher_is_told_whether_waiting_may_help(area: str, status: int
 async def test_a_change_that_met_a_server_error_may_have_happened(area: str) -> None:
     assert "whether it happened is unknown" in str(await refusal(area, httpx.Response(500)))
     assert "whether it happened is unknown" not in str(await refusal(area, httpx.Response(400)))
+
+
+# --- questions
+
+QUESTIONS: Mapping[str, Callable[[Service], Awaitable[object]]] = {
+    "jobs": lambda service: service.endpoint("e").requests(),
+    "pods": lambda service: service.pods.list(),
+    "endpoints": lambda service: service.endpoints.list(),
+    "templates": lambda service: service.templates.list(),
+    "secrets": lambda service: service.secrets.list(),
+}
+ANSWERS = {
+    "jobs": {},
+    "pods": {"pods": []},
+    "endpoints": [],
+    "templates": {"data": {"myself": {"podTemplates": []}}},
+    "secrets": {"data": {"myself": {"secrets": []}}},
+}
+
+
+@pytest.mark.parametrize("area", QUESTIONS)
+async def test_a_question_is_asked_again_while_the_connection_or_the_service_fails(area: str) -> None:
+    replies: list[httpx.Response | Exception] = [
+        httpx.ConnectError("no"),
+        httpx.Response(429, headers={"retry-after": "9"}),
+        httpx.ReadError("cut"),
+        httpx.Response(200, json=ANSWERS[area]),
+    ]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        reply = replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    service = Service("http://h", KEY, VirtualClock(), transport=httpx.MockTransport(answer))
+    began = anyio.current_time()
+    await QUESTIONS[area](service)
+    assert replies == []
+    assert anyio.current_time() - began >= 9, "a Retry-After is obeyed"
 
 
 # --- secrets
