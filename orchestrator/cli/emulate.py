@@ -134,6 +134,15 @@ WebhooksAsObserved = Annotated[
 TimeScale = Annotated[
     float, typer.Option(metavar="X", rich_help_panel=BEHAVIOUR, help="Let X seconds pass in one; 60 is a minute.")
 ]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        metavar="",
+        rich_help_panel=BEHAVIOUR,
+        help="Say URLs and variables as one JSON object on standard output, once requests are taken.",
+    ),
+]
 
 
 def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -167,6 +176,7 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
         error_bodies: ErrorBody = "json",
         webhooks_as_observed: WebhooksAsObserved = False,
         time_scale: TimeScale = 1.0,
+        as_json: AsJson = False,
     ) -> None:
         """Serve a stand-in for the whole service until Ctrl-C. Without function or worker, create endpoints first."""
         from orchestrator.app.emulation import EmulateRequest  # noqa: PLC0415  costs every --help the whole program
@@ -198,11 +208,14 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
             webhooks_as_observed=webhooks_as_observed,
             time_scale=time_scale,
         )
-        raise typer.Exit(execute(partial(_emulate, load, view_for_stderr(quiet=False), request)))
+        raise typer.Exit(execute(partial(_emulate, load, view_for_stderr(quiet=False), request, as_json=as_json)))
 
 
-async def _emulate(load: Callable[[], App], view: QuietView, request: "EmulateRequest") -> int:
+async def _emulate(load: Callable[[], App], view: QuietView, request: "EmulateRequest", *, as_json: bool) -> int:
     def ready(urls: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        if as_json:
+            printing.put_json({"urls": dict(urls), "environment": dict(environment)})
+            return
         printing.say(f"serving {_served(request)} at {urls['serverless_url']}; stop with Ctrl-C")
         for name, url in urls.items():
             printing.say(f"  {name:<15} {url}")

@@ -1,5 +1,6 @@
 """`status`, `results`, `emulate`, help and version; and the real program in a process of its own."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -101,6 +102,15 @@ def test_the_emulator_says_where_it_is() -> None:
         "  export NAME=value\n"
     )
     assert app.asked == [(EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8),)]
+
+
+def test_the_emulator_says_where_it_is_as_json() -> None:
+    result = invoke(FakeApp(), "emulate", "--json")
+    assert json.loads(result.stdout) == {
+        "urls": {"serverless_url": "http://127.0.0.1:8900"},
+        "environment": {"NAME": "value"},
+    }
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

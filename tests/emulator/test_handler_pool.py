@@ -4,7 +4,7 @@ import functools
 import io
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +17,16 @@ import msgspec
 import pytest
 
 from orchestrator import emulator
+from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.handler_pool import HandlerPool
 from orchestrator.emulator.handler_process import Chunk, Ended, Message, Place, Progress, find, frame, place_of, serve
 from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.jobs import Execution, Result
+from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
 from tests.emulator.process_handlers import act, count, later
+
+__all__ = ["emulated_service"]
 
 pytestmark = pytest.mark.anyio
 
@@ -135,6 +139,14 @@ async def test_an_emulator_runs_plain_handlers_in_processes_and_outlives_their_c
         job = (await http.post("/count/run", json={"input": {"n": 2}})).json()["id"]
         await http.get(f"/count/status-sync/{job}")
         assert (await http.get(f"/count/stream/{job}")).json()["stream"] == [{"output": 0}, {"output": 1}]
+
+
+def test_the_fixture_runs_handlers_in_processes_too(emulated_service: Callable[..., ServedEmulator]) -> None:
+    service = emulated_service(act, handler_processes=1)
+    answer = httpx.post(
+        f"{service.origin}/v2/any/runsync", json={"input": {"n": 1}}, headers={"authorization": "k"}, timeout=PATIENCE_S
+    )
+    assert answer.json()["output"]["pid"] != os.getpid()
 
 
 def test_a_function_is_found_by_its_module_or_by_its_file(tmp_path: Path) -> None:
