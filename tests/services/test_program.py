@@ -1,7 +1,9 @@
 """The whole program without its command line, on virtual time."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -82,6 +84,36 @@ async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path
     assert (summary.jobs["succeeded"], summary.throttled, summary.lost, summary.expired) == (200, 0, 0, 0)
     assert service.paid == 200 + summary.uncertain.resubmitted
     assert (tmp_path / "errors.jsonl").read_text() == ""
+
+
+async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_second(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=50)
+    path, sent = tmp_path / "ledger.db", list[int]()
+
+    def commit(statement: str) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    async def slow_down() -> None:
+        await anyio.sleep(1)
+        commit("INSERT INTO limits VALUES (1, 'run', 10, 10000000, 5, 0)")
+        for seconds in (1, 19):
+            await anyio.sleep(seconds)
+            sent.append(service.paid)
+        commit("DELETE FROM limits")
+
+    async with service.serving(), anyio.create_task_group() as group:
+        group.start_soon(slow_down)
+        summary = await program(tmp_path, service, clock, view, jobs=400)
+    assert sent[1] - sent[0] < 50, "executions under way, and two windows of ten"
+    assert 20 < summary.wall_s < 40
+    assert (summary.jobs["succeeded"], summary.throttled) == (400, 0)
+    assert [line for line in view.lines if line.startswith("limits of")] == [
+        "limits of ep: run=10/10:5 (orchestrator limits)",
+        "limits of ep: run as before (orchestrator limits)",
+    ]
 
 
 async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_path: Path) -> None:
