@@ -145,7 +145,7 @@ def _access(interface: Interface, choices: Choices) -> Access:
         key=api_key(os.environ, needed=True),
         team=choices.parsed("team", str),
         graphql_key=choices.parsed("graphql-key", _key_place) or "query",
-        limits=limits_of(choices),
+        limits=limits_of(choices) if interface is Interface.JOBS else CONTRACT_LIMITS,
     )
 
 
@@ -172,7 +172,7 @@ def confirm(question: str, *, yes: bool, terminal: TextIO | None = None) -> None
     terminal = terminal or sys.stdin
     if not terminal.isatty():
         raise UsageError(f"{question} Nobody is here to ask; give --yes. Nothing was done")
-    printing.say(f"{question} [y/N]")
+    printing.say(f"{question} [y/N]", end=" ")
     if terminal.readline().strip().lower() not in {"y", "yes"}:
         raise UsageError("not confirmed; nothing was done")
 

@@ -59,7 +59,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     api = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode="rich",
-        help="Single requests to an endpoint, without a ledger. They are sent within 5 % of its limits; the rest"
+        help="Single requests to an endpoint, without a ledger.\n\nThey are sent within 5 % of its limits; the rest"
         " is for a batch that may be running. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.",
     )
     _add_submits(api, connect)

@@ -52,10 +52,10 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def say(line: str) -> None:
+def say(line: str, *, end: str = "\n") -> None:
     """One line for a person, on standard error. Nobody there to read it any more is no reason to stop a run."""
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, end=end, flush=True)
 
 
 def headline(line: str) -> None:

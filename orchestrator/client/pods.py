@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.client.refusals import AnswerError, Refusal
+from orchestrator.client.refusals import AnswerError
 from orchestrator.client.rest import ProblemError, Rest, decoded
 from orchestrator.core.outcome import Answer
 from orchestrator.core.pod_specs import PodCreate, PodModify, create_problems, modify_problems
@@ -242,11 +242,4 @@ def _explained(error: ProblemError, pod: Pod) -> ProblemError:
     elif pod.locked:
         why = "it is locked"
         advice = "unlock it first"
-    refusal = Refusal(
-        status=error.status,
-        title=error.title,
-        detail=error.detail,
-        errors=error.errors,
-        retry_after_s=error.retry_after_s,
-    )
-    return ProblemError(error.doing, refusal, (f"the pod's state does not allow it now; {why}", advice))
+    return ProblemError(error.doing, error.refusal, (f"the pod's state does not allow it now; {why}", advice))

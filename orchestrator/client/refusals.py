@@ -88,7 +88,7 @@ class RefusedError(OrchestratorError):
 
     Args:
         doing: what was asked for; the message begins with it.
-        refusal: its members are the error's: `status`, `title`, `detail`, `errors`, `retry_after_s`.
+        refusal: its members are also the error's: `status`, `title`, `detail`, `errors`, `retry_after_s`.
         words: what this means and what to do, where one knows better than the status.
         caution: what to know where the service failed, and the request may have had its effect before.
     """
@@ -102,6 +102,7 @@ class RefusedError(OrchestratorError):
         if refusal.status >= _SERVER_ERROR_MIN:
             advice = "; ".join(filter(None, (advice, caution)))
         self.doing = doing
+        self.refusal = refusal
         self.status = refusal.status
         self.title = refusal.title
         self.detail = refusal.detail

@@ -252,7 +252,7 @@ class Terminal(io.StringIO):
 
 def test_at_a_terminal_deletions_ask(capsys: pytest.CaptureFixture[str]) -> None:
     confirm("delete it?", yes=False, terminal=Terminal("Yes\n"))
-    assert capsys.readouterr().err == "delete it? [y/N]\n"
+    assert capsys.readouterr().err == "delete it? [y/N] "
     for answer in ("n\n", "\n", ""):
         with pytest.raises(UsageError, match="not confirmed; nothing was done"):
             confirm("delete it?", yes=False, terminal=Terminal(answer))

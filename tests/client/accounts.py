@@ -11,6 +11,7 @@ import msgspec
 from orchestrator.client import Service
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.emulator.account import Account
+from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 
 URLS = {"rest_url": "http://emulator", "graphql_url": GRAPHQL_URL}
@@ -20,19 +21,8 @@ def service_at(account: Account, clock: Clock | None = None, *, key: str = KEY, 
     return Service("http://emulator", key, clock or SystemClock(), transport=carrier(account), **{**URLS, **settings})
 
 
-class Script:
-    """Answers as told, and remembers the requests. The last reply is for all that follow."""
-
-    def __init__(self, *replies: httpx.Response | Exception) -> None:
-        self.replies = list(replies)
-        self.requests: list[httpx.Request] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+class Script(Replies):
+    """Replies to GraphQL documents."""
 
     @property
     def query(self) -> str:

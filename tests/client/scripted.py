@@ -7,7 +7,7 @@ import httpx
 
 from orchestrator.client import EndpointJobs, Service
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.errors import NotSent, Unanswered
+from tests.client.replies import Replies
 from tests.simulation.clock import VirtualClock
 
 KEY = "sk-very-secret"
@@ -15,22 +15,9 @@ URL = "https://api.example.com"
 BASE = "/v2/abc"
 PLENTY: Mapping[Operation, Limit] = dict.fromkeys(Operation, Limit(1_000_000, 10, 100))
 
-Reply = httpx.Response | NotSent | Unanswered
 
-
-class Script:
-    """An httpx transport that gives its replies in turn, the last one for ever, and remembers the requests."""
-
-    def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.requests: list[httpx.Request] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
+class Script(Replies):
+    """Replies to the operations of one endpoint."""
 
     @property
     def asked(self) -> list[str]:

@@ -17,31 +17,15 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.ports import JobApi, Turn
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from tests.client.raw_server import answering, read_request, response, serving
+from tests.client.replies import Replies, Reply
 
 pytestmark = pytest.mark.anyio
 
 KEY = "sk-very-secret"
 PLENTY = dict.fromkeys(Operation, Limit(1_000_000, 10, 3))
 
-Reply = httpx.Response | Exception
 
-
-class Script:
-    """An httpx transport that answers as told and remembers what it was asked. The last reply is for all that follow."""
-
-    def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.requests: list[httpx.Request] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-
-def service_of(script: Script, url: str = "https://api.example.com") -> Service:
+def service_of(script: Replies, url: str = "https://api.example.com") -> Service:
     return Service(url, KEY, SystemClock(), limits=PLENTY, transport=httpx.MockTransport(script))
 
 
@@ -61,7 +45,7 @@ OPERATIONS = pytest.mark.parametrize("operation", list(CALLS))
 
 @OPERATIONS
 async def test_each_operation_sends_its_request(operation: Operation) -> None:
-    script = Script(ok())
+    script = Replies(ok())
     api: JobApi = service_of(script).endpoint("abc").api
     method, path, call = CALLS[operation]
     answer = await call(api, await api.turn(operation))
@@ -79,7 +63,7 @@ async def test_each_operation_sends_its_request(operation: Operation) -> None:
 
 @OPERATIONS
 async def test_what_becomes_of_a_request_is_told_to_the_throttle(operation: Operation) -> None:
-    script = Script(ok(), NotSent(), Unanswered(), ok(429, retry_after="100"))
+    script = Replies(ok(), NotSent(), Unanswered(), ok(429, retry_after="100"))
     api = service_of(script).endpoint("abc").api
     _, _, call = CALLS[operation]
 
@@ -117,7 +101,7 @@ async def test_a_cancelled_request_keeps_its_place() -> None:
 
 
 async def test_a_used_turn_is_refused_before_anything_is_sent() -> None:
-    script = Script(ok())
+    script = Replies(ok())
     api = service_of(script).endpoint("abc").api
     turn = await api.turn(Operation.RUN)
     await api.run(turn, b"{}")
@@ -131,11 +115,11 @@ async def test_a_turn_of_somebody_else_is_refused() -> None:
         def give_back(self) -> None: ...
 
     with pytest.raises(TypeError, match="a turn comes from `turn`"):
-        await service_of(Script(ok())).endpoint("abc").api.health(OtherTurn())
+        await service_of(Replies(ok())).endpoint("abc").api.health(OtherTurn())
 
 
 async def test_an_id_that_is_none_never_enters_a_path() -> None:
-    script = Script(ok())
+    script = Replies(ok())
     api = service_of(script).endpoint("abc").api
     turn: ThrottledTurn = await api.turn(Operation.CANCEL)
     with pytest.raises(ValueError, match="is no remote id"):
@@ -167,7 +151,7 @@ async def test_limits_can_be_asked_for_changed_and_seeded() -> None:
     ],
 )
 async def test_the_service_url_may_end_with_a_slash_and_have_a_path(url: str, run_url: str) -> None:
-    script = Script(ok())
+    script = Replies(ok())
     api = service_of(script, url).endpoint("abc").api
     await api.run(await api.turn(Operation.RUN), b"{}")
     assert str(script.requests[0].url) == run_url
@@ -196,13 +180,13 @@ def test_a_key_that_fits_in_no_header_is_refused_and_not_quoted(key: str) -> Non
 
 
 async def test_an_endpoint_is_always_the_same_object_so_that_its_limits_hold_for_all() -> None:
-    service = service_of(Script(ok()))
+    service = service_of(Replies(ok()))
     assert service.endpoint("abc") is service.endpoint("abc")
     assert service.endpoint("abc") is not service.endpoint("abd")
 
 
 async def test_nothing_that_is_shown_holds_the_key() -> None:
-    service = service_of(Script(ok()))
+    service = service_of(Replies(ok()))
     assert KEY not in f"{service!r} {service.endpoint('abc')!r}"
     assert repr(service.endpoint("abc").api) == "ServerlessEndpoint('https://api.example.com/v2/abc')"
 
@@ -219,7 +203,7 @@ async def test_nothing_that_is_shown_holds_the_key() -> None:
     ids=["good", "key refused", "third time", "second time", "down"],
 )
 async def test_the_check_asks_again_only_where_that_may_help(replies: list[Reply], status: int, asked: int) -> None:
-    script = Script(*replies)
+    script = Replies(*replies)
     answer = await service_of(script).check("abc", pause_s=0)
     assert (answer.status, len(script.requests)) == (status, asked)
     assert str(script.requests[0].url).endswith("/v2/abc/health")
@@ -227,7 +211,7 @@ async def test_the_check_asks_again_only_where_that_may_help(replies: list[Reply
 
 @pytest.mark.parametrize("trouble", [NotSent(), Unanswered()])
 async def test_the_check_raises_the_last_trouble(trouble: Exception) -> None:
-    script = Script(trouble)
+    script = Replies(trouble)
     with pytest.raises(type(trouble)):
         await service_of(script).check("abc", pause_s=0)
     assert len(script.requests) == CHECK_TRIES
@@ -278,7 +262,7 @@ async def test_a_webhook_nobody_takes_raises_what_happened(deliverer: Deliverer)
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_answer_that_repeats_the_key_comes_back_without_it(status: int) -> None:
     reply = httpx.Response(status, content=f'{{"error":"headers were Authorization: Bearer {KEY}"}}'.encode())
-    api = service_of(Script(reply)).endpoint("abc").api
+    api = service_of(Replies(reply)).endpoint("abc").api
 
     answer = await api.run(await api.turn(Operation.RUN), b"{}")
 

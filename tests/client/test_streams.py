@@ -10,7 +10,8 @@ import pytest
 from orchestrator.client import RefusedError
 from orchestrator.client.streams import PAUSE_S_MAX, PAUSE_S_MIN
 from orchestrator.errors import NotSent, Unanswered
-from tests.client.scripted import PLENTY, URL, Reply, Script, answer
+from tests.client.replies import Reply
+from tests.client.scripted import PLENTY, URL, Script, answer
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
