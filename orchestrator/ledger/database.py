@@ -16,6 +16,7 @@ import aiosqlite
 import anyio
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
@@ -74,13 +75,16 @@ class Database:
         """A number that is another one once anybody else has committed; our own commits leave it as it is.
 
         It has to be the writer's connection that is asked: every other one sees our commits, too. It begins nothing and
-        so takes no lock.
+        so takes no lock. Raises `StorageError`, also where the writer does not let go of its connection.
         """
         with anyio.CancelScope(shield=True), storage_errors(self.path):
-            async with self._writer.connect() as connection:
-                raw = (await connection.get_raw_connection()).driver_connection
-                assert raw is not None
-                [(version,)] = await raw.execute_fetchall("PRAGMA data_version")
+            try:
+                async with self._writer.connect() as connection:
+                    raw = (await connection.get_raw_connection()).driver_connection
+                    assert raw is not None
+                    [(version,)] = await raw.execute_fetchall("PRAGMA data_version")
+            except PoolTimeoutError:
+                raise StorageError(f"{self.path}: a transaction takes very long") from None
         return int(version)
 
     async def aclose(self) -> None:

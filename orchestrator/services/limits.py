@@ -5,6 +5,7 @@ the row is read when another process has committed something. Where `requests_pe
 raise those that are the contract's (`core.worker_limits`); a limit of somebody's own is kept.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -15,10 +16,12 @@ from orchestrator.clock import Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit
 from orchestrator.core.ports import JobApi
 from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits, running_workers
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import NotSent, StorageError, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
 from orchestrator.services.loop import POLL_S_MAX, Bell, keep_polling
+
+log = logging.getLogger(__name__)
 
 MEASURE_EVERY_S: Final = 2.0
 """How often the meters are written down for those who look from outside, where anything has changed."""
@@ -134,7 +137,10 @@ class Limits:
             task_status.started()
 
     async def _poll(self) -> float:
-        await self.read()
+        try:
+            await self.read()
+        except StorageError as error:
+            log.warning("limits that were set could not be read: %s", error)
         return POLL_S_MAX
 
     async def read(self) -> None:
@@ -148,7 +154,10 @@ class Limits:
 
     async def _measure(self) -> None:
         while True:
-            await self.write_meters()
+            try:
+                await self.write_meters()
+            except StorageError as error:  # a picture of the run is no reason to end it; whatever matters will
+                log.warning("how the limits stand could not be written: %s", error)
             await anyio.sleep(MEASURE_EVERY_S)
 
     async def write_meters(self) -> None:

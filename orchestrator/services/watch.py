@@ -38,13 +38,17 @@ class Watch:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watches until cancelled. A ledger that cannot be read now is asked again."""
         known: int | None = None
+        is_told = False
         task_status.started()
         while True:
             try:
                 version = await self._version()
             except StorageError as error:
-                log.warning("whether another process has changed the ledger is unknown: %s", error)
+                if not is_told:
+                    log.warning("whether another process has changed the ledger is unknown: %s", error)
+                is_told = True
             else:
+                is_told = False
                 if version != known:  # the first time, too: what was committed before we knew the number
                     known = version
                     self._ring()

@@ -1,7 +1,8 @@
 """Limits that change while a run goes on, by a command of another process and by the number of workers."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -205,6 +206,19 @@ async def test_meters_are_written_for_those_who_look_from_outside_and_only_when_
         assert later.used == 0
         await anyio.sleep(20)
         assert await there.other.read(meters_all) == [later], "nothing has changed: nothing was written"
+
+
+async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(tmp_path / "l.db") as there:
+        await there.send()
+        with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            await anyio.sleep(60)
+        assert "how the limits stand could not be written" in caplog.text
+        await there.set({RUN: Limit(500, 10)})
+        assert there.api.limit(RUN) == Limit(500, 10)
 
 
 async def test_a_new_process_forgets_the_meters_of_the_one_before(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ async def test_asking_takes_no_lock_and_waits_for_none(tmp_path: Path) -> None:
         assert len(rings) == 2
 
 
-async def test_a_ledger_that_cannot_be_read_is_asked_again() -> None:
+async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[int | StorageError] = [1, StorageError("the disk is away"), StorageError("still"), 1, 2]
     rings = []
 
@@ -106,3 +106,6 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again() -> None:
     with anyio.move_on_after(10 * ASK_EVERY_S):
         await watch.serve()
     assert rings == [4, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "whether another process has changed the ledger is unknown: the disk is away"
+    ]
