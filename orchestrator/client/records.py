@@ -191,8 +191,11 @@ def read_purged(body: bytes) -> Purged:
 
 
 def read_health(body: bytes) -> Health:
-    """The answer of a `/health`. Raises `ValueError`."""
-    return Health(**_known(Health, _members(body)), raw=body)
+    """The answer of a `/health`. Raises `ValueError`, also for a bare `{"error": ...}`, which is no news of health."""
+    members = _members(body)
+    if "error" in members and members.keys().isdisjoint({"jobs", "workers"}):
+        raise ValueError("the answer is an error in the place of health")
+    return Health(**_known(Health, members), raw=body)
 
 
 def read_json(body: bytes) -> JsonAnswer:

@@ -130,6 +130,8 @@ def test_health_counts_what_is_told_and_keeps_what_is_new() -> None:
     assert (health.workers.idle, health.workers.running, health.workers.more) == (1, None, {"running": "two"})
     assert health.more == {"note": "x"}
     assert records.read_health(b'{"jobs":null}').jobs == JobCounts()
+    with pytest.raises(ValueError, match="in the place of health"):
+        records.read_health(b'{"error":"something went wrong"}')
 
 
 def test_a_purge_tells_how_many_went() -> None:
