@@ -90,6 +90,14 @@ def test_every_test_that_a_page_names_is_where_it_says(page: str) -> None:
     assert [f"{word} {name}" for word, name in named if name not in docstrings(files[word])] == []
 
 
+@pytest.mark.parametrize("page", sorted(path.stem for path in (ROOT / "docs").glob("*.md")))
+def test_every_test_that_any_other_page_names_exists(page: str) -> None:
+    named = set(re.findall(r"`(?:[\w/]+/)?(test_\w+(?:\.py)?)(?:::(test_\w+))?`", text(page)))
+    files = set((ROOT / "tests").rglob("test_*.py"))
+    known = {path.name for path in files} | {name for path in files for name in docstrings(path)}
+    assert sorted(name for pair in named for name in pair if name and name not in known) == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_line_of_the_contract_has_a_test_that_names_it(page: str) -> None:
     files = shorthands(page)

@@ -41,8 +41,8 @@ async def transport() -> AsyncIterator[Transport]:
 
 @pytest.fixture
 async def hasty() -> AsyncIterator[Transport]:
-    """Waits for next to nothing."""
-    transport = Transport(SystemClock(), connect_s=0.02, request_s=0.05)
+    """Waits next to no time for an answer; for a connection it does, or a slow machine would have none."""
+    transport = Transport(SystemClock(), request_s=0.05)
     yield transport
     await transport.aclose()
 
@@ -146,10 +146,12 @@ async def test_tls_to_a_plain_port_means_not_sent(transport: Transport) -> None:
             await transport.send(request_to(address, scheme="https"))
 
 
-async def test_a_handshake_that_never_ends_means_not_sent(hasty: Transport) -> None:
+async def test_a_handshake_that_never_ends_means_not_sent() -> None:
+    hasty = Transport(SystemClock(), connect_s=0.02)
     async with serving(lambda _: anyio.sleep_forever()) as address:
         with pytest.raises(NotSent, match=r"nothing within 0.02 s"):
             await hasty.send(request_to(address, scheme="https"))
+    await hasty.aclose()
 
 
 async def test_a_proxy_that_opens_no_tunnel_means_not_sent() -> None:
