@@ -56,8 +56,8 @@ def mixed_faults(seed: int) -> Plan:
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes."""
     chance = random.Random(seed)
-    calm_at_s = chance.choice((30.0, 60.0, 120.0))
-    retention_s = chance.choice((90.0, 180.0, 300.0))
+    calm_at_s = chance.choice((20.0, 40.0, 80.0))
+    retention_s = chance.choice((60.0, 90.0, 180.0))
     execution_s = chance.choice((0.5, 2.0, 6.0))
     algorithm = chance.choice(tuple(Algorithm))
     # The guard alone is proven for any limit; those two also need the even pacing, whose slack is a share of the limit.
@@ -65,11 +65,11 @@ def swarm(seed: int) -> Plan:
     return Plan(
         scenario="swarm",
         seed=seed,
-        jobs=chance.randint(3, 18),
+        jobs=chance.randint(3, 14),
         workers=chance.choice((1, 3, 10)),
         seconds=(execution_s / 10, execution_s),
         retention_s=retention_s,
-        ttl_s=chance.choice((60.0, 180.0, 600.0)),
+        ttl_s=chance.choice((40.0, 90.0, 300.0)),
         execution_timeout_s=chance.choice((10.0, 30.0)),
         run_rate=Rate(requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
         status_rate=Rate(2 * requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
