@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from tests.guarantees import record
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import Played, played, story
 
@@ -27,16 +28,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="this world only, or the first one with --seeds")
     parser.add_argument("--trace", action="store_true", help="print what happened in the world of --seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
     given = parser.parse_args(arguments)
     if given.trace:
         print(story(given.scenario, given.seed or 0))
         return 0
     first = given.seed or 0
     seeds = range(first, first + (1 if given.seed is not None and given.seeds == 50 else given.seeds))
-    return _play(given.scenario, seeds, given.processes)
+    bad = _play(given.scenario, seeds, given.processes)
+    if given.record:
+        command = f"python -m tests.simulation --scenario {given.scenario} --seeds {len(seeds)}"
+        record(f"worlds played, {given.scenario}", len(seeds), "", command)
+        record(f"worlds with a violation, {given.scenario}", bad, "", command, at_most=0)
+    return 1 if bad else 0
 
 
 def _play(scenario: str, seeds: range, processes: int) -> int:
+    """Plays them all; returns how many were bad."""
     started_s = time.perf_counter()
     bad, jobs, virtual_s, cpu_s = 0, 0, 0.0, 0.0
     for result in _all(scenario, seeds, processes):
@@ -48,7 +56,7 @@ def _play(scenario: str, seeds: range, processes: int) -> int:
         f"{scenario}: {len(seeds)} worlds, {jobs:,} jobs, {virtual_s / 3600:,.1f} h of virtual time, "
         f"{bad} with violations; {time.perf_counter() - started_s:.0f} s ({cpu_s:.0f} s CPU)"
     )
-    return 1 if bad else 0
+    return bad
 
 
 def _all(scenario: str, seeds: range, processes: int) -> Iterator[Played]:

@@ -1,0 +1,172 @@
+"""The faults: each an old text of the project, which occurs exactly once in its file, a new one, and the tests that see it.
+
+They are what one gets wrong when one writes such a program for the first time. Nothing in the program knows of them.
+"""
+
+import msgspec
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A deliberate mistake."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    """Tests of the suite, as pytest names them; each must fail."""
+    worlds: tuple[str, int, int] | None = None
+    """Scenario, first seed and number of the simulated worlds of which at least one must be violated."""
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="the guard of the pacer is dropped",
+        path="orchestrator/core/pacing.py",
+        old="taken = self._in_flight + len(self._answered) - self.allowance",
+        new="taken = -1",
+        tests=("tests/core/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
+    ),
+    Fault(
+        name="a request is given no place in the concurrency",
+        path="orchestrator/core/pacing.py",
+        old="excess = self._in_flight + len(self._given_up) - self._limit.concurrent",
+        new="excess = -1",
+        tests=("tests/core/test_pacing.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
+        worlds=("swarm", 0, 20),
+    ),
+    Fault(
+        name="requests leave before the intent is durable",
+        path="orchestrator/ledger/writer.py",
+        old="                    results[position] = await entry.block(transaction)\n",
+        new=(
+            "                    entry.result = results[position] = await entry.block(transaction)\n"
+            "                    entry.done.set()\n"
+        ),
+        tests=("tests/services/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",),
+        worlds=("commits", 8, 32),
+    ),
+    Fault(
+        name="the group commit answers before its commit",
+        path="orchestrator/ledger/writer.py",
+        old="            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\n",
+        new=(
+            "            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\n"
+            "            for entry in batch:\n"
+            "                entry.done.set()\n"
+        ),
+        tests=("tests/ledger/test_writer.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",),
+    ),
+    Fault(
+        name="the guard of a step forgets the attempt",
+        path="orchestrator/ledger/store.py",
+        old="        jobs.c.attempt == _field(3),\n",
+        new="",
+        tests=("tests/ledger/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",),
+    ),
+    Fault(
+        name="the first result does not win",
+        path="orchestrator/ledger/store.py",
+        old="        jobs.c.state == _field(1),\n",
+        new="",
+        tests=("tests/ledger/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
+    ),
+    Fault(
+        name="steps leave no events",
+        path="orchestrator/ledger/store.py",
+        old="        await _events_write(connection, done)\n",
+        new="",
+        tests=("tests/ledger/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",),
+        worlds=("clean", 0, 1),
+    ),
+    Fault(
+        name="the margin is dropped from the deadline",
+        path="orchestrator/core/deadlines.py",
+        old="    deadline = unfinished_at + retention_us - margin_us(retention_us)\n",
+        new="    deadline = unfinished_at + retention_us\n",
+        tests=(
+            "tests/core/test_deadlines.py::test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire",
+        ),
+    ),
+    Fault(
+        name="the retention is ignored",
+        path="orchestrator/core/deadlines.py",
+        old="    return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))\n",
+        new="    return ttl_at - min(margin_us(retention_us), lifetime_us // 10)\n",
+        tests=(
+            "tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",
+            "tests/core/test_deadlines.py::test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire",
+        ),
+    ),
+    Fault(
+        name="a 404 always means lost",
+        path="orchestrator/core/deadlines.py",
+        old="    if now >= (job.unfinished_at or 0) + retention_us:\n        return Absence.EXPIRED\n",
+        new="",
+        tests=("tests/services/test_collector.py::test_a_404_after_the_retention_is_expired_and_paid_again_once",),
+        worlds=("network-40", 0, 1),
+    ),
+    Fault(
+        name="an uncertain submission is made anew at once",
+        path="orchestrator/core/deadlines.py",
+        old="    grace = max(120 * SECOND_US, 2 * (p95_us or 0))\n",
+        new="    grace = 0\n",
+        tests=(
+            "tests/core/test_deadlines.py::test_with_webhooks_the_grace_is_twice_the_learned_p95_between_two_minutes_and_the_ttl",
+        ),
+    ),
+    Fault(
+        name="a submission without an answer is taken for one that had no effect",
+        path="orchestrator/core/outcome.py",
+        old="        return Uncertain(str(result))\n    if 200 <= result.status",
+        new="        return Deferred(Trouble.TRANSPORT, str(result))\n    if 200 <= result.status",
+        tests=(
+            "tests/services/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
+        ),
+        worlds=("mixed-faults", 0, 4),
+    ),
+    Fault(
+        name="what a crash left in submitting is sent again without a word",
+        path="orchestrator/services/janitor.py",
+        old="        if job.by_retry:\n            return steps.accepted_for_retry(",
+        new=(
+            "        if not job.by_retry:\n            return self._queued_again(job)\n"
+            "        if job.by_retry:\n            return steps.accepted_for_retry("
+        ),
+        tests=("tests/services/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
+        worlds=("commits", 8, 32),
+    ),
+    Fault(
+        name="the token of a webhook is not checked",
+        path="orchestrator/core/notice.py",
+        old="    if not hmac.compare_digest(token(key, submission), text):\n        return None\n",
+        new="",
+        tests=(
+            "tests/core/test_notice.py::test_a_token_with_one_character_changed_names_nothing",
+            "tests/core/test_notice.py::test_a_mac_serves_no_other_submission",
+        ),
+        worlds=("webhook-storm", 0, 1),
+    ),
+    Fault(
+        name="a webhook is answered before its notice is durable",
+        path="orchestrator/services/notices.py",
+        old="        await self._ledger.note(notice)\n",
+        new="",
+        tests=("tests/services/test_notices.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",),
+    ),
+    Fault(
+        name="those who wait for an operation are not woken",
+        path="orchestrator/client/throttle.py",
+        old="            del self.line[me]\n            self.wake()\n",
+        new="            del self.line[me]\n",
+        tests=("tests/client/test_throttle.py::test_turns_come_evenly_in_the_order_in_which_they_were_asked_for",),
+    ),
+    Fault(
+        name="the retries starve behind fresh jobs",
+        path="orchestrator/ledger/store.py",
+        old="    if len(found) < most and not by_retry:\n",
+        new="    if not by_retry:\n        found = []\n",
+        tests=("tests/ledger/test_claims.py",),
+        worlds=("mixed-faults", 0, 2),
+    ),
+)
