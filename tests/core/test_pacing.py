@@ -50,7 +50,7 @@ def test_the_batch_and_the_people_beside_it_draw_no_429_together() -> None:
         chance = random.Random(number)
         traffic = saturate(
             Pacer(share(CONTRACT_LIMITS)[Operation.STATUS]),
-            windows=WINDOWS,
+            windows=3,
             round_trip=lambda chance=chance: chance.randint(60 * MILLISECOND, 280 * MILLISECOND),  # type: ignore[misc]
             late=lambda chance=chance: chance.randint(0, 2 * MILLISECOND),  # type: ignore[misc]
             chance=chance,

@@ -109,3 +109,24 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog:
     assert [record.getMessage() for record in caplog.records] == [
         "whether another process has changed the ledger is unknown: the disk is away"
     ]
+
+
+async def test_a_transaction_that_takes_very_long_is_told_as_trouble_of_the_ledger(tmp_path: Path) -> None:
+    path = empty_ledger(tmp_path / "l.db")
+
+    async def block(_: Transaction) -> None:
+        await anyio.sleep(100)
+
+    async def write(ledger: Ledger) -> None:
+        with pytest.raises(StorageError):
+            await ledger.write(block)
+
+    async with watched(path) as (ledger, rings), anyio.create_task_group() as group:
+        group.start_soon(write, ledger)
+        await anyio.sleep(1)
+        with pytest.raises(StorageError, match="a transaction takes very long"):
+            await ledger.data_version()
+        await anyio.sleep(110)
+        commit_elsewhere(path)
+        await anyio.sleep(SOON_S)
+        assert len(rings) == 2
