@@ -3,7 +3,8 @@
 Each returns its exit code: 0, or 1 where the job that the answer is about has not completed and never will.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,19 +52,32 @@ async def send(endpoint_id: str, quiet: bool, work: Work, service: "Service", as
 
 
 async def run(job: JobInput, endpoint: "EndpointJobs", shown: Shown) -> int:
-    record = await endpoint.run(job.input, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config)
+    with _telling_if_interrupted():
+        record = await endpoint.run(job.input, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config)
     return _show(record, shown)
 
 
 async def runsync(job: JobInput, wait: int | None, endpoint: "EndpointJobs", shown: Shown) -> int:
-    record = await endpoint.runsync(
-        job.input, wait=wait, follow=False, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config
-    )
+    with _telling_if_interrupted():
+        record = await endpoint.runsync(
+            job.input, wait=wait, follow=False, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config
+        )
     if not record.finished and record.id:
         # Also with --json: whoever interrupts this now needs the id.
         printing.say(f"job {record.id} is {record.status}; asking until it has finished")
         record = await endpoint.follow(record.id)
     return _show(record, shown)
+
+
+@contextmanager
+def _telling_if_interrupted() -> Iterator[None]:
+    from anyio import get_cancelled_exc_class  # noqa: PLC0415
+
+    try:
+        yield
+    except get_cancelled_exc_class():
+        printing.warn("interrupted before the job's id came; the job may exist all the same, and be paid for")
+        raise
 
 
 def _show(record: "JobRecord", shown: Shown) -> int:
