@@ -93,10 +93,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/deadlines.py",
         old="    return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))\n",
         new="    return ttl_at - min(margin_us(retention_us), lifetime_us // 10)\n",
-        tests=(
-            "tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",
-            "tests/core/test_deadlines.py::test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire",
-        ),
+        tests=("tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",),
     ),
     Fault(
         name="a 404 always means lost",

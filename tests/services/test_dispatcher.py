@@ -1,4 +1,5 @@
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -127,7 +128,8 @@ def test_the_intent_to_send_is_durable_before_the_request_leaves(tmp_path: Path)
     transport = Scripted(run=run)
 
     async def dies() -> None:
-        async with process(tmp_path / "db", transport, clock=clock, jobs=1) as p:
+        slow = partial(float, 0.05)  # else a commit would take no time, and could not come too late
+        async with process(tmp_path / "db", transport, clock=clock, jobs=1, delay=slow) as p:
             await p.begin()
             await p.finish()
 
