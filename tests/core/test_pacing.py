@@ -24,6 +24,7 @@ from tests.limits.simulated import MILLISECOND, SECOND, START, Traffic, refused,
 # --- the promise: ten windows at full speed ------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("operation", [Operation.RUN, Operation.STATUS, Operation.CANCEL])
 @pytest.mark.parametrize("trips", ROUND_TRIPS, ids=str)
 def test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used(
@@ -42,6 +43,7 @@ def test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used(
     assert 100 * traffic.per_window / limit.requests >= trips.use_percent_min
 
 
+@pytest.mark.no_cover
 def test_the_batch_and_the_people_beside_it_draw_no_429_together() -> None:
     limit = CONTRACT_LIMITS[Operation.STATUS]
     stamps: list[int] = []
@@ -61,6 +63,7 @@ def test_the_batch_and_the_people_beside_it_draw_no_429_together() -> None:
     assert 100 * used / limit.requests >= ROUND_TRIPS[0].use_percent_min
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("pacing", ["even", "window"])
 def test_a_process_that_follows_a_killed_one_at_once_draws_no_429(pacing: Pacing) -> None:
     limit = CONTRACT_LIMITS[Operation.STATUS]
@@ -169,7 +172,7 @@ def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
             pacer.give_back()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     requests=REQUESTS,
     limit=LIMITS,

@@ -8,16 +8,17 @@ from tests.limits.promise import RoundTrips
 from tests.limits.real import measure
 from tests.limits.server import Observed
 
-LIMITS = {Operation.RUN: Limit(100, 1, 20), Operation.STATUS: Limit(200, 1, 40)}
+LIMITS = {Operation.RUN: Limit(40, 1, 10), Operation.STATUS: Limit(80, 1, 20)}
 
 
+@pytest.mark.no_cover
 def test_no_real_request_is_refused_by_any_way_of_counting() -> None:
     uses = measure(RoundTrips(least_ms=1, most_ms=20, use_percent_min=0), LIMITS, windows=3)
     assert {(use.algorithm, use.operation) for use in uses} == {(a, o) for a in Algorithm for o in LIMITS}
     assert [use for use in uses if use.refused] == []
     assert all(use.window_max <= LIMITS[Operation(use.operation)].requests for use in uses)
     assert all(use.concurrent_max <= (LIMITS[Operation(use.operation)].concurrent or 0) for use in uses)
-    assert min(use.percent for use in uses) > 10, "how much a busy machine uses says nothing of the program"
+    assert all(use.percent > 0 for use in uses), "how much a busy machine uses says nothing of the program"
 
 
 @pytest.mark.parametrize(("window_s", "fullest"), [(1.0, 2), (1.1, 3), (0.4, 1)])
