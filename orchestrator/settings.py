@@ -246,3 +246,14 @@ class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Who works on the ledger: process id and time, as text."""
 
     operations: tuple[OperationLimits, ...]
+
+
+class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to verify: a ledger and, where `output` is given, the files of one of its runs."""
+
+    ledger: Path
+    name: str | None = None
+    """The run that the files are of; None for the only one."""
+
+    output: Path | None = None
+    errors: Path | None = None

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from orchestrator.app.emulate import emulate
     from orchestrator.app.limiting import limits, limits_reset, limits_set
     from orchestrator.app.look import results, status
+    from orchestrator.app.verifying import verify
     from orchestrator.app.view import View
 
-__all__ = ["View", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status"]
+__all__ = ["View", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status", "verify"]
 
 _HOME = {
     "View": "view",
@@ -25,6 +26,7 @@ _HOME = {
     "results": "look",
     "run": "batch",
     "status": "look",
+    "verify": "verifying",
 }
 
 

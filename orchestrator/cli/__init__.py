@@ -24,6 +24,7 @@ from orchestrator.cli.run import add_resume, add_run
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.status import add_status
 from orchestrator.cli.templates import add_templates
+from orchestrator.cli.verify import add_verify
 
 EPILOG = (
     "Try it without an account: orchestrator run INPUT --endpoint local:FILE.py:FUNCTION."
@@ -79,6 +80,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_resume,
         add_status,
         add_results,
+        add_verify,
         add_limits,
         add_emulate,
         add_api,

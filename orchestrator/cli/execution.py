@@ -11,11 +11,12 @@ from orchestrator.cli import printing
 from orchestrator.cli.failures import DEFECT_EXIT_CODE, defect_message, leading_failure, write_crash_report
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import EndpointLimits, RunRequest, RunStatus, Summary
+from orchestrator.settings import EndpointLimits, RunRequest, RunStatus, Summary, VerifyRequest
 
 if TYPE_CHECKING:
     from orchestrator.app import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.app.emulation import EmulateRequest
+    from orchestrator.app.verifying import Verification
 
 GC_THRESHOLD: Final = 20_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
@@ -40,6 +41,8 @@ class App(Protocol):
     async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits: ...
 
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits: ...
+
+    async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> "Verification": ...
 
     async def emulate(
         self,

@@ -32,6 +32,7 @@ from orchestrator.settings import (
     OnUncertain,
     RunRequest,
     RunSettings,
+    VerifyRequest,
 )
 from orchestrator.web.addresses import parse_address, webhook_base_url
 
@@ -101,6 +102,14 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
     )
     _check_files(request)
     return request
+
+
+def verify_request(choices: Choices) -> VerifyRequest:
+    """What `orchestrator verify` asks for. Raises `UsageError`."""
+    output, errors = _outputs(choices)
+    return VerifyRequest(
+        ledger=ledger_of(choices), name=choices.parsed("name", _parse_name), output=output, errors=errors
+    )
 
 
 def ledger_of(choices: Choices) -> Path:

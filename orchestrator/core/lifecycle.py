@@ -7,7 +7,7 @@ And the table knows nothing of why: reasons, counters and times belong to the st
 the ledger.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -140,3 +140,14 @@ def next_state(state: State, event: Event) -> State:
 def is_legal(state: State, event: Event) -> bool:
     """Whether the table has a row for `event` in `state`."""
     return event in TRANSITIONS[state]
+
+
+def replay(events: Iterable[str]) -> State | None:
+    """The state to which `events` lead from `queued`, oldest first; None where one of them is unknown or illegal."""
+    state = State.QUEUED
+    try:
+        for event in events:
+            state = TRANSITIONS[state][Event(event)]
+    except (KeyError, ValueError):
+        return None
+    return state

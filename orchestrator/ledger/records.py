@@ -33,6 +33,11 @@ def unpack(blob: bytes, packed: int) -> bytes:
     return zlib.decompress(blob) if packed else blob
 
 
+def checksum(job: int, stored: bytes | None) -> int:
+    """CRC-32 of an output as it is stored, begun with the number of its job, so that it fits no other job."""
+    return zlib.crc32(stored or b"", job & 0xFFFF_FFFF)
+
+
 def select_jobs() -> Select[Any]:
     """The columns of `Job`, with those that stand on its latest submission."""
     return select(

@@ -217,6 +217,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None
     delay_ms: int | None
     execution_ms: int | None
+    ended_at: int | None = None
 
 
 async def finished_page(
@@ -230,6 +231,7 @@ async def finished_page(
             jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
             outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
             outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
+            jobs.c.ended_at,
         )
         .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
         .where(
@@ -247,7 +249,7 @@ async def finished_page(
             line=row[0], job=row[1], custom_id=row[2], state=State(row[3]), attempts=row[4],
             remote_id=row[5], status=row[6],
             output=None if row[7] is None else unpack(row[7], row[8]),
-            trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12],
+            trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
         )
         for row in await connection.execute(query)
     ]  # fmt: skip

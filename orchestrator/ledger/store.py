@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import Job, Outcome, Step, is_ended, tallies
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
-from orchestrator.ledger.records import job_of, notice_row, pack, select_jobs, unpack
+from orchestrator.ledger.records import checksum, job_of, notice_row, pack, select_jobs, unpack
 from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, payloads, runs, submissions
 
 TENTH_US: Final = 100_000
@@ -229,6 +229,7 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
         "delay_ms": outcome.delay_ms,
         "execution_ms": outcome.execution_ms,
         "margin_us": outcome.margin_us,
+        "checksum": checksum(job, output),
     }
 
 

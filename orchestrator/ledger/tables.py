@@ -26,7 +26,7 @@ from sqlalchemy import (
 from orchestrator.core.lifecycle import ENDS, State
 from orchestrator.core.outcome import Trouble
 
-SCHEMA_VERSION: Final = "0003"
+SCHEMA_VERSION: Final = "0004"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -198,6 +198,7 @@ outcomes = Table(
     Column("delay_ms", INTEGER),
     Column("execution_ms", INTEGER),
     Column("margin_us", INTEGER),
+    Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
 )
 

@@ -7,6 +7,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.app import View
 from orchestrator.app.emulation import EmulateRequest
+from orchestrator.app.verifying import Verification
 from orchestrator.cli import build
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import (
@@ -17,6 +18,7 @@ from orchestrator.settings import (
     Snapshot,
     Summary,
     UncertainSummary,
+    VerifyRequest,
 )
 
 LOCAL = "local:handlers.py:caption"
@@ -99,11 +101,13 @@ class FakeApp:
         runs: Sequence[RunStatus] = (),
         lines: Sequence[bytes] = (),
         endpoints: Sequence[EndpointLimits] = (),
+        verification: Verification | None = None,
     ) -> None:
         self.answer = answer or summary()
         self.script = script
         self.runs = runs
         self.lines = lines
+        self.verification = verification
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
         self.asked: list[tuple[object, ...]] = []
@@ -141,6 +145,12 @@ class FakeApp:
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
         self.asked.append((ledger, name, operations))
         return self.endpoints[0]
+
+    async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
+        self.asked.append((request,))
+        assert self.verification is not None
+        progress("jobs", 1_000, 2_000)
+        return self.verification
 
     async def emulate(
         self,

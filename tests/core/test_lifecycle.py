@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state
+from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state, replay
 
 LEGAL = {
     "queued": {"claimed": "submitting", "completed": "succeeded", "abandoned": "failed", "cancelled": "cancelled"},
@@ -96,3 +96,10 @@ def test_an_end_can_be_reached_from_every_state(state: State) -> None:
 def test_the_ends_are_the_states_that_only_a_person_can_leave() -> None:
     assert {State.SUCCEEDED, State.FAILED, State.CANCELLED} == ENDS
     assert {state for state in State if set(TRANSITIONS[state]) <= {Event.REOPENED}} == ENDS
+
+
+def test_events_are_replayed_from_queued_and_lead_nowhere_where_one_is_illegal_or_unknown() -> None:
+    assert replay([]) is State.QUEUED
+    assert replay(["claimed", Event.ACCEPTED, "completed"]) is State.SUCCEEDED
+    assert replay(["claimed", "claimed"]) is None
+    assert replay(["beamed"]) is None

@@ -1,0 +1,88 @@
+"""`orchestrator verify`."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli import options, printing
+from orchestrator.cli.config import choose
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.request import verify_request
+from orchestrator.errors import UsageError
+from orchestrator.settings import VerifyRequest
+
+if TYPE_CHECKING:
+    from orchestrator.app.verifying import Verification  # at run time `--help` would pay for it
+
+FINDINGS_EXIT_CODE = 1
+
+
+def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `verify`."""
+
+    @commands.command()
+    def verify(
+        name: Annotated[
+            str | None,
+            typer.Option(metavar="NAME", help="The run that the files are of. Default: the ledger's only one."),
+        ] = None,
+        output: Annotated[
+            str | None, typer.Option(metavar="FILE", help="A results file to compare with the ledger.")
+        ] = None,
+        errors: Annotated[
+            str | None,
+            typer.Option(metavar="FILE", help="The errors file beside it. Default: OUTPUT.errors.jsonl."),
+        ] = None,
+        ledger: options.Ledger = None,
+        config: options.Config = None,
+        json: options.Json = None,
+    ) -> None:
+        """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
+        try:
+            choices = choose(locals(), os.environ)
+            request, as_json = verify_request(choices), choices.switch("json")
+        except UsageError as error:
+            raise typer.Exit(explain(error)) from None
+        raise typer.Exit(execute(partial(_verify, load, request, as_json), ledger=request.ledger))
+
+
+async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool) -> int:
+    verification = await load().verify(request, _progress)
+    if as_json:
+        printing.put_json(verification)
+    else:
+        for line in verification_lines(verification):
+            printing.put(line.encode() + b"\n")
+        printing.flush()
+    return 0 if verification.ok else FINDINGS_EXIT_CODE
+
+
+def _progress(what: str, done: int, total: int) -> None:
+    numbers = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
+    printing.say(f"looking at {what}{numbers}")
+
+
+def verification_lines(verification: "Verification") -> list[str]:
+    """What was found, for people."""
+    figures, files = verification.figures, verification.files
+    lines = []
+    for finding in verification.findings:
+        lines.append(f"{finding.kind}: {finding.count:,} {'problem' if finding.count == 1 else 'problems'}")
+        lines += [f"  {example}" for example in finding.examples]
+        if finding.count > len(finding.examples):
+            lines.append(f"  ... and {finding.count - len(finding.examples):,} more")
+        lines.append(f"  what to do: {finding.advice}")
+    looked_at = (
+        f"{figures.runs:,} runs, {figures.jobs:,} jobs, {figures.events:,} events, {figures.submissions:,} submissions,"
+        f" {figures.outcomes:,} outcomes ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
+    )
+    if files is not None:
+        looked_at += f"; {files.results:,} lines of results, {files.errors:,} of errors"
+        if files.newer:
+            looked_at += f"; {files.newer:,} jobs ended after the files were written"
+    verdict = "ok" if verification.ok else f"{sum(each.count for each in verification.findings):,} problems"
+    lines.append(f"{verdict}: {verification.ledger}: {looked_at}; {verification.wall_s:,.1f} s")
+    return lines

@@ -1,0 +1,82 @@
+"""`orchestrator verify`: what it prints and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.compare import Files
+from orchestrator.app.verifying import Verification
+from orchestrator.services.audit import ADVICE, Figures, Finding, Kind
+from orchestrator.settings import VerifyRequest
+from tests.cli.fake_app import FakeApp, invoke
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+FIGURES = Figures(
+    runs=1, jobs=2_000, events=6_000, submissions=2_001, outcomes=2_000, checksums=1_999, file_bytes=10**6
+)
+
+
+def verification(*findings: Finding, files: Files | None = None) -> Verification:
+    return Verification(
+        ledger="orchestrator.db", ok=not findings, findings=findings, figures=FIGURES, files=files, wall_s=1.25
+    )
+
+
+def test_a_good_ledger_is_one_line_with_figures() -> None:
+    app = FakeApp(verification=verification(files=Files(results=1_990, errors=10, newer=3)))
+
+    result = invoke(app, "verify", "--output", "results.jsonl")
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "ok: orchestrator.db: 1 runs, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
+        " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors;"
+        " 3 jobs ended after the files were written; 1.2 s\n"
+    )
+    assert result.stderr == "looking at jobs: 1,000 of 2,000\n"
+    (request,) = app.asked[0]
+    assert request == VerifyRequest(
+        ledger=Path("orchestrator.db"), output=Path("results.jsonl"), errors=Path("results.jsonl.errors.jsonl")
+    )
+
+
+def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
+    finding = Finding(kind=Kind.CHECKSUM, count=12, examples=("the first", "the second"), advice="restore a copy")
+
+    result = invoke(FakeApp(verification=verification(finding)), "verify")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:5] == [
+        "checksum: 12 problems",
+        "  the first",
+        "  the second",
+        "  ... and 10 more",
+        "  what to do: restore a copy",
+    ]
+    assert result.stdout.splitlines()[5].startswith("12 problems: orchestrator.db: ")
+
+
+def test_json_holds_all_of_it() -> None:
+    finding = Finding(kind=Kind.HISTORY, count=1, examples=("a job",), advice="report it")
+
+    result = invoke(FakeApp(verification=verification(finding)), "verify", "--json")
+
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    assert told["ok"] is False
+    assert told["findings"] == [{"kind": "history", "count": 1, "examples": ["a job"], "advice": "report it"}]
+    assert told["figures"]["jobs"] == 2_000
+
+
+def test_errors_without_output_is_refused() -> None:
+    result = invoke(FakeApp(), "verify", "--errors", "e.jsonl")
+
+    assert result.exit_code == 2
+    assert "--errors needs --output" in result.stderr
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_each_kind_of_finding_is_documented_and_has_advice(kind: Kind) -> None:
+    assert f"| `{kind}` |" in REFERENCE
+    assert ADVICE[kind]
