@@ -58,6 +58,7 @@ def test_every_flag_reaches_the_request() -> None:
         *("--max-attempts", "5", "--ttl", "2h", "--execution-timeout", "90s", "--low-priority"),
         *("--result-retention", "10m", "--on-uncertain", "hold", "--uncertain-after", "0s", "--on-expired", "fail"),
         *("--retry-failed", "--limit", "run=500/10:50", "--limit", "status=100/1"),
+        *("--pacing", "window", "--requests-per-worker", "30"),
         **KEY,
     )
     assert request == RunRequest(
@@ -73,6 +74,8 @@ def test_every_flag_reaches_the_request() -> None:
             listen="127.0.0.1:8080",
             webhook_url="https://me.example/x",
             limits={**CONTRACT_LIMITS, Operation.RUN: Limit(500, 10, 50), Operation.STATUS: Limit(100, 1, 400)},
+            pacing="window",
+            requests_per_worker=30,
         ),
         settings=RunSettings(
             policy=Policy(execution_timeout_ms=90_000, ttl_ms=7_200_000, low_priority=True),
@@ -139,6 +142,8 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint local:f.py:f --result-retention 5ms", "--result-retention: a result is kept for 1 s at least"),
         ("run i.jsonl --endpoint local:f.py:f --uncertain-after x", '--uncertain-after: "x" is not a duration; write a number and a unit: 250ms, 90s, 30m, 24h or 7d'),
         ("run i.jsonl --endpoint local:f.py:f --limit run=fast", "--limit: 'run=fast' is no limit; write OPERATION=REQUESTS/SECONDS[:CONCURRENT], as in run=1000/10:200"),
+        ("run i.jsonl --endpoint local:f.py:f --pacing fast", '--pacing: "fast" is no pacing; there are even and window'),
+        ("run i.jsonl --endpoint local:f.py:f --requests-per-worker 0", '--requests-per-worker: "0" is no whole number from 1 to 1000000000'),
         ("run i.jsonl --endpoint local:f.py:f --limit run=1/1 --limit run=2/1", "--limit: an operation is named twice; give each one limit"),
         ("run i.jsonl --endpoint local:f.py:f --listen 8080", "--listen: '8080' is no address to listen on; write HOST:PORT, :PORT or [IPv6]:PORT"),
         ("run i.jsonl --endpoint local:f.py:f --webhook-url http://me", "--webhook-url needs --listen HOST:PORT: nobody would be there to take the webhooks"),

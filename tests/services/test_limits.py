@@ -11,15 +11,16 @@ import httpx
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.app.surroundings import real_service
 from orchestrator.client import Service, for_a_batch
 from orchestrator.core.outcome import Answer
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.ledger import Ledger, limits, open_ledger
 from orchestrator.ledger.limits import limits_reset, limits_set, meters_all
 from orchestrator.ledger.writer import Transaction
 from orchestrator.services.limits import MEASURE_EVERY_S, EndpointLimits, Limits
 from orchestrator.services.watch import Watch
-from orchestrator.settings import RunSettings
+from orchestrator.settings import Connection, RunSettings
 from tests.services.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -240,3 +241,10 @@ async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_pat
         await there.command(newer)
         assert await there.other.read(limits.limits_all) == {}
         assert await there.other.read(meters_all) == []
+
+
+@pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])
+async def test_the_pacing_that_was_chosen_is_the_client_s(pacing: Pacing, at_once: int) -> None:
+    service = real_service(Connection(api_key="key", pacing=pacing), VirtualClock())
+    assert service.endpoint("ep").api.room(RUN, 0) == at_once
+    await service.aclose()
