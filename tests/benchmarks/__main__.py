@@ -10,12 +10,13 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import commands, runs, steps
+from tests.benchmarks import commands, official, runs, steps
 from tests.benchmarks.figures import Figure, table, this_machine
 
 BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "webhook": runs.webhook,
     "polling": runs.polling,
+    "official": official.official,
     "allowance": runs.allowance,
     "intake": commands.intake,
     "ledger": steps.ledger,

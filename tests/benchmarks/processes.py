@@ -49,9 +49,17 @@ def orchestrator(arguments: Sequence[str], *, folder: Path, seconds_max: float, 
     command = [*ORCHESTRATOR, *arguments]
     if open_files is not None:
         command = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *command]
+    return measured(command, folder=folder, seconds_max=seconds_max)
+
+
+def measured(
+    command: Sequence[str], *, folder: Path, seconds_max: float, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Runs `command` in `folder` with `environment` on top of ours, and measures it. Kills it after `seconds_max`."""
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
         started = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, env=_environment(), stdout=stdout, stderr=stderr)
+        everything = {**_environment(), **(environment or {})}
+        process = subprocess.Popen(command, cwd=folder, env=everything, stdout=stdout, stderr=stderr)
         watchdog = threading.Timer(seconds_max, process.kill)
         watchdog.start()
         try:

@@ -17,21 +17,21 @@ from tests.benchmarks.stand_in import Behaviour, Observed
 JOBS: Final = 10_000
 ALLOWANCE_JOBS: Final = 5_000
 
-CPU_MS_MAX: Final = 0.8
+CPU_MS_MAX: Final = {"webhook": 0.65, "polling": 0.85}
 JOBS_PER_S_MIN: Final = 1_000
 USE_PERCENT_MIN: Final = 99.0
 
 SECONDS_MAX: Final = 300.0
 """A run that takes longer is killed, and its benchmark fails."""
 
-_UNLIMITED: Final = ("--limit", "run=1000000/10:1000", "--limit", "status=1000000/10:1000")
+UNLIMITED: Final = ("--limit", "run=1000000/10:1000", "--limit", "status=1000000/10:1000")
 
 
 def webhook(jobs: int = JOBS) -> list[Figure]:
     """Each job is sent once, and its result comes by webhook."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        ended, seen = _run(folder, jobs, Behaviour(webhooks=True), *_UNLIMITED, "--listen", "127.0.0.1:0")
+        ended, seen = _run(folder, jobs, Behaviour(webhooks=True), *UNLIMITED, "--listen", "127.0.0.1:0")
         assert seen.webhooks >= jobs, seen
         return [
             *_cost("webhook", jobs, ended, folder),
@@ -44,7 +44,7 @@ def polling(jobs: int = JOBS) -> list[Figure]:
     """Each job is sent once and asked for once."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        ended, _ = _run(folder, jobs, Behaviour(), *_UNLIMITED)
+        ended, _ = _run(folder, jobs, Behaviour(), *UNLIMITED)
         return _cost("polling", jobs, ended, folder)
 
 
@@ -70,21 +70,26 @@ def allowance(jobs: int = ALLOWANCE_JOBS) -> list[Figure]:
 
 
 def _run(folder: Path, jobs: int, behaviour: Behaviour, *flags: str) -> tuple[Ended, Observed]:
+    """One run of `jobs` jobs against a service of its own."""
+    with stand_in(behaviour) as service:
+        ended = run_at(service.url, folder, jobs, *flags)
+        return ended, service.stop()
+
+
+def run_at(url: str, folder: Path, jobs: int, *flags: str) -> Ended:
     """One run of `jobs` jobs from start to exit, all of which must succeed at the first try."""
     write_input(folder / "input.jsonl", jobs)
-    with stand_in(behaviour) as service:
-        ended = orchestrator(
-            ["run", "input.jsonl", *run_flags(service.url), "--output", "results.jsonl", *flags],
-            folder=folder,
-            seconds_max=SECONDS_MAX,
-        )
-        seen = service.stop()
+    ended = orchestrator(
+        ["run", "input.jsonl", *run_flags(url), "--output", "results.jsonl", *flags],
+        folder=folder,
+        seconds_max=SECONDS_MAX,
+    )
     assert ended.exit_code == 0, ended.stderr
     summary = msgspec.json.decode(ended.stdout, type=Summary)
     assert summary.jobs["succeeded"] == summary.requests["run"] == jobs, summary
     with (folder / "results.jsonl").open("rb") as results:
         assert sum(1 for _ in results) == jobs
-    return ended, seen
+    return ended
 
 
 def run_flags(url: str) -> list[str]:
@@ -106,12 +111,12 @@ def _cost(benchmark: str, jobs: int, ended: Ended, folder: Path) -> list[Figure]
             name="CPU per job",
             value=1000 * ended.cpu_s / jobs,
             unit="ms",
-            at_most=CPU_MS_MAX,
+            at_most=CPU_MS_MAX[benchmark],
         ),
         Figure(
             benchmark=benchmark,
             name="first sent to last collected",
-            value=jobs / _seconds_at_work(folder / "ledger.db"),
+            value=jobs / seconds_at_work(folder / "ledger.db"),
             unit="jobs/s",
             at_least=JOBS_PER_S_MIN,
         ),
@@ -120,7 +125,7 @@ def _cost(benchmark: str, jobs: int, ended: Ended, folder: Path) -> list[Figure]
     ]
 
 
-def _seconds_at_work(ledger: Path) -> float:
+def seconds_at_work(ledger: Path) -> float:
     """From the first request to the last durable result."""
     with closing(sqlite3.connect(ledger)) as connection:
         (first,) = connection.execute("SELECT min(sent_at) FROM submissions").fetchone()

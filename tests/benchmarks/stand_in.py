@@ -26,7 +26,9 @@ HOOK_CONNECTIONS: Final = 64
 another one on the same connection it would wait for two."""
 
 _HEAD_END: Final = b"\r\n\r\n"
+_WEBHOOK: Final = b'"webhook":"'
 _LENGTH: Final = b"content-length:"
+_IN_PROGRESS: Final = b'{"id":"%b","status":"IN_PROGRESS","delayTime":12}'
 _RECORD: Final = (
     b'{"delayTime":12,"executionTime":340,"id":"%b","input":{"prompt":"the input comes back"},'
     b'"output":{"text":"a caption of some forty letters and no more"},"status":"COMPLETED"}'
@@ -44,6 +46,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     answer_ms: tuple[float, float] = (0.0, 0.0)
     """Answers come after a time between these."""
+
+    execution_s: float = 0.0
+    """A job has finished so long after its `/run`."""
 
     limits: tuple[int, int, float] | None = None
     """Requests of `/run` and of `/status` in any so many seconds (an exact sliding log); the others get 429."""
@@ -103,6 +108,7 @@ class Service:
         runs, statuses, seconds = behaviour.limits or (sys.maxsize, sys.maxsize, 1.0)
         self._logs = {True: SlidingLog(runs, seconds), False: SlidingLog(statuses, seconds)}
         self._is_counting = behaviour.limits is not None
+        self._finish_at: dict[bytes, float] = {}
         self.runs: list[float] = []
         self.throttled = 0
 
@@ -118,14 +124,22 @@ class Service:
             self._run(body, write)
         else:
             remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
-            self._later(write, response(200, _RECORD % remote_id))
+            has_finished = now >= self._finish_at.get(remote_id, 0)
+            self._later(write, response(200, (_RECORD if has_finished else _IN_PROGRESS) % remote_id))
 
     def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
         remote_id = b"job-%d" % next(self._numbers)
         self._later(write, response(self._behaviour.status, b'{"id":"%b","status":"IN_QUEUE"}' % remote_id))
-        if self._behaviour.webhooks:
-            start = body.rindex(b'"webhook":"') + len(b'"webhook":"')
-            self._poster.post(body[start : body.index(b'"', start)], _RECORD % remote_id)
+        execution_s = self._behaviour.execution_s
+        if execution_s:
+            self._finish_at[remote_id] = time.perf_counter() + execution_s
+        if self._behaviour.webhooks and (start := body.rfind(_WEBHOOK)) >= 0:
+            start += len(_WEBHOOK)
+            url, record = body[start : body.index(b'"', start)], _RECORD % remote_id
+            if execution_s:
+                self.loop.call_later(execution_s, self._poster.post, url, record)
+            else:
+                self._poster.post(url, record)
 
     def _later(self, write: Callable[[bytes], None], answer: bytes) -> None:
         least, most = self._behaviour.answer_ms
