@@ -1,6 +1,6 @@
 """The speed and memory of the program, in figures.
 
-python -m tests.benchmarks [NAME ...] [--json]
+python -m tests.benchmarks [NAME ...] [--json] [--record]
 """
 
 import argparse
@@ -10,23 +10,27 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import commands, official, runs, steps
+from tests.benchmarks import commands, official, restart, runs, steps
 from tests.benchmarks.figures import Figure, table, this_machine
+from tests.guarantees import record
 
+COMMAND: Final = "python -m tests.benchmarks"
 BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "webhook": runs.webhook,
     "polling": runs.polling,
     "official": official.official,
     "allowance": runs.allowance,
     "intake": commands.intake,
+    "restart": restart.restart,
     "ledger": steps.ledger,
 }
 
 
 def main() -> None:
     """Measures what was named, or everything, and prints the figures."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Speed and memory, in figures.")
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Speed and memory, in figures.")
     parser.add_argument("names", metavar="NAME", nargs="*", help=f"one of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--record", action="store_true", help="keep the figures in docs/figures/")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.names if name not in BENCHMARKS]:
@@ -35,6 +39,16 @@ def main() -> None:
     for name in chosen.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr)
         figures += BENCHMARKS[name]()
+    if chosen.record:
+        for figure in figures:
+            record(
+                f"{figure.benchmark}: {figure.name}",
+                figure.value,
+                figure.unit,
+                f"{COMMAND} {figure.benchmark}",
+                at_most=figure.at_most,
+                at_least=figure.at_least,
+            )
     machine = this_machine()
     if chosen.json:
         print(msgspec.json.encode({"machine": machine, "figures": figures}).decode())

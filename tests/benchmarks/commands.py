@@ -21,7 +21,7 @@ REPEATS: Final = 5
 INTAKE_S_MAX: Final = 600.0
 COMMAND_S_MAX: Final = 30.0
 
-_STOPPED_EXIT_CODE: Final = 3
+STOPPED_EXIT_CODE: Final = 3
 
 
 def intake(rows: int = ROWS, *, repeats: int = REPEATS) -> list[Figure]:
@@ -32,7 +32,7 @@ def intake(rows: int = ROWS, *, repeats: int = REPEATS) -> list[Figure]:
         with stand_in(Behaviour(status=401)) as service:
             arguments = ["run", "input.jsonl", *run_flags(service.url)]
             ended = orchestrator(arguments, folder=folder, seconds_max=INTAKE_S_MAX)
-        assert ended.exit_code == _STOPPED_EXIT_CODE, ended.stderr
+        assert ended.exit_code == STOPPED_EXIT_CODE, ended.stderr
         per_s = rows / _intake_s(folder / "ledger.db", rows)
         status_s = _median_s(["status", "--ledger", "ledger.db"], folder, repeats)
         help_s = _median_s(["--help"], folder, repeats)

@@ -65,6 +65,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     first_run_s: float | None
     last_run_s: float | None
+    first_status_at: float | None
+    """The first question for a job, by the clock that all processes of a machine share (`time.perf_counter`)."""
     throttled: int
     """429s given."""
 
@@ -109,7 +111,9 @@ class Service:
         self._logs = {True: SlidingLog(runs, seconds), False: SlidingLog(statuses, seconds)}
         self._is_counting = behaviour.limits is not None
         self._finish_at: dict[bytes, float] = {}
+        self._unknown_finish_at = time.perf_counter() + behaviour.execution_s
         self.runs: list[float] = []
+        self.first_status_at: float | None = None
         self.throttled = 0
 
     def take(self, head: bytes, body: bytes, write: Callable[[bytes], None]) -> None:
@@ -124,7 +128,9 @@ class Service:
             self._run(body, write)
         else:
             remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
-            has_finished = now >= self._finish_at.get(remote_id, 0)
+            if self.first_status_at is None and remote_id != b"health":
+                self.first_status_at = now
+            has_finished = now >= self._finish_at.get(remote_id, self._unknown_finish_at)
             self._later(write, response(200, (_RECORD if has_finished else _IN_PROGRESS) % remote_id))
 
     def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
@@ -335,6 +341,7 @@ async def serve(behaviour: Behaviour) -> Observed:
         runs=len(service.runs),
         first_run_s=service.runs[0] - started if service.runs else None,
         last_run_s=service.runs[-1] - started if service.runs else None,
+        first_status_at=service.first_status_at,
         throttled=service.throttled,
         webhooks=len(poster.seconds),
         webhook_p50_ms=1000 * quantile(poster.seconds, 0.50) if poster.seconds else None,

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import commands, runs, steps
+from tests.benchmarks import commands, official, restart, runs, steps
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -40,6 +40,19 @@ def test_an_intake_stays_small_and_commands_answer_soon() -> None:
     assert value_of("peak memory", figures) < 400
     assert value_of("status with 5,000 jobs", figures) < 10
     assert value_of("--help", figures) < 10
+
+
+def test_a_restart_asks_for_what_is_outstanding() -> None:
+    figures = restart.restart(outstanding=500, running_s=8)
+    assert 0 < value_of("500 outstanding: start to first useful request", figures) < 8
+    assert value_of("500 outstanding: peak memory", figures) < 400
+
+
+def test_a_script_on_the_official_sdk_is_measured_beside_the_program() -> None:
+    figures = official.official(jobs=50)
+    assert value_of("script on the official SDK", figures) > 5
+    assert value_of("by webhook, as fast as the script", figures) > 0.1
+    assert value_of("by webhook, CPU of the script's", figures) > 0
 
 
 def test_group_commit_takes_many_steps_a_second() -> None:

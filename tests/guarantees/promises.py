@@ -208,6 +208,6 @@ PROMISES: Final = (
             "tests/web/test_webhooks.py::test_bodies_that_together_hold_too_much_memory_become_hints_and_room_is_found_again",
             "tests/ledger/test_reports.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
         ),
-        figures={"benchmarks": ("outstanding: peak", "intake: peak", "intake: status")},
+        figures={"benchmarks": ("restart: ", "intake: peak", "intake: status")},
     ),
 )
