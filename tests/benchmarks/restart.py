@@ -14,7 +14,7 @@ from typing import Final
 from tests.benchmarks.commands import INTAKE_S_MAX, STOPPED_EXIT_CODE
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import Ended, orchestrator, stand_in
-from tests.benchmarks.runs import run_flags, write_input
+from tests.benchmarks.runs import SECONDS_MAX, run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour
 
 OUTSTANDING: Final = 300_000
@@ -35,9 +35,13 @@ UPDATE counts SET name = 'outstanding' WHERE name = 'queued';
 """
 
 
-def restart(outstanding: int = OUTSTANDING, *, running_s: float = RUNNING_S) -> list[Figure]:
-    """From the start of the process to its first `/status`, and its peak memory."""
-    with TemporaryDirectory() as name, stand_in(Behaviour(status=401, execution_s=_FOREVER_S)) as service:
+def restart(outstanding: int = OUTSTANDING, *, running_s: float | None = RUNNING_S) -> list[Figure]:
+    """From the start of the process to its first `/status`, and its peak memory.
+
+    With `running_s` None all jobs have finished, and the program ends of itself.
+    """
+    execution_s = 0.0 if running_s is None else _FOREVER_S
+    with TemporaryDirectory() as name, stand_in(Behaviour(status=401, execution_s=execution_s)) as service:
         folder = Path(name)
         write_input(folder / "input.jsonl", outstanding)
         taken_in = orchestrator(
@@ -78,8 +82,8 @@ def _submit_all(ledger: Path, jobs: int) -> None:
         connection.commit()
 
 
-def _resumed(folder: Path, running_s: float) -> Ended:
+def _resumed(folder: Path, running_s: float | None) -> Ended:
     arguments = ["resume", "input", "--ledger", "ledger.db", "--quiet"]
-    ended = orchestrator(arguments, folder=folder, seconds_max=running_s)
-    assert ended.exit_code == -signal.SIGKILL, ended.stderr
+    ended = orchestrator(arguments, folder=folder, seconds_max=SECONDS_MAX if running_s is None else running_s)
+    assert ended.exit_code == (0 if running_s is None else -signal.SIGKILL), ended.stderr
     return ended
