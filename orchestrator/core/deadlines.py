@@ -6,8 +6,10 @@ before that time plus the retention.
 """
 
 from enum import Enum, auto
+from typing import NamedTuple
 
 from orchestrator.core.job import Job
+from orchestrator.core.turnaround import Learned
 
 SECOND_US = 1_000_000
 ASK_GAP_US_MIN = 1 * SECOND_US
@@ -43,28 +45,64 @@ def hard_deadline(job: Job, retention_us: int) -> int:
     return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))
 
 
+def safe_until(job: Job, retention_us: int) -> int:
+    """Until when the result of an outstanding job is there for certain: its retention, or its TTL, which ends all."""
+    retained_until = (job.unfinished_at or 0) + retention_us
+    return retained_until if job.ttl_at is None else min(retained_until, job.ttl_at)
+
+
 def margin_left(unfinished_at: int, retention_us: int, collected_at: int) -> int:
     """The time that was certainly left to a result collected at `collected_at`: a lower bound, may be negative."""
     return unfinished_at + retention_us - collected_at
 
 
-def next_ask(job: Job, *, asked_at: int | None, predicted_us: int | None, webhooks: bool, retention_us: int) -> int:
-    """When an outstanding job is to be asked for next, in microseconds UTC, its hard deadline at the latest.
+LADDER = (0.7, 0.95, 0.995)
+"""A job is asked for when this share of its like has finished, and again at the next rung when it had not: about 1.4
+questions for each job, whatever the times are like.
+"""
+
+WEBHOOK_RUNG = 0.999
+"""With webhooks that arrive, only a job that is later than this share of its like is asked for."""
+
+
+class Ask(NamedTuple):
+    """When to ask for a job next, in microseconds UTC, and whether it has then probably finished."""
+
+    at: int
+    is_likely: bool
+
+
+def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool, retention_us: int) -> Ask:
+    """When an outstanding job is to be asked for next, its hard deadline at the latest.
 
     `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
     sent, where nothing was learned yet), with webhooks that much later that all their tries have had their time; then
-    at gaps of a quarter of its age; past the hard deadline at a pace that grows towards the last moment.
+    at the later rungs of the ladder; beyond them at gaps of a quarter of its age; past the hard deadline at a pace
+    that grows towards the last moment.
     """
-    started_at = job.unfinished_at or 0 if asked_at is None else job.sent_at or 0
     deadline = hard_deadline(job, retention_us)
     if asked_at is None:
-        wait = predicted_us or ASK_GAP_US_MIN
-        wanted = started_at + max(wait, ASK_GAP_US_MIN) + (min(WEBHOOK_SLACK_US, retention_us // 4) if webhooks else 0)
-        return max(min(wanted, deadline), started_at)
-    if asked_at < deadline:
-        gap = max(ASK_GAP_US_MIN, min((asked_at - started_at) // 4, margin_us(retention_us)))
-        return max(min(asked_at + gap, deadline), asked_at + ASK_GAP_US_MIN)
-    return asked_at + _late_gap(job, asked_at, retention_us)
+        started_at = job.unfinished_at or 0
+        wait = learned.quantile_us(WEBHOOK_RUNG if webhooks else LADDER[0])
+        slack = min(WEBHOOK_SLACK_US, retention_us // 4) if webhooks else 0
+        wanted = started_at + max(wait or 0, ASK_GAP_US_MIN) + slack
+        return Ask(max(min(wanted, deadline), started_at), is_likely=wait is not None and wanted <= deadline)
+    if asked_at >= deadline:
+        return Ask(asked_at + _late_gap(job, asked_at, retention_us), is_likely=False)
+    age = asked_at - (job.sent_at or 0)
+    rung = _next_rung(age, learned)
+    gap = max(ASK_GAP_US_MIN, min(age // 4, margin_us(retention_us))) if rung is None else rung - age
+    wanted = min(asked_at + gap, deadline)
+    return Ask(max(wanted, asked_at + ASK_GAP_US_MIN), is_likely=rung is not None and wanted < deadline)
+
+
+def _next_rung(age: int, learned: Learned) -> int | None:
+    """The age at the next rung of the ladder, unless that is so near that nothing will have changed."""
+    for share in LADDER[1:]:
+        rung = learned.quantile_us(share)
+        if rung is not None and rung >= age + max(age // 8, ASK_GAP_US_MIN):
+            return rung
+    return None
 
 
 def _late_gap(job: Job, asked_at: int, retention_us: int) -> int:

@@ -1,11 +1,9 @@
 """Collects the results of one endpoint's outstanding jobs by asking `/status`, in time.
 
-It keeps a plan in memory of every outstanding job: when to ask next, at the latest before its hard deadline. When the
-allowance is scarce, the earliest deadline goes first. What an answer means is decided in `core`; polling alone must be
-able to do everything, webhooks only make it cheaper.
+It keeps a plan in memory of every outstanding job (`core.plan`), which says what to ask next. What an answer means is
+decided in `core`, too; polling alone must be able to do everything, webhooks only make it cheaper.
 """
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
@@ -19,10 +17,8 @@ from orchestrator.core.deadlines import (
     ASK_GAP_US_MIN,
     Absence,
     absence,
-    hard_deadline,
     lost_gap_us,
     margin_left,
-    next_ask,
 )
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
@@ -40,6 +36,7 @@ from orchestrator.core.outcome import (
     of_status,
 )
 from orchestrator.core.pacing import Operation
+from orchestrator.core.plan import Entry, Plan
 from orchestrator.core.ports import Turn
 from orchestrator.core.retry import backoff_us
 from orchestrator.errors import NotSent, Unanswered
@@ -55,21 +52,6 @@ REFUSALS_MAX: Final = 3
 """So many refusals of the key in a row end the collecting: one may be a proxy's mood, and results are at stake."""
 
 
-class Entry:
-    """An outstanding job in the plan."""
-
-    __slots__ = ("ask_at", "asked_at", "asking", "gone_at", "job", "troubles", "unanswered_retry")
-
-    def __init__(self, job: Job, ask_at: int, *, unanswered_retry: bool) -> None:
-        self.job = job
-        self.ask_at = ask_at
-        self.asked_at: int | None = None
-        self.asking = False
-        self.gone_at: int | None = None
-        self.troubles = 0
-        self.unanswered_retry = unanswered_retry
-
-
 class Collector:
     """Collects for one endpoint. `flights` is where questions in flight live."""
 
@@ -79,12 +61,17 @@ class Collector:
         self._clock = clock
         self._flights = flights
         self._bell = Bell()
-        self._plan: dict[int, Entry] = {}
+        self._plan = Plan(
+            learned=endpoint.turnaround.whole,
+            retention_of=self._retention_us,
+            per_s=endpoint.status_per_s,
+            webhooks=endpoint.arrivals.healthy,
+        )
+        self._wakes_at = 0
         self._refusals = 0
-        self._by_time: list[tuple[int, int]] = []
-        self._ready: list[tuple[int, int]] = []
         self._well_at = 0
         ledger.subscribe(self._on_steps)
+        endpoint.on_change(self._bell.ring)
 
     @property
     def outstanding(self) -> int:
@@ -93,19 +80,17 @@ class Collector:
 
     def soonest_deadline(self) -> int | None:
         """The earliest time at which a result may be lost if nobody asks, in microseconds UTC."""
-        return min((self._safe_until(entry.job) for entry in self._plan.values()), default=None)
+        return self._plan.soonest_deadline()
 
     def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
         """Takes over outstanding jobs of an earlier process."""
         for job in jobs:
-            self._add(job, ask_at=self._clock.now() if ask_now else None, unanswered_retry=False)
+            self._plan.add(job, at_once=ask_now)
         self._bell.ring()
 
     def hint(self, job: int) -> None:
         """A webhook said something about `job` that has to be asked for."""
-        entry = self._plan.get(job)
-        if entry is not None and not entry.asking:
-            self._schedule(entry, self._clock.now())
+        if self._plan.hint(job, self._clock.now()):
             self._bell.ring()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -120,72 +105,51 @@ class Collector:
             if step.after.endpoint != self._endpoint.id:
                 continue
             if step.after.state is State.OUTSTANDING:
-                self._add(step.after, ask_at=None, unanswered_retry=step.reason == "retry unanswered")
+                self._planned(self._plan.add(step.after, unanswered_retry=step.reason == "retry unanswered"))
             elif step.before.state is State.OUTSTANDING:
-                self._plan.pop(step.after.id, None)
+                self._plan.drop(step.after.id)
+                if self._plan.has_news:
+                    self._bell.ring()
 
-    def _add(self, job: Job, *, ask_at: int | None, unanswered_retry: bool) -> None:
-        planned = ask_at if ask_at is not None else self._next_ask(job, None)
-        entry = Entry(job, planned, unanswered_retry=unanswered_retry)
-        self._plan[job.id] = entry
-        self._schedule(entry, planned)
-        if self._by_time[0] == (planned, job.id):
+    def _planned(self, entry: Entry) -> None:
+        """Wakes whoever asks if he would sleep too long."""
+        if entry.ask_at is not None and entry.ask_at < self._wakes_at:
             self._bell.ring()
-
-    def _schedule(self, entry: Entry, ask_at: int) -> None:
-        entry.ask_at = ask_at
-        heapq.heappush(self._by_time, (ask_at, entry.job.id))
-
-    def _next_ask(self, job: Job, asked_at: int | None) -> int:
-        return next_ask(
-            job,
-            asked_at=asked_at,
-            predicted_us=self._endpoint.turnaround.whole.p50_us,
-            webhooks=self._endpoint.webhooks,
-            retention_us=self._retention_us(job),
-        )
-
-    def _safe_until(self, job: Job) -> int:
-        """When a result may be gone: its retention may be over, or its TTL, which ends everything."""
-        retained_until = (job.unfinished_at or 0) + self._retention_us(job)
-        return retained_until if job.ttl_at is None else min(retained_until, job.ttl_at)
 
     def _retention_us(self, job: Job) -> int:
         return self._endpoint.settings_of[job.run].retention_us
 
     async def _poll(self) -> float:
-        """Asks for whatever is due, the earliest deadline first; returns the seconds until more is."""
-        if self._endpoint.uncollectable is not None:
-            return IDLE_S
-        self._move_due(self._clock.now())
-        while self._ready:
+        """Asks for whatever is due; returns the seconds until more is."""
+        self._follow_endpoint()
+        while self._endpoint.uncollectable is None and self._is_due():
             turn = await self._endpoint.api.turn(Operation.STATUS)
-            self._move_due(self._clock.now())
-            entry = self._most_urgent()
+            entry = self._next()
             if entry is None:
                 turn.give_back()
                 break
-            entry.asking = True
-            self._flights.start_soon(self._ask, entry, turn, name=f"ask {entry.job.id}")
-        if not self._by_time:
-            return IDLE_S
-        return max(0.0, (self._by_time[0][0] - self._clock.now()) / SECOND_US)
+            self._flights.start_soon(self._ask, entry, turn, name="ask")
+        now = self._clock.now()
+        wakes_at = self._plan.wakes_at(now)
+        self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
+        return IDLE_S if self._endpoint.uncollectable else max(0.0, (self._wakes_at - now) / SECOND_US)
 
-    def _move_due(self, now: int) -> None:
-        """Entries whose time has come, from the plan by time to the one by deadline."""
-        while self._by_time and self._by_time[0][0] <= now:
-            ask_at, job = heapq.heappop(self._by_time)
-            entry = self._plan.get(job)
-            if entry is not None and entry.ask_at == ask_at and not entry.asking:
-                heapq.heappush(self._ready, (hard_deadline(entry.job, self._retention_us(entry.job)), job))
+    def _next(self) -> Entry | None:
+        """What to ask for with the turn that has come; waiting for it may have changed everything."""
+        return None if self._endpoint.uncollectable is not None else self._plan.next(self._clock.now())
 
-    def _most_urgent(self) -> Entry | None:
-        while self._ready and self._endpoint.uncollectable is None:
-            _, job = heapq.heappop(self._ready)
-            entry = self._plan.get(job)
-            if entry is not None and not entry.asking:
-                return entry
-        return None
+    def _is_due(self) -> bool:
+        now = self._clock.now()
+        wakes_at = self._plan.wakes_at(now)
+        return wakes_at is not None and wakes_at <= now
+
+    def _follow_endpoint(self) -> None:
+        """Takes over what has changed about the endpoint: its limit, and whether its webhooks arrive."""
+        self._plan.allow(self._endpoint.status_per_s)
+        if self._plan.webhooks is not self._endpoint.arrivals.healthy:
+            self._plan.webhooks = self._endpoint.arrivals.healthy
+            if not self._plan.webhooks:
+                self._plan.replan()
 
     # --- one question
 
@@ -197,10 +161,8 @@ class Collector:
             result: Answer | NotSent | Unanswered = await self._endpoint.api.status(turn, job.remote_id)
         except (NotSent, Unanswered) as error:
             result = error
-        finally:
-            entry.asking = False
         now = self._clock.now()
-        entry.asked_at = now
+        entry.asked_at, entry.asks = now, entry.asks + 1
         outcome = of_status(result)
         if isinstance(result, Answer) and not isinstance(outcome, AskAgain):
             self._endpoint.absences.observe(absent=isinstance(outcome, Gone), now=now)
@@ -233,28 +195,29 @@ class Collector:
 
     def _is_unfinished(self, entry: Entry, unfinished_at: int | None) -> None:
         entry.troubles, entry.gone_at = 0, None
+        job = entry.job
         if unfinished_at is not None:
             entry.unanswered_retry = False
-            entry.job = msgspec.structs.replace(entry.job, unfinished_at=unfinished_at)
-            self._ledger.seen(entry.job)
-        self._reschedule(entry, self._next_ask(entry.job, entry.asked_at))
+            job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
+            self._ledger.seen(job)
+        self._plan.refresh(entry, job)
+        self._planned(entry)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
         """Nothing learned: soon again, at a growing pace, but whatever the service wishes, once more in time."""
         entry.troubles += 1
         wait_us = max(backoff_us(min(entry.troubles, 4), entry.job.id), int((retry_after_s or 0) * SECOND_US))
-        now, deadline = self._clock.now(), hard_deadline(entry.job, self._retention_us(entry.job))
-        self._reschedule(entry, min(now + wait_us, max(deadline, now + ASK_GAP_US_MIN)))
+        now = self._clock.now()
+        self._reschedule(entry, min(now + wait_us, max(entry.deadline, now + ASK_GAP_US_MIN)))
 
     def _reschedule(self, entry: Entry, ask_at: int) -> None:
-        self._schedule(entry, ask_at)
-        self._bell.ring()
+        self._plan.schedule(entry, ask_at, is_firm=True)
+        self._planned(entry)
 
     async def _finish(self, entry: Entry, record: Record) -> None:
         """The service has finished with the job: a result, another execution, or the end."""
         job, now = entry.job, self._clock.now()
-        if record.status == "COMPLETED":
-            self._endpoint.turnaround.observe(record.delay_ms, record.execution_ms)
+        self._endpoint.finished(job, record, now)
         if entry.unanswered_retry and self._endpoint.is_same_failure(job.id, record):
             again = steps.deferred(
                 job,
@@ -262,7 +225,7 @@ class Collector:
                 reason="the /retry was not applied",
                 at=now,
                 trouble=Trouble.TRANSPORT,
-                retry_until=hard_deadline(job, self._retention_us(job)),
+                retry_until=entry.deadline,
             )
             await self._ledger.step(again)
             return
@@ -272,7 +235,7 @@ class Collector:
     async def _undecodable(self, entry: Entry, raw: bytes) -> None:
         """Asked for again while there is time; at the deadline the raw answer is kept, since it was paid for."""
         job, now = entry.job, self._clock.now()
-        if entry.troubles == 0 or now < hard_deadline(job, self._retention_us(job)):
+        if entry.troubles == 0 or now < entry.deadline:
             self._ask_again(entry, None)
             return
         outcome = Outcome(

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.clock import Clock
+from orchestrator.core.arrivals import Arrivals
 from orchestrator.core.deadlines import TTL_GRACE_US, Absences, margin_us, uncertain_grace_us
 from orchestrator.core.job import Job
 from orchestrator.core.outcome import Record
@@ -18,6 +19,7 @@ OUTSTANDING_SHARE: Final = 0.8
 """The share of the status allowance of one retention that outstanding jobs may need to be collected in time."""
 
 OUTSTANDING_MIN: Final = 16
+SECOND_US: Final = 1_000_000
 
 FAILED_REMEMBERED_MAX: Final = 10_000
 """How many records of failed executions are remembered, to recognise one that an unanswered /retry left as it was."""
@@ -52,6 +54,7 @@ class Endpoint:
         self.status_limit = status_limit
         self.is_local = is_local
         self.turnaround = Turnaround()
+        self.arrivals = Arrivals(expected=webhooks)
         self.absences = Absences()
         self.pointless: str | None = None
         """Why nothing more can be submitted, if so."""
@@ -98,6 +101,39 @@ class Endpoint:
         """Whether the endpoint is out of its mind for the moment."""
         return now < self._suspect_until
 
+    @property
+    def status_per_s(self) -> float:
+        """How many questions a second there may be."""
+        return self.status_limit.requests / self.status_limit.window_s
+
+    def finished(self, job: Job, record: Record, now: int) -> None:
+        """`record` was asked for, and is of an execution of `job` that has ended."""
+        self._learn(job, record, now)
+        self._observe(finished=True, arrived=False)
+
+    def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
+        """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
+        if is_news:
+            self._learn(job, record, now)
+        self._observe(finished=is_news, arrived=True)
+
+    def _learn(self, job: Job, record: Record, now: int) -> None:
+        """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""
+        if record.status == "CANCELLED":
+            return
+        self.turnaround.observe(record.delay_ms, record.execution_ms)
+        if record.delay_ms is None and record.execution_ms is None and job.sent_at is not None:
+            self.turnaround.whole.observe(max(now - job.sent_at, 0) // 1_000)
+
+    def _observe(self, *, finished: bool, arrived: bool) -> None:
+        if self.arrivals.observe(finished=finished, arrived=arrived):
+            share = f"{self.arrivals.share or 0.0:.0%} of the webhooks arrive"
+            if self.arrivals.healthy:
+                self._warn(f"{share}: results are left to them again")
+            else:
+                self._warn(f"only {share}: results are asked for instead (is the webhook URL reachable from outside?)")
+            self._changed()
+
     def remember_failed(self, job: int, record: Record) -> None:
         """`record` is of an execution of `job` that a `/retry` is to follow."""
         if len(self._failed) >= FAILED_REMEMBERED_MAX:
@@ -117,8 +153,8 @@ class Endpoint:
 
     def outstanding_max(self, retention_us: int) -> int:
         """How many outstanding jobs can be collected in time by `/status` alone."""
-        rate = self.status_limit.requests / self.status_limit.window_s
-        return max(OUTSTANDING_MIN, int(OUTSTANDING_SHARE * rate * (retention_us - margin_us(retention_us)) / 1e6))
+        in_time_s = (retention_us - margin_us(retention_us)) / SECOND_US
+        return max(OUTSTANDING_MIN, int(OUTSTANDING_SHARE * self.status_per_s * in_time_s))
 
     def settle_at(self, job: Job, now: int) -> int:
         """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""

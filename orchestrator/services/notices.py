@@ -113,13 +113,14 @@ class Notices:
         endpoint = self._endpoint_of(job.endpoint)
         record = notice.record
         assert endpoint is not None
+        if record is not None and record.status in FINISHED:
+            is_news = notice.submission == job.submission and job.is_first_execution and not is_ended(job)
+            endpoint.told(job, record, notice.received_at, is_news=is_news)
         if is_ended(job):
             return None
         if record is None or record.status not in FINISHED:
             self._hint(job)
             return None
-        if record.status == "COMPLETED":
-            endpoint.turnaround.observe(record.delay_ms, record.execution_ms)
         if notice.submission != job.submission:
             return self._of_older(notice, job, record, endpoint)
         return self._of_latest(notice, job, record, endpoint)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from orchestrator.core.deadlines import (
     ASK_GAP_US_MIN,
     RETENTION_US_DEFAULT,
-    WEBHOOK_SLACK_US,
     Absence,
     Absences,
     absence,
@@ -16,10 +15,12 @@ from orchestrator.core.deadlines import (
     margin_left,
     margin_us,
     next_ask,
+    safe_until,
     uncertain_grace_us,
 )
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
+from orchestrator.core.turnaround import Learned
 from tests.factories import S, a_job, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
@@ -76,26 +77,37 @@ def test_the_margin_left_counts_from_the_last_time_it_was_unfinished() -> None:
 # --- when to ask
 
 
-@given(outstanding_jobs(), retentions, st.integers(1, 10**13) | st.none(), st.booleans())
+def learned(*seconds: float) -> Learned:
+    found = Learned()
+    for each in seconds:
+        found.observe(round(each * 1_000))
+    return found
+
+
+known = st.lists(st.floats(0, 10**6), max_size=5).map(lambda seconds: learned(*seconds))
+
+
+@given(outstanding_jobs(), retentions, known, st.booleans())
 def test_the_first_question_comes_before_the_deadline_and_not_before_the_job_was_sent(
-    job: Job, retention_us: int, predicted_us: int | None, webhooks: bool
+    job: Job, retention_us: int, known: Learned, webhooks: bool
 ) -> None:
     assert job.unfinished_at is not None
-    ask_at = next_ask(job, asked_at=None, predicted_us=predicted_us, webhooks=webhooks, retention_us=retention_us)
+    ask = next_ask(job, asked_at=None, learned=known, webhooks=webhooks, retention_us=retention_us)
 
-    assert job.unfinished_at <= ask_at <= max(hard_deadline(job, retention_us), job.unfinished_at)
+    assert job.unfinished_at <= ask.at <= max(hard_deadline(job, retention_us), job.unfinished_at)
+    assert not ask.is_likely or known.weight
 
 
-@given(outstanding_jobs(), retentions, st.integers(0, 8 * 86_400 * S), st.booleans())
+@given(outstanding_jobs(), retentions, st.integers(0, 8 * 86_400 * S), known, st.booleans())
 def test_the_next_question_is_a_second_later_at_least_and_otherwise_before_the_deadline(
-    job: Job, retention_us: int, asked_us: int, webhooks: bool
+    job: Job, retention_us: int, asked_us: int, known: Learned, webhooks: bool
 ) -> None:
     asked_at = EPOCH_AT + asked_us
-    ask_at = next_ask(job, asked_at=asked_at, predicted_us=None, webhooks=webhooks, retention_us=retention_us)
+    ask = next_ask(job, asked_at=asked_at, learned=known, webhooks=webhooks, retention_us=retention_us)
 
-    assert ask_at >= asked_at + ASK_GAP_US_MIN
+    assert ask.at >= asked_at + ASK_GAP_US_MIN
     deadline = hard_deadline(job, retention_us)
-    assert asked_at >= deadline or ask_at <= max(deadline, asked_at + ASK_GAP_US_MIN)
+    assert asked_at >= deadline or ask.at <= max(deadline, asked_at + ASK_GAP_US_MIN)
 
 
 def test_past_the_deadline_the_pace_grows_towards_the_last_moment_and_falls_after_it() -> None:
@@ -103,7 +115,7 @@ def test_past_the_deadline_the_pace_grows_towards_the_last_moment_and_falls_afte
 
     def gap(before_us: int) -> int:
         at = EPOCH_AT + 20 * MINUTE - before_us
-        return next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=RETENTION_US) - at
+        return next_ask(job, asked_at=at, learned=learned(), webhooks=False, retention_us=RETENTION_US).at - at
 
     assert [gap(before_us) for before_us in (80 * S, 40 * S, 8 * S, S, 0)] == [10 * S, 5 * S, S, S, S]
     assert [gap(-after_us) for after_us in (S, 40 * S, 86_400 * S)] == [S, 10 * S, 5 * MINUTE]
@@ -117,42 +129,67 @@ def test_a_job_is_asked_for_a_bounded_number_of_times_between_its_deadline_and_i
     last_at = min(job.unfinished_at + retention_us, job.ttl_at or job.unfinished_at + retention_us)
     at, questions = hard_deadline(job, retention_us), 0
     while at < last_at:
-        at = next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=retention_us)
+        at = next_ask(job, asked_at=at, learned=learned(), webhooks=False, retention_us=retention_us).at
         questions += 1
     assert questions <= 140
 
 
-def test_a_job_is_first_asked_for_at_its_predicted_finish() -> None:
-    def first(predicted_us: int | None, *, webhooks: bool, retention_us: int = RETENTION_US) -> int:
-        job = outstanding()
-        return (
-            next_ask(job, asked_at=None, predicted_us=predicted_us, webhooks=webhooks, retention_us=retention_us)
-            - EPOCH_AT
-        )
-
-    assert first(None, webhooks=False) == S
-    assert first(100 * S, webhooks=False) == 100 * S
-    assert first(1, webhooks=False) == S
-    assert first(100 * S, webhooks=True) == 100 * S + WEBHOOK_SLACK_US
-    assert first(10 * S, webhooks=True, retention_us=40 * S) == 20 * S
-    assert first(86_400 * S, webhooks=True) == 25 * MINUTE
+def first_ask(known: Learned, *, webhooks: bool = False, retention_us: int = RETENTION_US) -> tuple[int, bool]:
+    ask = next_ask(outstanding(), asked_at=None, learned=known, webhooks=webhooks, retention_us=retention_us)
+    return (ask.at - EPOCH_AT) // S, ask.is_likely
 
 
-def test_the_gaps_between_questions_grow_with_the_age_of_the_job() -> None:
+def test_a_job_is_first_asked_for_when_most_of_its_like_have_finished() -> None:
+    mostly_100 = learned(*[1] * 50, *[100] * 45, *[1_000] * 5)
+
+    assert first_ask(learned()) == (1, False)
+    assert first_ask(mostly_100) == (114, True)
+    assert first_ask(learned(0.001)) == (1, True)
+    assert first_ask(learned(86_400)) == (25 * 60, False)
+
+
+def test_with_webhooks_only_the_latest_are_asked_for_once_all_tries_have_had_their_time() -> None:
+    mostly_100 = learned(*[1] * 50, *[100] * 45, *[1_000] * 5)
+
+    assert first_ask(learned(), webhooks=True) == (31, False)
+    assert first_ask(mostly_100, webhooks=True) == (1_048 + 30, True)
+    assert first_ask(learned(10), webhooks=True, retention_us=40 * S) == (20, True)
+    assert first_ask(learned(86_400), webhooks=True) == (25 * 60, False)
+
+
+def next_gap(age_s: float, known: Learned) -> tuple[int, bool]:
     job = outstanding(unfinished_at=EPOCH_AT + 86_400 * S)
+    at = EPOCH_AT + round(age_s * S)
+    ask = next_ask(job, asked_at=at, learned=known, webhooks=False, retention_us=RETENTION_US)
+    return (ask.at - at) // S, ask.is_likely
 
-    def gap(age_us: int) -> int:
-        at = EPOCH_AT + age_us
-        return next_ask(job, asked_at=at, predicted_us=None, webhooks=False, retention_us=RETENTION_US) - at
 
-    assert [gap(age * S) // S for age in (0, 2, 8, 400, 3_600)] == [1, 1, 2, 100, 300]
+def test_a_job_that_had_not_finished_is_asked_for_at_the_next_rung_and_then_at_gaps_of_a_quarter_of_its_age() -> None:
+    spread = learned(*[10] * 70, *[100] * 25, *[1_000] * 5)
+
+    assert [next_gap(age, spread) for age in (11, 106, 1_100)] == [(103, True), (942, True), (275, False)]
+
+
+def test_where_nothing_is_known_the_gaps_between_questions_grow_with_the_age_of_the_job() -> None:
+    assert [next_gap(age, learned())[0] for age in (0, 2, 8, 400, 3_600)] == [1, 1, 2, 100, 300]
+
+
+def test_a_rung_that_is_too_near_is_left_out() -> None:
+    assert next_gap(100, learned(90)) == (25, False)
 
 
 def test_a_job_without_times_is_still_asked_for_only_once_a_second() -> None:
     job = a_job()
 
-    assert next_ask(job, asked_at=EPOCH_AT, predicted_us=None, webhooks=False, retention_us=0) == EPOCH_AT + S
-    assert next_ask(job, asked_at=None, predicted_us=None, webhooks=False, retention_us=RETENTION_US) == S
+    again = next_ask(job, asked_at=EPOCH_AT, learned=learned(), webhooks=False, retention_us=0)
+    first = next_ask(job, asked_at=None, learned=learned(), webhooks=False, retention_us=RETENTION_US)
+    assert (again.at, first.at) == (EPOCH_AT + S, S)
+
+
+def test_a_result_is_safe_until_its_retention_or_its_ttl_may_be_over() -> None:
+    assert safe_until(outstanding(unfinished_at=EPOCH_AT + S), RETENTION_US) == EPOCH_AT + S + 30 * MINUTE
+    assert safe_until(outstanding(ttl_us=20 * MINUTE), RETENTION_US) == EPOCH_AT + 20 * MINUTE
+    assert safe_until(a_job(), RETENTION_US) == RETENTION_US
 
 
 # --- what a 404 means

@@ -61,12 +61,12 @@ async def test_an_unknown_endpoint_is_asked_after_a_second_and_then_at_gaps_of_a
         assert times == pytest.approx(expected, abs=0.01)
 
 
-async def test_where_turnarounds_are_known_the_first_question_comes_at_the_median(tmp_path: Path) -> None:
+async def test_where_turnarounds_are_known_the_first_question_comes_when_most_have_finished(tmp_path: Path) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport) as p:
         for _ in range(10):
             p.endpoint.turnaround.observe(1_000, 15_000)
-        predicted_us = p.endpoint.turnaround.whole.p50_us
+        predicted_us = p.endpoint.turnaround.whole.quantile_us(0.7)
         assert predicted_us is not None
         assert 16 <= predicted_us / SECOND <= 20
         await p.start("dispatcher", "collector")
@@ -89,7 +89,7 @@ async def test_a_state_that_says_not_finished_moves_the_deadline_and_an_unknown_
         await anyio.sleep(50.2)
         deadline = p.collector.soonest_deadline()
         assert deadline is not None
-        assert (deadline - p.clock.now()) / SECOND == pytest.approx(10, abs=0.2)
+        assert (deadline - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
         assert transport.since_sent("status")[-1] == pytest.approx(50, abs=0.01)
         transport.scripts["status"] = IN_PROGRESS
         await anyio.sleep(2)
@@ -110,15 +110,15 @@ async def test_no_job_is_asked_for_later_than_its_hard_deadline_even_where_nobod
 
 
 async def test_scarce_questions_go_to_the_earliest_deadline_first(tmp_path: Path) -> None:
-    jobs = with_policies(None, b'{"ttl":60000}', b'{"ttl":20000}')
+    jobs = with_policies(None, b'{"ttl":20000}', b'{"ttl":12000}')
     transport = Scripted(run=numbered(), status=COMPLETED)
-    limits = {Operation.STATUS: Limit(1, 2, 1)}
+    limits = {Operation.STATUS: Limit(1, 8, 1)}
     async with process(tmp_path / "db", transport, jobs=jobs, limits=limits) as p:
         turn = await p.api.turn(Operation.STATUS)
         await p.start("dispatcher", "collector")
         await anyio.sleep(1.5)
         turn.give_back()
-        await anyio.sleep(8)
+        await anyio.sleep(24)
     assert [asked.remote_id for asked in transport.of("status")] == ["r-3", "r-2", "r-1"]
 
 
@@ -228,13 +228,13 @@ async def test_an_endpoint_that_comes_back_just_after_the_second_404_loses_nothi
 
 
 async def test_many_404s_share_one_look_at_the_health(tmp_path: Path) -> None:
-    transport = Scripted(run=numbered(), status=in_turn(*[Reply(404)] * 14, COMPLETED))
+    transport = Scripted(run=numbered(), status=in_turn(*[Reply(404)] * 10, COMPLETED))
     limits = {Operation.RUN: Limit(100, 1), Operation.HEALTH: Limit(1, 20)}
-    async with process(tmp_path / "db", transport, jobs=10, limits=limits) as p:
+    async with process(tmp_path / "db", transport, jobs=8, limits=limits) as p:
         await p.begin()
         await p.finish()
         assert len(transport.of("health")) <= 3
-        assert await p.counts() == {"succeeded": 10, "lost": 2}
+        assert await p.counts() == {"succeeded": 8, "lost": 2}
 
 
 async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothing_is_paid_twice(
