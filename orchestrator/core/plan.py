@@ -273,7 +273,6 @@ class Plan:
         for _ in range(min(REPLANNED_MAX, len(self._timeless))):
             entry = self._entries.get(self._timeless.popleft())
             if entry is not None and not entry.is_asked and not entry.troubles and entry.gone_at is None:
-                self._take_out(entry)
                 self._schedule_next(entry)
 
     def _promote(self) -> None:
@@ -281,7 +280,6 @@ class Plan:
         while self._timeless and not self._learned.weight:
             entry = self._entries.get(self._timeless.popleft())
             if entry is not None and not entry.is_asked and entry.ask_at is None:
-                self._take_out(entry)
                 self._schedule_first(entry)
                 return
 
@@ -314,6 +312,7 @@ class Plan:
             del self._safe[second]
 
     def _put_in(self, entry: Entry, not_before: int) -> None:
+        self._take_out(entry)
         earliest = not_before if entry.asked_at is None else max(not_before, entry.asked_at + ASK_GAP_US_MIN)
         second = entry.by_second = max(entry.deadline, earliest) // SECOND_US
         self._calendar.add(second, entry.job.id)

@@ -209,6 +209,16 @@ def test_planning_anew_leaves_what_is_in_trouble_alone() -> None:
     assert taken(plan, EPOCH_AT + 11 * S) == []
 
 
+def test_a_job_that_ends_when_its_deadline_comes_is_not_asked_for() -> None:
+    plan = a_plan(learned(10))
+    plan.add(job(1))
+    now = EPOCH_AT + 26 * MINUTE
+    assert (plan.wakes_at(now) or 0) <= now
+    plan.drop(1)
+
+    assert taken(plan, now) == []
+
+
 def test_deadlines_of_many_seconds_that_leave_no_time_are_kept_in_their_order() -> None:
     plan = a_plan(learned(3_000), per_s=1)
     for number in range(1, 151):
