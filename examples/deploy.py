@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import anyio
@@ -37,7 +36,6 @@ JOBS = 100
 
 READY_S_MAX = 600
 DELETE_S_MAX = 180
-LOOK_S = 1.0
 
 
 @asynccontextmanager
@@ -84,15 +82,8 @@ async def endpoint(service: Service, template_id: str) -> AsyncIterator[str]:
     )
     created = await service.endpoints.create(spec)
     async with deleted_in_the_end(partial(service.endpoints.delete, created.id)):
-        await ready(service, created.id)
+        await service.endpoint(created.id).known(wait=READY_S_MAX)
         yield created.id
-
-
-async def ready(service: Service, endpoint_id: str) -> None:
-    """Returns once the job API knows the endpoint; it answers 404 at first."""
-    with anyio.fail_after(READY_S_MAX):
-        while (await service.check(endpoint_id)).status == HTTPStatus.NOT_FOUND:  # noqa: ASYNC110  nobody rings
-            await anyio.sleep(LOOK_S)
 
 
 async def batch(folder: Path, endpoint_id: str, connection: Connection) -> Summary:

@@ -20,6 +20,7 @@ from orchestrator.cli.execution import execute, explain
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.request import api_key, key_warning, limits_of, parse_interface_url
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.policy import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import (
     BASE_URL_DEFAULT,
@@ -31,6 +32,11 @@ from orchestrator.settings import (
 
 if TYPE_CHECKING:
     from orchestrator.client import Service  # at run time `--help` would pay for it
+
+
+WAIT_DEFAULT: Final = "10m"
+
+_SECOND_US: Final = 1_000_000
 
 
 class Interface(StrEnum):
@@ -68,6 +74,9 @@ GraphqlKey = Annotated[
         rich_help_panel=options.SERVICE,
     ),
 ]
+Timeout = Annotated[
+    str, typer.Option(metavar="D", help="How long --wait may take, as in 90s or 10m.", show_default=True)
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
 Json = Annotated[
     bool | None,
@@ -78,17 +87,16 @@ Json = Annotated[
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a command goes, and with which key."""
+    """Which parts of the service a command speaks to, where they are, and the key."""
 
-    interface: Interface
-    url: str
+    urls: Mapping[Interface, str]
     key: str
     team: str | None = None
     graphql_key: KeyPlace = "query"
     limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
 
     def __repr__(self) -> str:
-        return f"Access({self.url!r})"
+        return f"Access({', '.join(map(repr, self.urls.values()))})"
 
 
 Connect = Callable[[Access], "Service"]
@@ -100,7 +108,7 @@ def connect(access: Access) -> "Service":
     """The service over the network, spoken to within the share that people have of its limits."""
     from orchestrator.client import Service, for_people  # noqa: PLC0415
 
-    url = {interface: default for interface, (default, _) in _URLS.items()} | {access.interface: access.url}
+    url = {interface: default for interface, (default, _) in _URLS.items()} | dict(access.urls)
     return Service(
         url[Interface.JOBS],
         access.key,
@@ -132,16 +140,19 @@ def carry_out(
     except UsageError as error:
         raise typer.Exit(explain(error)) from None
     assert command is not None, "either of the two"
-    if warning := key_warning(access.url):
+    for warning in filter(None, map(key_warning, access.urls.values())):
         printing.warn(warning)
     raise typer.Exit(execute(partial(_with_service, make, access, command, choices.switch("json"))))
 
 
 def _access(interface: Interface, choices: Choices) -> Access:
-    default, added = _URLS[interface]
+    def url(of: Interface) -> str:
+        default, added = _URLS[of]
+        return choices.parsed(of, partial(parse_interface_url, added=added)) or default
+
+    spoken_to = (interface, Interface.JOBS) if interface is Interface.ENDPOINTS else (interface,)
     return Access(
-        interface=interface,
-        url=choices.parsed(interface, partial(parse_interface_url, added=added)) or default,
+        urls={each: url(each) for each in spoken_to},
         key=api_key(os.environ, needed=True),
         team=choices.parsed("team", str),
         graphql_key=choices.parsed("graphql-key", _key_place) or "query",
@@ -175,6 +186,15 @@ def confirm(question: str, *, yes: bool, terminal: TextIO | None = None) -> None
     printing.say(f"{question} [y/N]", end=" ")
     if terminal.readline().strip().lower() not in {"y", "yes"}:
         raise UsageError("not confirmed; nothing was done")
+
+
+def wait_s(wait: bool, timeout: str) -> float | None:
+    """How long `--wait` may take, in seconds; None without it. Raises `UsageError`."""
+    try:
+        seconds = parse_duration(timeout) / _SECOND_US
+    except ValueError as error:
+        raise UsageError(f"--timeout: {error}") from None
+    return seconds if wait else None
 
 
 def tell_deleted(what: str, known_by: Mapping[str, str], *, as_json: bool) -> None:

@@ -36,6 +36,7 @@ WorkersMax = Annotated[int | None, typer.Option(metavar="N", help="Workers at mo
 IdleTimeout = Annotated[
     str | None, typer.Option(metavar="D", help="How long a worker without a job is kept; 1s to 1h.")
 ]
+Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Return once the job API knows the endpoint.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help="Any other field of the service's, as in gpuCount=2. Repeatable."),
@@ -61,11 +62,14 @@ def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
         workers_max: WorkersMax = None,
         idle_timeout: IdleTimeout = None,
         set_: Set = None,
+        wait: Wait = False,
+        timeout: access.Timeout = access.WAIT_DEFAULT,
         rest_url: access.RestUrl = None,
+        serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,
         json: access.Json = None,
     ) -> None:
-        """Create an endpoint from a serverless template. The job API may need a while to know it."""
+        """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""
         flags = locals()
         _run(connect, flags, partial(_create, flags))
 
@@ -120,9 +124,15 @@ def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> Non
 
 
 async def _create(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
+    wait_s = access.wait_s(flags["wait"], flags["timeout"])
     record = await service.endpoints.create(_spec(flags), more=_more(flags["set_"] or ()))
     _put(record, as_json)
-    printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
+    if wait_s is None:
+        printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
+        return
+    printing.say(f"endpoint {record.id}: created; waiting until the job API knows it")
+    await service.endpoint(record.id).known(wait=wait_s)
+    printing.say(f"endpoint {record.id}: ready for jobs")
 
 
 async def _update(endpoint_id: str, flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:

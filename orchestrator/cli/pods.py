@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,15 +12,9 @@ from orchestrator.cli.execution import App
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 from orchestrator.core.pods import Pod, PodAction, encode_pod
-from orchestrator.core.policy import parse_duration
-from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.client import Service  # at run time `--help` would pay for it
-
-WAIT_DEFAULT: Final = "10m"
-
-_SECOND_US: Final = 1_000_000
 
 PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
 Team = Annotated[
@@ -35,9 +29,6 @@ ClusterPods = Annotated[
     bool, typer.Option("--include-cluster-pods", metavar="", help="The members of clusters as well.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
-Timeout = Annotated[
-    str, typer.Option(metavar="D", help="How long --wait may take, as in 90s or 10m.", show_default=True)
-]
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=options.SHOWN),
@@ -94,7 +85,7 @@ def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, descript
     def act(
         pod_id: PodId,
         wait: Wait = False,
-        timeout: Timeout = WAIT_DEFAULT,
+        timeout: access.Timeout = access.WAIT_DEFAULT,
         base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
@@ -110,7 +101,7 @@ def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
         pod_id: PodId,
         yes: access.Yes = False,
         wait: Wait = False,
-        timeout: Timeout = WAIT_DEFAULT,
+        timeout: access.Timeout = access.WAIT_DEFAULT,
         base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
@@ -166,7 +157,7 @@ async def _show(pod_id: str, service: "Service", as_json: bool) -> None:
 
 
 async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
-    wait_s = _wait_s(wait, timeout)
+    wait_s = access.wait_s(wait, timeout)
     acts: Mapping[PodAction, Callable[..., Awaitable[Pod]]] = {
         PodAction.START: service.pods.start,
         PodAction.STOP: service.pods.stop,
@@ -179,7 +170,7 @@ async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service
 
 
 async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
-    wait_s = _wait_s(wait, timeout)
+    wait_s = access.wait_s(wait, timeout)
     if not yes:
         pod = await service.pods.show(pod_id)
         confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)
@@ -191,11 +182,3 @@ async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: 
 
 def _watch(pod: Pod) -> None:
     printing.say(f"pod {pod.id} is {plain(pod.status)}")
-
-
-def _wait_s(wait: bool, timeout: str) -> float | None:
-    try:
-        seconds = parse_duration(timeout) / _SECOND_US
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None
-    return seconds if wait else None

@@ -42,6 +42,7 @@ LOOK_S_MAX: Final = 5.0
 LOOK_GROWTH: Final = 1.5
 """The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
 
+_NOT_FOUND: Final = 404
 _NOTHING: Final = Hiding()
 """The API key is hidden below already."""
 
@@ -156,6 +157,22 @@ class EndpointJobs:
     async def health(self) -> Health:
         """How many jobs and workers are in which state (`GET /health`)."""
         return await self._asked("health", Operation.HEALTH, self._api.health, records.read_health)
+
+    async def known(self, *, wait: float) -> Health:
+        """The endpoint's health, once the service knows the endpoint: a new one answers 404 at first.
+
+        `wait` is how many seconds that may take; then the last refusal is raised, and every other one at once.
+        """
+        until = anyio.current_time() + wait
+        pause_s = LOOK_S_MIN
+        while True:
+            try:
+                return await self.health()
+            except JobRefusedError as refusal:
+                if refusal.status != _NOT_FOUND or anyio.current_time() + pause_s > until:
+                    raise
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * LOOK_GROWTH, LOOK_S_MAX)
 
     async def requests(self) -> JsonAnswer:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""

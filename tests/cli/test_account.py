@@ -154,6 +154,20 @@ def test_an_endpoint_about_which_little_is_known_is_shown_all_the_same() -> None
     ]
 
 
+def test_whoever_creates_an_endpoint_can_wait_until_it_takes_jobs() -> None:
+    """As observed: a new endpoint is unknown to the job API for its first moments."""
+    create = ("endpoints", "create", "--template", "t", "--wait")
+    made = httpx.Response(200, json={"id": "e1"})
+    ready = Shell(Script(made, httpx.Response(200, json={"jobs": {}, "workers": {}})))(*create)
+    assert (ready.exit_code, ready.stderr.splitlines()[-1]) == (0, "endpoint e1: ready for jobs")
+    script = Script(made, httpx.Response(404))
+    late = Shell(script)(*create, "--timeout", "0s")
+    assert late.exit_code == 3
+    assert "endpoint e1: created" in late.stderr
+    assert "a new endpoint is unknown for its first moments" in late.stderr
+    assert [request.url.path for request in script.requests] == ["/v1/endpoints", "/v2/e1/health"]
+
+
 def test_the_help_says_that_an_update_may_need_workers_to_be_restarted() -> None:
     """Contract, Console operations: an edit may require restarting active workers; nothing is restarted by itself."""
     assert "Active workers may have to be restarted" in Shell()("endpoints", "update", "--help").stdout
@@ -227,7 +241,7 @@ def test_urls_and_the_keys_place_are_settings() -> None:
     assert repr(shell.access) == "Access('http://h/graphql')"
     assert shell.access.graphql_key == "header"
     shell("endpoints", "list", ORCHESTRATOR_REST_URL="http://h/")
-    assert repr(shell.access) == "Access('http://h')"
+    assert repr(shell.access) == "Access('http://h', 'https://api.runpod.ai')"
 
 
 def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
@@ -239,7 +253,7 @@ def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
 
 
 def test_the_real_service_is_made_from_what_was_chosen() -> None:
-    service = connect(Access(interface=Interface.ENDPOINTS, url="http://127.0.0.1:1", key="key"))
+    service = connect(Access(urls={Interface.ENDPOINTS: "http://127.0.0.1:1"}, key="key"))
     assert repr(service.endpoints) == "Endpoints(Rest('http://127.0.0.1:1'))"
 
 

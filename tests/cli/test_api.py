@@ -426,7 +426,7 @@ def test_nothing_that_could_end_up_in_a_traceback_shows_a_secret() -> None:
     from orchestrator.cli.job_input import read_job_input
     from orchestrator.core.policy import Policy
 
-    access = Access(interface=Interface.JOBS, url="http://h", key=KEY)
+    access = Access(urls={Interface.JOBS: "http://h"}, key=KEY)
     request = '{"input":{"n":1},"s3Config":{"accessSecret":"env:S"}}'
     job = read_job_input(request, policy=Policy(), webhook=None, environment={"S": KEY})
     assert job.s3_config is not None

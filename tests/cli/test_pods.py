@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from orchestrator.cli import tables
-from orchestrator.cli.access import Access
+from orchestrator.cli.access import Access, Interface
 from orchestrator.cli.pod_tables import pod_lines, window_line
 from orchestrator.cli.pods import add_pods
 from orchestrator.client import InProcess, Service
@@ -42,7 +42,13 @@ class Shell:
 
     def connect(self, access: Access) -> Service:
         self.connected.append(access)
-        return Service("http://jobs", access.key, base_url=access.url, team_id=access.team, transport=self.transport)
+        return Service(
+            "http://jobs",
+            access.key,
+            base_url=access.urls[Interface.PODS],
+            team_id=access.team,
+            transport=self.transport,
+        )
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
         commands = typer.Typer()
@@ -320,7 +326,7 @@ def test_url_and_team_come_from_flags_environment_and_file(tmp_path: Path) -> No
     shell("list", ORCHESTRATOR_BASE_URL="http://b", ORCHESTRATOR_TEAM="blue")
     (tmp_path / "orchestrator.toml").write_text('base-url = "http://c"\nteam = "green"\n')
     shell("list")
-    assert [(access.url, access.key, access.team) for access in shell.connected] == [
+    assert [(access.urls[Interface.PODS], access.key, access.team) for access in shell.connected] == [
         ("https://api.runpod.io", KEY, None),
         ("http://a", KEY, "red"),
         ("http://b", KEY, "blue"),

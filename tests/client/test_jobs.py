@@ -181,7 +181,20 @@ def test_the_operations_are_those_of_queue_based_endpoints_and_no_others() -> No
     """Contract, What the service does 3 and 4: what a load balancing endpoint takes is its user's own HTTP."""
     public = {name for name in vars(EndpointJobs) if not name.startswith("_")}
     asked = {name.replace("-", "_").removesuffix(" models") for name in OPERATIONS}
-    assert public - {"id", "api", "follow"} == asked
+    assert public - {"id", "api", "follow", "known"} == asked
+
+
+async def test_a_new_endpoint_can_be_waited_for() -> None:
+    """As observed: it answers 404 until it has propagated."""
+    script = Script(answer("", 404), answer("", 404), answer('{"jobs":{"inQueue":1}}'))
+    assert (await script.jobs.known(wait=60)).jobs.in_queue == 1
+    with pytest.raises(JobRefusedError, match="a new endpoint is unknown for its first moments"):
+        await Script(answer("", 404)).jobs.known(wait=3)
+    assert anyio.current_time() < 5
+    refusing = Script(answer("", 401))
+    with pytest.raises(JobRefusedError, match="API key"):
+        await refusing.jobs.known(wait=60)
+    assert len(refusing.requests) == 1
 
 
 # --- refusals: the contract's table of errors, for every operation
