@@ -1,0 +1,85 @@
+"""Kills real processes at random moments, many times, and counts what it cost.
+
+python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--record]
+
+Each run sends its jobs to a service in another process, which loses 2 % of its answers and 10 % of its webhooks; every
+other run is collected by polling alone. The ledger is audited as each kill has left it. Exits with 1 where a job has
+not exactly one outcome, where more was paid twice than uncertain submissions were sent again, or where a ledger is
+damaged.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.crashes.kills import Killed, killed_run
+from tests.guarantees.recording import record
+from tests.system.processes import Desk, Service
+
+ANSWERS_DROPPED: Final = 0.02
+HOOKS_LOST: Final = 0.1
+LINGER_S: Final = 0.3
+
+HEAD: Final = (
+    f"{'run':>4}{'kills':>7}{'jobs':>7}{'results':>9}{'answers lost':>14}{'in flight':>11}{'uncertain':>11}"
+    f"{'adopted':>9}{'sent again':>12}{'paid twice':>12}{'damaged':>9}"
+)
+
+
+def main() -> None:
+    """Kills, prints a line for each run, and exits with 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crashes", description="Real processes, killed.")
+    parser.add_argument("--kills", type=int, default=200, help="how many altogether (default: %(default)s)")
+    parser.add_argument("--kills-per-run", type=int, default=10, help="default: %(default)s")
+    parser.add_argument("--jobs", type=int, default=2_000, help="jobs of each run (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    chosen = parser.parse_args()
+    print(HEAD)
+    runs: list[Killed] = []
+    while (left := chosen.kills - sum(run.kills for run in runs)) > 0:
+        killed = _one(chosen.seed + len(runs), jobs=chosen.jobs, kills=min(left, chosen.kills_per_run))
+        runs.append(killed)
+        print(_line(len(runs), killed), flush=True)
+        for fault in killed.faults():
+            print(f"     {fault}; repeat with --kills {killed.kills} --seed {chosen.seed + len(runs) - 1}")
+    if chosen.record:
+        _record(runs, f"python -m tests.crashes --kills {chosen.kills}")
+    sys.exit(1 if any(run.faults() for run in runs) else 0)
+
+
+def _one(seed: int, *, jobs: int, kills: int) -> Killed:
+    webhooks = bool(seed % 2)
+    service = Service(
+        seed=seed, answers_dropped=ANSWERS_DROPPED, hooks_lost=HOOKS_LOST, finish_after_s=(0.05, 0.5), hook_gap_s=0.3
+    )
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return killed_run(
+                Desk(Path(folder)), service, jobs=jobs, kills=kills, seed=seed, webhooks=webhooks, linger_s=LINGER_S
+            )
+    finally:
+        service.stop()
+
+
+def _line(number: int, run: Killed) -> str:
+    return (
+        f"{number:4}{run.kills:7}{run.jobs:7,}{run.succeeded:9,}{run.dropped:14}{run.submitting:11}{run.uncertain:11}"
+        f"{run.adopted:9}{run.resubmitted:12}{run.paid_twice:12}{run.corrupt:9}"
+    )
+
+
+def _record(runs: list[Killed], command: str) -> None:
+    jobs, kills = sum(run.jobs for run in runs), sum(run.kills for run in runs)
+    record("processes killed", kills, "kills", command)
+    missing = jobs - sum(run.succeeded for run in runs)
+    record("jobs without their one outcome", missing, f"of {jobs:,} jobs", command, at_most=0)
+    resubmitted = sum(run.resubmitted for run in runs)
+    record("jobs paid twice", sum(run.paid_twice for run in runs), "jobs", command, at_most=resubmitted)
+    record("damaged ledgers", sum(run.corrupt for run in runs), f"of {kills + len(runs):,}", command, at_most=0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""SIGKILL at random moments of real processes, and what must be true of the run that was killed so often.
+
+The service is the one of `tests/system`, in a process of its own: it loses answers and webhooks, and keeps the count of
+what was paid. Nothing here asks the killed program for anything but its files.
+"""
+
+import random
+import shutil
+import socket
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from orchestrator.app.verifying import Verification, verify
+from orchestrator.settings import VerifyRequest
+from tests.system.processes import Desk, Service
+
+LEDGER: Final = "orchestrator.db"
+SUFFIXES: Final = ("", "-wal")
+"""The files that a crash of the machine would leave: the shared memory (`-shm`) is not one of them."""
+
+FIRST_MOMENT: Final = 20
+LAST_MOMENT_BEFORE_END: Final = 300
+"""The last kill comes so many submissions before the end at the latest: a process that has ended cannot be killed."""
+
+FAST: Final = ("--uncertain-after", "300ms", "--limit", "run=600/1:100", "--limit", "status=2000/1:200")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed:
+    """What a run came to that was killed again and again, and then let finish."""
+
+    jobs: int
+    kills: int
+    submitting: int
+    """Jobs whose submission was under way when the process died, over all kills."""
+
+    dropped: int
+    """Answers that the service lost."""
+
+    hooks_lost: int
+    paid: int
+    """Submissions that the service accepted."""
+
+    missing: int
+    """Jobs that were never paid."""
+
+    succeeded: int
+    uncertain: int
+    adopted: int
+    resubmitted: int
+    lost: int
+    expired: int
+    corrupt: int
+    """Ledgers with a finding, of those that the kills left and the last one."""
+
+    findings: tuple[str, ...]
+
+    @property
+    def paid_twice(self) -> int:
+        return self.paid - self.jobs
+
+    def faults(self) -> list[str]:
+        """What must not be, in words."""
+        rules = {
+            "a job has no result": self.succeeded != self.jobs,
+            "a job was never sent": self.missing > 0,
+            "more was paid twice than was uncertain": self.paid_twice > self.resubmitted,
+            "more was uncertain than was in doubt": self.uncertain > self.dropped + self.submitting,
+            "an uncertain submission was not settled": self.uncertain != self.adopted + self.resubmitted,
+            "something counts as lost or expired": self.lost + self.expired > 0,
+            f"a ledger is damaged: {self.findings}": self.corrupt > 0,
+        }
+        return [what for what, is_so in rules.items() if is_so]
+
+
+def killed_run(
+    desk: Desk, service: Service, *, jobs: int, kills: int, seed: int, webhooks: bool, linger_s: float = 0.0
+) -> Killed:
+    """Runs `jobs` to their end in spite of `kills`, each once a random number of submissions was accepted, and up to
+    `linger_s` later.
+
+    The ledger is verified as each kill has left it, and at the end together with the files.
+    """
+    chance = random.Random(seed)
+    desk.inputs(jobs)
+    # The same port each time: webhooks of a killed process's submissions reach its successor.
+    listener = ("--listen", f"127.0.0.1:{_free_port()}") if webhooks else ()
+    command = (
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
+        "--json", *FAST, *listener,
+    )  # fmt: skip
+    submitting, audits = 0, []
+    for moment in sorted(chance.sample(range(FIRST_MOMENT, jobs - LAST_MOMENT_BEFORE_END), kills)):
+        program = desk.start(*command)
+        service.wait("accepted", moment)
+        time.sleep(chance.uniform(0, linger_s))
+        program.kill()
+        submitting += desk.states().get("submitting", 0)
+        audits.append(verified_copy(desk.folder))
+    ended = desk.call(*command)
+    assert ended.exit_code == 0, ended
+    audits.append(verified(desk.folder, files=True))
+    return _tally(desk, service, ended.summary, audits, jobs=jobs, kills=kills, submitting=submitting)
+
+
+def _tally(
+    desk: Desk,
+    service: Service,
+    summary: Any,
+    audits: Sequence[Verification],
+    *,
+    jobs: int,
+    kills: int,
+    submitting: int,
+) -> Killed:
+    assert desk.ids() == [f"row-{n}" for n in range(jobs)]
+    assert desk.rows("results.jsonl.errors.jsonl") == []
+    accepted = Counter(each["n"] for each in service.accepted())
+    uncertain = summary["uncertain"]
+    return Killed(
+        jobs=jobs,
+        kills=kills,
+        submitting=submitting,
+        dropped=service.counted("dropped"),
+        hooks_lost=service.counted("hooks_lost"),
+        paid=accepted.total(),
+        missing=jobs - len(accepted),
+        succeeded=summary["jobs"]["succeeded"],
+        uncertain=uncertain["seen"],
+        adopted=uncertain["adopted"],
+        resubmitted=uncertain["resubmitted"],
+        lost=summary["lost"],
+        expired=summary["expired"],
+        corrupt=sum(not audit.ok for audit in audits),
+        findings=tuple(example for audit in audits for finding in audit.findings for example in finding.examples),
+    )
+
+
+def verified(folder: Path, *, files: bool = False) -> Verification:
+    """What `orchestrator verify` finds in the ledger of `folder`, and in its files."""
+    output = folder / "results.jsonl"
+    request = VerifyRequest(
+        ledger=folder / LEDGER,
+        output=output if files else None,
+        errors=output.with_name(f"{output.name}.errors.jsonl") if files else None,
+    )
+    return anyio.run(partial(verify, request, lambda *_: None))
+
+
+def verified_copy(folder: Path) -> Verification:
+    """The same for a copy of the ledger: looking must not tidy up after the crash."""
+    copies = copied(folder, folder / "audited")
+    try:
+        return verified(copies)
+    finally:
+        shutil.rmtree(copies)
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """The files of the ledger, as a crash leaves them, in the new folder `to`."""
+    to.mkdir()
+    for suffix in SUFFIXES:
+        if (source := folder / f"{LEDGER}{suffix}").exists():
+            shutil.copy(source, to / source.name)
+    return to
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
