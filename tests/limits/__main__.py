@@ -4,7 +4,8 @@ python -m tests.limits [--windows 10] [--window-s 10] [--together 2] [--record]
 
 The real client sends `/run` and `/status` at full speed to a server process that counts in five ways, at three
 distances: fifteen cases of ten windows each, a quarter of an hour with two cases at a time. A busy machine is late with
-everything; then take fewer together. The percentages are of the limits that the client was given, here the contract's;
+everything, and what is late by more than 25 ms is lost: take fewer together, or give it priority, as in
+`chrt -f 5 python -m tests.limits`. The percentages are of the limits that the client was given, here the contract's;
 a batch is given 95 % of `/status`, for people have the rest.
 """
 
