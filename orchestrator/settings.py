@@ -35,6 +35,10 @@ BODY_BYTES_MAX_DEFAULT: Final = 10 * 1024 * 1024
 """The largest body that the service takes on `/run`."""
 
 
+EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000
+"""How long events are kept: 30 days."""
+
+
 class OnUncertain(StrEnum):
     """What becomes of a submission whose answer never came and which nobody adopted."""
 
@@ -50,6 +54,13 @@ class OnExpired(StrEnum):
     FAIL = "fail"
 
 
+class OnStuck(StrEnum):
+    """What becomes of a job that does not come to an end."""
+
+    REPORT = "report"
+    RESUBMIT = "resubmit"
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
@@ -59,6 +70,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     uncertain_after_us: int | None = None
     on_expired: OnExpired = OnExpired.RESUBMIT
+    on_stuck: OnStuck = OnStuck.REPORT
+    events_kept_us: int = EVENTS_KEPT_US_DEFAULT
+    """How long the history of a job that has ended is kept whole."""
+
+    stop_after_failures: int | None = None
+    """So many failed executions in a row end the sending; None: however many."""
+
     output_required: bool = False
     """Whether `COMPLETED` without any output is a failure."""
 
@@ -138,6 +156,28 @@ class MarginSummary(msgspec.Struct, frozen=True, kw_only=True):
     p1: float | None
 
 
+class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Outstanding jobs that do not come to an end."""
+
+    in_progress: int = 0
+    """In progress far longer than nearly all others were."""
+
+    in_queue: int = 0
+    """In the queue for so long, while workers are idle."""
+
+    examples: tuple[str, ...] = ()
+    """The `custom_id`s of the oldest."""
+
+
+class JanitorSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """When the part that puts things in order last went through them, and what it could not do."""
+
+    at: int
+    """Microseconds since the epoch, UTC."""
+
+    failing: tuple[str, ...] = ()
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What a run came to: the object that `--json` prints, in this order."""
 
@@ -152,6 +192,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     uncertain: UncertainSummary
     lost: int
     expired: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
     wall_s: float
     interrupted: bool
@@ -184,6 +227,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service takes no more submissions for now, because its queue is full."""
 
     uncertain_seen: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    stuck: StuckSummary = StuckSummary()
+    janitor: JanitorSummary | None = None
     margin_min_s: float | None
     wall_s: float
 
@@ -201,9 +248,14 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     uncertain: UncertainSummary
     lost: int
     expired: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
     created_at: int
     """Microseconds since the epoch, UTC."""
+
+    janitor: JanitorSummary | None = None
 
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""

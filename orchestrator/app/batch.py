@@ -4,7 +4,7 @@ Stopping is nesting. The innermost group takes new work; the one around it holds
 the outermost writes, listens and shows, and ends last.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ from orchestrator.app.surroundings import Listening, Surroundings
 from orchestrator.app.view import Silent, View
 from orchestrator.client import Service
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job
+from orchestrator.core.job import PAID_TWICE, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.errors import StoppedError, leading
@@ -34,6 +34,7 @@ from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.intake import Intake
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.secrets import Secrets
 from orchestrator.settings import RunRequest, RunSettings, Snapshot, Summary
 from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.web.application import application
@@ -41,6 +42,9 @@ from orchestrator.web.webhooks import Webhooks
 
 FINISHED_S_MAX: Final = 1.0
 """How long they may go on when every job of the run has its outcome."""
+
+CANCELS_S_MAX: Final = 30.0
+"""How long a run that is over may take to cancel what is one too many; the rest is owed until the next process."""
 
 REOPEN_PAGE: Final = 1_000
 SECOND_US: Final = 1_000_000
@@ -71,6 +75,7 @@ class Batch:
         self._settings_of: dict[int, RunSettings] = {}
         self._intake: Intake | None = None
         self._parts: Parts | None = None
+        self._scrub: Callable[[bytes], bytes] = bytes
 
     async def run(self) -> Summary:
         """Everything, in order. What can be refused is refused before anything is opened."""
@@ -95,7 +100,20 @@ class Batch:
             return summary
 
     async def _work(self, ledger: Ledger, outer: TaskGroup) -> Summary:
-        desk = Notices(ledger=ledger, clock=self._clock, endpoint_of=self._endpoint_of, hint=self._hint)
+        desk = Notices(
+            ledger=ledger,
+            clock=self._clock,
+            endpoint_of=self._endpoint_of,
+            hint=self._hint,
+            paid_twice=self._paid_twice,
+        )
+        secrets = Secrets(
+            lambda: ledger.secret_names,
+            self._around.environ,
+            api_key=self._request.connection.api_key,
+            warn=self._view.warn,
+        )
+        self._scrub = secrets.scrub
         listener, webhook = self._bind(desk)
         await ledger.intake_remove_unfinished()
         run = await find_run(ledger, self._request)
@@ -117,7 +135,8 @@ class Batch:
             return None, None
         key = webhook_key(self._request.ledger)
         public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
-        webhooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=path_prefix(public) if public else "")
+        prefix = path_prefix(public) if public else ""
+        webhooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=prefix, scrub=self._scrub)
         listener = self._around.listener(application(webhooks), parse_address(connection.listen))
         return listener, Webhook(key, public or webhook_base_url(listener.url))
 
@@ -150,6 +169,10 @@ class Batch:
         if self._parts is not None:
             self._parts.hint(job)
 
+    def _paid_twice(self, run: int, n: int) -> None:
+        if self._parts is not None:
+            self._parts.progress.tally(run, PAID_TWICE, n)
+
     # --- working
 
     async def _with_service(
@@ -167,6 +190,7 @@ class Batch:
                 webhook=webhook,
                 flights=flights,
                 view=self._view,
+                scrub=self._scrub,
                 requests_per_worker=self._request.connection.requests_per_worker,
             )
             await parts.add_endpoints(service)
@@ -210,8 +234,11 @@ class Batch:
         await self._take_in(run, ledger, parts, webhook)
         messages.say_recovered(self._view, recovered)
         await taking.start(parts.janitor.serve)
+        await taking.start(parts.canceller.serve)
         await taking.start(parts.dispatcher().serve)
         await self._until_done(parts)
+        with anyio.move_on_after(CANCELS_S_MAX):
+            await parts.canceller.finish()
 
     async def _take_in(self, run: Run, ledger: Ledger, parts: Parts, webhook: Webhook | None) -> None:
         """Reads the input, if there is one, and makes the settings of the request those of the run."""

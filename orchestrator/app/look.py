@@ -8,6 +8,7 @@ from typing import Final
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.files import line_of
 from orchestrator.clock import SystemClock
+from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
 from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger, reports
@@ -50,6 +51,8 @@ async def _status(
         uncertain=uncertain_summary(counts),
         lost=counts.get("lost", 0),
         expired=counts.get("expired", 0),
+        paid_twice=counts.get(PAID_TWICE, 0),
+        failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         created_at=run.created_at,
         jobs_per_s=jobs_per_s,

@@ -1,6 +1,6 @@
 """The moving parts of one process, each built once, and what they know together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.reports import Run
 from orchestrator.services.bodies import Bodies
+from orchestrator.services.canceller import Canceller
 from orchestrator.services.collector import Collector
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
@@ -52,6 +53,7 @@ class Parts:
         webhook: Webhook | None,
         flights: TaskGroup,
         view: View,
+        scrub: Callable[[bytes], bytes] = bytes,
         requests_per_worker: int | None = None,
     ) -> None:
         self._run = run
@@ -62,6 +64,7 @@ class Parts:
         self._webhook = webhook
         self._flights = flights
         self._view = view
+        self._scrub = scrub
         self._apis: dict[int, ServerlessEndpoint] = {}
         self._endpoints: dict[int, Endpoint] = {}
         self._collectors: dict[int, Collector] = {}
@@ -72,6 +75,9 @@ class Parts:
         self.watch.subscribe(self.limits.look)
         self.janitor = Janitor(
             ledger=ledger, clock=surroundings.clock, settings_of=settings_of, endpoint_of=self.endpoint_of
+        )
+        self.canceller = Canceller(
+            ledger=ledger, clock=surroundings.clock, endpoint_of=self.endpoint_of, hint=self.ask_now
         )
 
     @property
@@ -128,6 +134,7 @@ class Parts:
             status_limit=api.limit(Operation.STATUS),
             warn=self._view.warn,
             is_local=local,
+            scrub=self._scrub,
         )
         self._apis[endpoint_id] = api
         self._endpoints[endpoint_id] = endpoint
@@ -171,8 +178,12 @@ class Parts:
 
     def hint(self, job: Job) -> None:
         """A webhook said something about `job` that has to be asked for."""
-        if (collector := self._collectors.get(job.endpoint)) is not None:
-            collector.hint(job.id)
+        self.ask_now(job.endpoint, job.id)
+
+    def ask_now(self, endpoint: int, job: int) -> None:
+        """`job` has to be asked for."""
+        if (collector := self._collectors.get(endpoint)) is not None:
+            collector.hint(job)
 
     def safe_for_us(self) -> int | None:
         """How long nobody needs to collect, in microseconds; None where no result can expire."""

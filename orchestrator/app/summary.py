@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.parts import Parts
+from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger.reports import Margins
 from orchestrator.settings import Snapshot, Summary
@@ -27,6 +28,8 @@ def summary_of(
         uncertain=uncertain_summary(counts),
         lost=counts.get("lost", 0),
         expired=counts.get("expired", 0),
+        paid_twice=counts.get(PAID_TWICE, 0),
+        failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         wall_s=round(wall_s, 3),
         interrupted=interrupted,
@@ -49,6 +52,8 @@ def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float
         throttled=sum(figure.throttled for _, figure in parts.all_figures()),
         queue_full=figures.queue_full,
         uncertain_seen=progress.count("uncertain_seen"),
+        paid_twice=progress.count(PAID_TWICE),
+        failed_executions=progress.count(FAILED_EXECUTIONS),
         margin_min_s=progress.margin_min_s,
         wall_s=wall_s,
     )

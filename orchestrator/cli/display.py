@@ -87,6 +87,10 @@ def progress_line(snapshot: Snapshot) -> str:
         parts.append(QUEUE_FULL)
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
+    if snapshot.failed_executions:
+        parts.append(f"{snapshot.failed_executions:,} executions failed")
+    if snapshot.paid_twice:
+        parts.append(f"{snapshot.paid_twice:,} paid twice")
     return f"{snapshot.run}: {', '.join(parts)}"
 
 

@@ -155,5 +155,9 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
         yield Text(QUEUE_FULL, style="yellow")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
+    if snapshot.failed_executions:
+        yield Text(f"{snapshot.failed_executions:,} executions failed", style="yellow")
+    if snapshot.paid_twice:
+        yield Text(f"{snapshot.paid_twice:,} paid twice", style="yellow")
     if snapshot.margin_min_s is not None:
         yield Text(f"margin {lasting(snapshot.margin_min_s)}")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from orchestrator.settings import OnExpired, OnUncertain
+from orchestrator.settings import OnExpired, OnStuck, OnUncertain
 
 FILES: Final = "Files"
 SERVICE: Final = "Service"
@@ -163,6 +163,30 @@ ResultRetention = Annotated[
         metavar="D",
         help="How long the service keeps a result for us. Default: 30m.",
         rich_help_panel=JOBS,
+    ),
+]
+WhenStuck = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(OnStuck),
+        help="What becomes of a job that does not come to an end. Default: report.",
+        rich_help_panel=TROUBLE,
+    ),
+]
+EventsKept = Annotated[
+    str | None,
+    typer.Option(
+        metavar="D",
+        help="How long the history of a finished job is kept whole in the ledger. Default: 30d.",
+        rich_help_panel=TROUBLE,
+    ),
+]
+StopAfterFailures = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Send no more once N executions in a row have failed. Default: however many.",
+        rich_help_panel=TROUBLE,
     ),
 ]
 WhenUncertain = Annotated[

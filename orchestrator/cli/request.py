@@ -29,6 +29,7 @@ from orchestrator.settings import (
     SERVERLESS_URL_DEFAULT,
     Connection,
     OnExpired,
+    OnStuck,
     OnUncertain,
     RunRequest,
     RunSettings,
@@ -300,6 +301,9 @@ def _settings(choices: Choices) -> RunSettings:
         on_uncertain=choices.parsed("on-uncertain", _one_of(OnUncertain)) or unset.on_uncertain,
         uncertain_after_us=choices.parsed("uncertain-after", parse_duration),
         on_expired=choices.parsed("on-expired", _one_of(OnExpired)) or unset.on_expired,
+        on_stuck=choices.parsed("on-stuck", _one_of(OnStuck)) or unset.on_stuck,
+        events_kept_us=choices.parsed("events-kept", parse_duration) or unset.events_kept_us,
+        stop_after_failures=choices.parsed("stop-after-failures", _whole(1)),
         output_required=choices.switch("output-required"),
     )
 

@@ -117,6 +117,10 @@ def _parts(run: RunStatus) -> list[str]:
         parts.append(f"{run.lost:,} lost")
     if run.expired:
         parts.append(f"{run.expired:,} expired")
+    if run.paid_twice:
+        parts.append(f"{run.paid_twice:,} paid twice")
+    if run.failed_executions:
+        parts.append(f"{run.failed_executions:,} executions failed")
     if run.margin_s.min is not None:
         parts.append(f"smallest margin {lasting(run.margin_s.min)}")
     return parts

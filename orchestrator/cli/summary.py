@@ -48,6 +48,10 @@ def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "lost", f"{summary.lost:,} (the service forgot them early)"
     if summary.expired:
         yield "expired", f"{summary.expired:,} (we came too late for their results)"
+    if summary.paid_twice:
+        yield "paid twice", f"{summary.paid_twice:,} (they ran beside another submission of their job)"
+    if summary.failed_executions:
+        yield "executions", f"{summary.failed_executions:,} failed, with those that were tried again"
     if summary.throttled:
         yield "throttled", f"{summary.throttled:,} requests answered 429"
 

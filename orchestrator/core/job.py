@@ -6,12 +6,35 @@ for the next state, and returns the job as it will be. The ledger applies a step
 (`id`, state, submission, attempt); else the step is stale, and nothing is written.
 """
 
-from typing import TypedDict, Unpack
+from enum import StrEnum
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
 from orchestrator.core.lifecycle import ENDS, Event, State, next_state
-from orchestrator.core.outcome import Record, Trouble
+from orchestrator.core.outcome import Failure, Record, Trouble
+
+PAID_TWICE: Final = "paid_twice"
+"""How a submission ended that ran beside another one of its job; and the run's counter of these."""
+
+FAILED_EXECUTIONS: Final = "failed_executions"
+"""The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
+
+RETRY_UNANSWERED: Final = "retry unanswered"
+"""The reason of the step after a `/retry` of which nobody knows whether it was applied."""
+
+
+class CancelWhy(StrEnum):
+    """Why a submission is to be cancelled at the service."""
+
+    EXTRA = "extra"
+    """Another submission of its job has brought the result."""
+
+    STUCK = "stuck"
+    """It does not come to an end; the job is to be sent anew."""
+
+    ASKED = "asked"
+    """A person cancelled the run."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,6 +125,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: int
     trouble: Trouble | None = None
     outcome: Outcome | None = None
+    failure: Failure | None = None
+    """The execution that a `/retry` is to follow, to be recognised should that not be applied."""
 
 
 class _Counters(TypedDict, total=False):
@@ -136,11 +161,21 @@ def _step(
     *,
     trouble: Trouble | None = None,
     outcome: Outcome | None = None,
+    failure: Failure | None = None,
     **changes: Unpack[_Changes],
 ) -> Step:
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
-    return Step(before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome)
+    return Step(
+        before=job,
+        after=after,
+        event=event,
+        reason=reason,
+        at=at,
+        trouble=trouble,
+        outcome=outcome,
+        failure=failure,
+    )
 
 
 def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Step:
@@ -168,7 +203,7 @@ def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Step:
 
 def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True) -> Step:
     """The service took the `/retry`, or did not answer it: its remote id is known, so `/status` decides."""
-    reason = "retry" if answered else "retry unanswered"
+    reason = "retry" if answered else RETRY_UNANSWERED
     return _step(job, Event.ACCEPTED, reason, at, retry_until=None, unfinished_at=sent_at, deferrals=0, due_at=0)
 
 
@@ -202,7 +237,16 @@ def adopted(job: Job, *, remote_id: str, at: int) -> Step:
     return _step(job, Event.ADOPTED, "webhook", at, remote_id=remote_id, due_at=0, retry_until=None)
 
 
-def retried(job: Job, trouble: Trouble, *, due_at: int, retry_until: int | None, reason: str, at: int) -> Step:
+def retried(
+    job: Job,
+    trouble: Trouble,
+    *,
+    due_at: int,
+    retry_until: int | None,
+    reason: str,
+    at: int,
+    failure: Failure | None = None,
+) -> Step:
     """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given."""
     return _step(
         job,
@@ -212,6 +256,7 @@ def retried(job: Job, trouble: Trouble, *, due_at: int, retry_until: int | None,
         trouble=trouble,
         due_at=due_at,
         retry_until=retry_until,
+        failure=None if retry_until is None else failure,
         **_counted(job, trouble),
     )
 
@@ -264,19 +309,36 @@ def _counted(job: Job, trouble: Trouble) -> _Counters:
 
 def tallies(step: Step) -> tuple[str, ...]:
     """The cumulative counters of the run that `step` raises by one."""
+    found: tuple[str, ...] = ()
     match step.event, step.trouble:
         case Event.UNANSWERED, _:
-            return ("uncertain_seen",)
-        case Event.ADOPTED, _ if step.before.state is State.UNCERTAIN:
-            return ("uncertain_adopted",)
-        case Event.COMPLETED, _ if step.before.state is State.UNCERTAIN:
-            return ("uncertain_adopted",)
+            found = ("uncertain_seen",)
+        case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN:
+            found = ("uncertain_adopted",)
+        case Event.COMPLETED, _ if leaves_extra(step):
+            found = (PAID_TWICE,)
         case Event.RETRIED, Trouble.UNCERTAIN:
-            return ("uncertain_resubmitted",)
+            found = ("uncertain_resubmitted",)
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
-            return (trouble.value,)
+            found = (trouble.value,)
+        case ((Event.RETRIED | Event.ABANDONED), (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT)):
+            found = (FAILED_EXECUTIONS,)
         case _:
-            return ()
+            pass
+    return found
+
+
+def leaves_extra(step: Step) -> bool:
+    """Whether `step` takes the result of an earlier submission while the latest one is at the service.
+
+    That one is too many. It is paid unless it is uncertain, and then it may be.
+    """
+    return (
+        step.event is Event.COMPLETED
+        and step.before.state is not State.QUEUED
+        and step.outcome is not None
+        and step.outcome.submission != step.before.submission
+    )
 
 
 def is_ended(job: Job) -> bool:

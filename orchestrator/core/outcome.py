@@ -74,6 +74,28 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None = None
 
 
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """What tells one failed execution from another."""
+
+    status: str
+    delay_ms: int | None
+    execution_ms: int | None
+    worker_id: str | None
+
+    def is_of(self, record: Record) -> bool:
+        """Whether `record` tells of this execution again: no other has followed. Webhooks do not name the worker."""
+        return (
+            (self.delay_ms is not None or self.execution_ms is not None)  # else there is nothing to compare
+            and (self.status, self.delay_ms, self.execution_ms) == (record.status, record.delay_ms, record.execution_ms)
+            and (self.worker_id is None or record.worker_id is None or self.worker_id == record.worker_id)
+        )
+
+
+def failure_of(record: Record) -> Failure:
+    """What to remember of a failed execution that a `/retry` is to follow."""
+    return Failure(record.status, record.delay_ms, record.execution_ms, record.worker_id)
+
+
 class _WireRecord(msgspec.Struct, frozen=True):
     id: str | None = None
     status: str | None = None
@@ -307,6 +329,21 @@ def of_status(result: Answer | NotSent | Unanswered) -> StatusOutcome:
         return Pointless(POINTLESS[result.status])
     if result.status == 429:  # noqa: PLR2004
         return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+
+
+def of_cancel(result: Answer | NotSent | Unanswered) -> AskAgain | None:
+    """What the result of a `POST /cancel/{id}` means: None once nothing more can be done about the job.
+
+    That is every answer that speaks of the job: cancelled, finished already, unknown. Whether a request without an
+    answer had an effect does not matter, since it is harmless to repeat.
+    """
+    if not isinstance(result, Answer):
+        return AskAgain(Trouble.TRANSPORT, str(result))
+    if result.status == 429:  # noqa: PLR2004
+        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    if 200 <= result.status < 300 or result.status in (400, 404, 405, 409, 410, 422):  # noqa: PLR2004
+        return None
     return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
 
 

@@ -49,12 +49,14 @@ def decide(
     retention_us: int,
     execution_timeout_us: int,
     queue_us: int,
+    is_retained: bool = True,
 ) -> Retry | Abandon:
     """What follows an execution that came to nothing through `trouble`, found at `now`.
 
     `queue_us` is the expected time in the queue. `/retry` is chosen for executions that failed or timed out while the
     service still retains them (until the time of the last "not finished" + retention, less a sixth) and while TTL
-    leaves room for the queue and a whole execution.
+    leaves room for the queue and a whole execution. `is_retained` is False for what the service will not take up again,
+    a cancelled job for example.
     """
     if (reason := _exhausted(job, trouble, limits)) is not None:
         return Abandon(reason)
@@ -62,7 +64,7 @@ def decide(
         return Retry(now, None)
     due_at = now + backoff_us(job.failures + 1, job.id)
     until = _retry_until(job, retention_us=retention_us, reserve_us=execution_timeout_us + queue_us)
-    remote = trouble in (Trouble.FAILED, Trouble.TIMED_OUT) and job.remote_id is not None
+    remote = is_retained and trouble in (Trouble.FAILED, Trouble.TIMED_OUT) and job.remote_id is not None
     return Retry(due_at, until if remote and until is not None and until > due_at else None)
 
 

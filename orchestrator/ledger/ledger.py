@@ -48,6 +48,7 @@ class Ledger:
         self._clock = clock
         self._writer = Writer(database)
         self._latest_submission = 0
+        self._secret_names: frozenset[str] = frozenset()
 
     @property
     def path(self) -> Path:
@@ -58,9 +59,15 @@ class Ledger:
         """The time by the ledger's clock, microseconds UTC."""
         return self._clock.now()
 
+    @property
+    def secret_names(self) -> frozenset[str]:
+        """The environment variables whose values have left with a submission, or are about to."""
+        return self._secret_names
+
     async def prepare(self) -> None:
         """Learns what is needed before the first claim."""
         self._latest_submission = await self.read(reports.submissions_latest_id)
+        self._secret_names = await self.read(reports.secret_names)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes until cancelled. Nothing can be written before it has started."""
@@ -107,20 +114,26 @@ class Ledger:
 
     async def claim(self, run: int, *, by_retry: bool, most: int, ttl_of: TtlOf) -> list[Claim]:
         """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return."""
+        fresh: frozenset[str] = frozenset()
 
         async def block(transaction: Transaction) -> list[Claim]:
+            nonlocal fresh
             now = self._clock.now()
             found = await store.jobs_claimable(transaction.connection, run, by_retry=by_retry, now=now, most=most)
             if not found:
                 return []
             payloads = await store.payloads_of(transaction.connection, [job.id for job in found])
+            if fresh := store.references_of(payloads.values()) - self._secret_names:
+                await store.secret_names_add(transaction.connection, fresh)
             if by_retry:
                 taken = [steps.claimed_for_retry(job, at=now) for job in found]
             else:
                 taken = [self._claimed_for_run(job, ttl_of(payloads[job.id]), now) for job in found]
             return [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
 
-        return await self._writer.run(block)
+        claims = await self._writer.run(block)
+        self._secret_names |= fresh
+        return claims
 
     def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Step:
         self._latest_submission = max(self._latest_submission + 1, now)

@@ -7,13 +7,15 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import Job
+from orchestrator.core.job import RETRY_UNANSWERED, CancelWhy, Job
 from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
 from orchestrator.core.notice import Notice
+from orchestrator.core.outcome import Failure
 from orchestrator.ledger.records import job_of as job_of_row
 from orchestrator.ledger.records import notice_of, select_jobs, unpack
 from orchestrator.ledger.store import TENTH_US
 from orchestrator.ledger.tables import (
+    FATE_UNKNOWN,
     counts,
     endpoints,
     events,
@@ -25,6 +27,7 @@ from orchestrator.ledger.tables import (
     runs,
     submissions,
 )
+from orchestrator.ledger.tables import secret_names as names_of_secrets
 from orchestrator.settings import RunSettings
 
 SECOND_US: Final = 1_000_000
@@ -163,22 +166,84 @@ async def next_queued_at(connection: AsyncConnection, run: int, *, by_retry: boo
     return found
 
 
-_SUBMISSIONS = select(submissions.c.id, submissions.c.job_id).where(submissions.c.id.in_(select(_ids.c.value)))
+_SUBMISSIONS = select(submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why).where(
+    submissions.c.id.in_(select(_ids.c.value))
+)
 _JOBS = select_jobs().where(jobs.c.id.in_(select(_ids.c.value)))
 
 
-async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -> tuple[dict[int, int], dict[int, Job]]:
-    """The number of the job of each of these submissions, and those jobs."""
-    found = await connection.execute(_SUBMISSIONS, {"ids": msgspec.json.encode(ids).decode()})
+class Submitted(msgspec.Struct, frozen=True):
+    """The jobs that some submissions are of."""
+
+    job_of: Mapping[int, int]
+    """The number of the job, by submission; a submission that nobody knows is missing."""
+
+    jobs: Mapping[int, Job]
+    given_up: frozenset[int]
+    """Those that ended without anybody knowing whether they ran."""
+
+    stuck: frozenset[int]
+    """Those that we wanted cancelled in order to send their job anew."""
+
+
+async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -> Submitted:
+    """The jobs of these submissions, and what became of those."""
+    found = (await connection.execute(_SUBMISSIONS, {"ids": msgspec.json.encode(ids).decode()})).all()
     job_of = {row[0]: row[1] for row in found}
+    given_up = frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN)
     rows = await connection.execute(_JOBS, {"ids": msgspec.json.encode(list(set(job_of.values()))).decode()})
-    return job_of, {row[0]: job_of_row(row) for row in rows}
+    stuck = frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value)
+    return Submitted(job_of, {row[0]: job_of_row(row) for row in rows}, given_up, stuck)
 
 
-async def notices_after(connection: AsyncConnection, *, after: int, most: int) -> list[tuple[int, Notice]]:
-    """Up to `most` notices that were not dealt with, with their numbers, in the order in which they came."""
-    query = select(notices).where(notices.c.id > after).order_by(notices.c.id).limit(most)
+_UNAPPLIED = (
+    select(submissions.c.failure)
+    .select_from(
+        jobs.join(submissions, submissions.c.id == jobs.c.submission_id).join(events, events.c.job_id == jobs.c.id)
+    )
+    .where(
+        jobs.c.id == bindparam("job"),
+        events.c.id == select(func.max(events.c.id)).where(events.c.job_id == bindparam("job")).scalar_subquery(),
+        events.c.reason == literal_column(f"'{RETRY_UNANSWERED}'"),
+        jobs.c.unfinished_at <= events.c.at,
+        submissions.c.failure.is_not(None),
+    )
+)
+_failure = msgspec.json.Decoder(Failure)
+
+
+async def failure_before_retry(connection: AsyncConnection, job: int) -> Failure | None:
+    """The execution that the `/retry` of `job` was to follow, as long as nobody knows whether that was applied."""
+    found = (await connection.execute(_UNAPPLIED, {"job": job})).scalar()
+    return None if found is None else _failure.decode(found)
+
+
+async def secret_names(connection: AsyncConnection) -> frozenset[str]:
+    """The environment variables whose values have left with a submission."""
+    return frozenset((await connection.execute(select(names_of_secrets.c.name))).scalars())
+
+
+async def notices_after(
+    connection: AsyncConnection, *, after: int, most: int, bytes_max: int
+) -> list[tuple[int, Notice]]:
+    """Up to `most` notices that were not dealt with, with their numbers, in the order in which they came.
+
+    Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one.
+    """
+    sizes = select(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
+    taken, held = 0, 0
+    for number, size in await connection.execute(sizes.where(notices.c.id > after).order_by(notices.c.id).limit(most)):
+        held += size
+        if taken and held > bytes_max:
+            break
+        taken = number
+    query = select(notices).where(notices.c.id > after, notices.c.id <= taken).order_by(notices.c.id)
     return [(row.id, notice_of(row)) for row in await connection.execute(query)]
+
+
+async def notices_count(connection: AsyncConnection) -> int:
+    """How many notices were not dealt with."""
+    return (await connection.execute(select(func.count()).select_from(notices))).scalar_one()
 
 
 async def submissions_latest_id(connection: AsyncConnection) -> int:

@@ -4,22 +4,35 @@ A step is written only where the job still is what the step was made for (state,
 submission, outcome and counts follow in the same transaction, or nothing does.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Insert, Update, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import Insert, Update, bindparam, delete, func, insert, literal_column, null, select, update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import Job, Outcome, Step, is_ended, tallies
+from orchestrator.core.job import PAID_TWICE, CancelWhy, Job, Outcome, Step, is_ended, leaves_extra, tallies
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
+from orchestrator.core.outcome import Trouble
 from orchestrator.ledger.records import checksum, job_of, notice_row, pack, select_jobs, unpack
-from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, payloads, runs, submissions
+from orchestrator.ledger.tables import (
+    counts,
+    events,
+    jobs,
+    margins,
+    notices,
+    outcomes,
+    payloads,
+    runs,
+    secret_names,
+    submissions,
+)
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
@@ -123,6 +136,29 @@ def _changes(step: Step) -> tuple[int | str | None, ...]:
 
 
 _OPEN = _Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at")
+_FAILURE = _Many(
+    update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure"))
+)
+_WIN = _Many(
+    update(submissions)
+    .where(submissions.c.id == bindparam("b_id"))
+    .values(
+        remote_id=func.coalesce(bindparam("b_remote_id"), submissions.c.remote_id),
+        ended_at=bindparam("b_ended_at"),
+        ended=literal_column("'succeeded'"),
+        cancel_at=null(),
+    )
+)
+_EXTRA = _Many(
+    update(submissions)
+    .where(submissions.c.id == bindparam("b_id"))
+    .values(
+        ended_at=bindparam("b_ended_at"),
+        ended=bindparam("b_ended"),
+        cancel_at=bindparam("b_ended_at"),
+        cancel_why=literal_column(f"'{CancelWhy.EXTRA}'"),
+    )
+)
 _SETTLE = _Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
@@ -145,6 +181,30 @@ async def _submissions_write(connection: AsyncConnection, done: Sequence[Step], 
         await _OPEN.execute(connection, opened)
     if settled:
         await _SETTLE.execute(connection, settled)
+    if failed := [_failed(step) for step in done if step.failure is not None]:
+        await _FAILURE.execute(connection, failed)
+    if won := [_won(step) for step in done if step.event is Event.COMPLETED]:
+        await _WIN.execute(connection, won)
+    if extra := [_extra(step) for step in done if leaves_extra(step)]:
+        await _EXTRA.execute(connection, extra)
+
+
+def _failed(step: Step) -> dict[str, Any]:
+    return {"b_id": step.after.submission, "b_failure": msgspec.json.encode(step.failure)}
+
+
+def _won(step: Step) -> dict[str, Any]:
+    """The submission that brought the result, whatever it was taken for before."""
+    outcome = step.outcome
+    assert outcome is not None
+    return {"b_id": outcome.submission, "b_remote_id": outcome.remote_id, "b_ended_at": step.at}
+
+
+def _extra(step: Step) -> dict[str, Any]:
+    """The submission that is one too many: it is owed a /cancel, also where its remote id is not known yet."""
+    before = step.before
+    ended = Trouble.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
+    return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended}
 
 
 def _opened(step: Step) -> dict[str, Any]:
@@ -173,9 +233,6 @@ def _settled(step: Step) -> dict[str, Any] | None:
             return {**row, "b_id": after.submission, **told}
         case Event.ADOPTED:
             return {**row, "b_id": after.submission, "b_remote_id": after.remote_id}
-        case Event.COMPLETED if step.outcome is not None and step.outcome.submission is not None:
-            told = {"b_remote_id": step.outcome.remote_id, "b_ended_at": step.at, "b_ended": "succeeded"}
-            return {**row, "b_id": step.outcome.submission, **told}
         case Event.DEFERRED | Event.RETRIED | Event.ABANDONED | Event.CANCELLED if not after.by_retry:
             ended = step.trouble or step.event
             return {**row, "b_id": after.submission, "b_ended_at": step.at, "b_ended": ended.value}
@@ -326,6 +383,21 @@ async def payloads_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[i
     """The payload of each job in `ids`."""
     rows = await connection.execute(_PAYLOADS, {"batch": msgspec.json.encode(ids).decode()})
     return {row[0]: Payload(unpack(row[1], row[2]), row[3], row[4]) for row in rows}
+
+
+_REFERENCE: Final = re.compile(rb'"env:([A-Za-z_][A-Za-z0-9_]*)"')
+_NAMES = insert(secret_names).prefix_with("OR IGNORE")
+
+
+def references_of(found: Iterable[Payload]) -> frozenset[str]:
+    """The environment variables whose values leave with these payloads."""
+    configs = [payload.s3_config for payload in found if payload.s3_config is not None]
+    return frozenset(name.decode() for config in configs for name in _REFERENCE.findall(config))
+
+
+async def secret_names_add(connection: AsyncConnection, names: Iterable[str]) -> None:
+    """Remembers the variables (never their values), so that whoever collects knows what may be echoed."""
+    await connection.execute(_NAMES, [{"name": name} for name in sorted(names)])
 
 
 # --- notices and news ------------------------------------------------------------------------------------------------

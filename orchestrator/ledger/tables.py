@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from orchestrator.core.lifecycle import ENDS, State
+from orchestrator.core.lifecycle import ENDS, Event, State
 from orchestrator.core.outcome import Trouble
 
 SCHEMA_VERSION: Final = "0004"
@@ -45,6 +45,19 @@ AT_SERVICE: Final = frozenset({State.SUBMITTING, State.UNCERTAIN, State.OUTSTAND
 """The states in which the service may hold the job."""
 
 GIVEN_UP: Final = frozenset({State.FAILED, State.CANCELLED})
+
+FATE_UNKNOWN: Final = frozenset(
+    {
+        Trouble.UNCERTAIN.value,
+        Trouble.LOST.value,
+        Trouble.EXPIRED.value,
+        Trouble.TRANSPORT.value,
+        Trouble.THROTTLED.value,
+        Trouble.SERVER.value,
+        Event.DEFERRED.value,
+    }
+)
+"""How a submission ended of which nobody knows whether it ran: a refusal without effect, too, may have had one."""
 
 endpoints = Table(
     "endpoints",

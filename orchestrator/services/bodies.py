@@ -1,6 +1,6 @@
 """The body of a `POST /run`: the stored input spliced in unchanged, with policy, object storage and webhook."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -48,27 +48,6 @@ class Bodies:
         parts.append(b"}")
         return b"".join(parts)
 
-    def hide_secrets(self, claim: Claim, text: bytes) -> bytes:
-        """`text`, an answer to the request for `claim`, without the secrets of that request: services like to repeat
-        what they were told, and what they say is kept and shown.
-        """
-        if claim.payload.s3_config is None:
-            return text
-        config = decode_s3_config(claim.payload.s3_config)
-        for reference in filter(None, (config.access_id, config.access_secret)):
-            secret = self._environ.get(reference.removeprefix("env:"))
-            for spelling in _spellings(secret) if secret else ():
-                text = text.replace(spelling, b"[%b]" % reference.encode())
-        return text
-
     def _policy(self, payload: Payload) -> Policy:
         policy = self._settings().policy
         return policy if payload.policy is None else merge_policies(policy, decode_policy(payload.policy))
-
-
-def _spellings(secret: str) -> Iterator[bytes]:
-    """`secret` as it may stand in a JSON text: inside a JSON text inside a string, inside a string, and as it is."""
-    once = msgspec.json.encode(secret)[1:-1]
-    yield msgspec.json.encode(once.decode())[1:-1]
-    yield once
-    yield secret.encode()

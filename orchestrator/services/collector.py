@@ -5,6 +5,7 @@ decided in `core`, too; polling alone must be able to do everything, webhooks on
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import anyio
@@ -20,7 +21,7 @@ from orchestrator.core.deadlines import (
     lost_gap_us,
     margin_left,
 )
-from orchestrator.core.job import Job, Outcome, Step
+from orchestrator.core.job import RETRY_UNANSWERED, Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
     Answer,
@@ -40,7 +41,8 @@ from orchestrator.core.plan import Entry, Plan
 from orchestrator.core.ports import Turn
 from orchestrator.core.retry import backoff_us
 from orchestrator.errors import NotSent, Unanswered
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.cancels import is_cancelled_as_stuck
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import Bell, keep_polling
 from orchestrator.services.verdict import finished, in_trouble
@@ -85,7 +87,8 @@ class Collector:
     def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
         """Takes over outstanding jobs of an earlier process."""
         for job in jobs:
-            self._plan.add(job, at_once=ask_now)
+            # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
+            self._plan.add(job, at_once=ask_now, unanswered_retry=not job.is_first_execution)
         self._bell.ring()
 
     def hint(self, job: int) -> None:
@@ -105,7 +108,7 @@ class Collector:
             if step.after.endpoint != self._endpoint.id:
                 continue
             if step.after.state is State.OUTSTANDING:
-                self._planned(self._plan.add(step.after, unanswered_retry=step.reason == "retry unanswered"))
+                self._planned(self._plan.add(step.after, unanswered_retry=step.reason == RETRY_UNANSWERED))
             elif step.before.state is State.OUTSTANDING:
                 self._plan.drop(step.after.id)
                 if self._plan.has_news:
@@ -163,6 +166,8 @@ class Collector:
             result = error
         now = self._clock.now()
         entry.asked_at, entry.asks = now, entry.asks + 1
+        if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
+            result = msgspec.structs.replace(result, body=scrubbed)
         outcome = of_status(result)
         if isinstance(result, Answer) and not isinstance(outcome, AskAgain):
             self._endpoint.absences.observe(absent=isinstance(outcome, Gone), now=now)
@@ -170,6 +175,9 @@ class Collector:
             self._refusals = 0
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
             await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
+        if entry.is_hinted and self._plan.get(job.id) is entry:
+            entry.is_hinted = False
+            self._reschedule(entry, self._clock.now())
 
     async def _act(self, entry: Entry, outcome: StatusOutcome, sent_at: int) -> None:
         match outcome:
@@ -218,7 +226,7 @@ class Collector:
         """The service has finished with the job: a result, another execution, or the end."""
         job, now = entry.job, self._clock.now()
         self._endpoint.finished(job, record, now)
-        if entry.unanswered_retry and self._endpoint.is_same_failure(job.id, record):
+        if entry.unanswered_retry and await self._is_same_failure(job, record):
             again = steps.deferred(
                 job,
                 due_at=now + backoff_us(job.deferrals + 1, job.id),
@@ -230,7 +238,18 @@ class Collector:
             await self._ledger.step(again)
             return
         margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
-        await self._ledger.step(finished(self._endpoint, job, record, reason="status", margin_us=margin_us))
+        was_stuck = record.status == "CANCELLED" and await self._is_cancelled_as_stuck(job)
+        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, was_stuck=was_stuck)
+        await self._ledger.step(step)
+
+    async def _is_same_failure(self, job: Job, record: Record) -> bool:
+        """Whether `record` is of the execution before a `/retry` that was not answered: it was not applied."""
+        failure = await self._ledger.read(partial(reports.failure_before_retry, job=job.id))
+        return failure is not None and failure.is_of(record)
+
+    async def _is_cancelled_as_stuck(self, job: Job) -> bool:
+        assert job.submission is not None
+        return await self._ledger.read(partial(is_cancelled_as_stuck, submission=job.submission))
 
     async def _undecodable(self, entry: Entry, raw: bytes) -> None:
         """Asked for again while there is time; at the deadline the raw answer is kept, since it was paid for."""

@@ -161,7 +161,7 @@ class Dispatcher:
         if isinstance(result, Answer):
             sent_at = result.sent_at
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
-                result = msgspec.structs.replace(result, body=self._bodies.hide_secrets(claim, result.body))
+                result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
         outcome = of_retry(result) if job.by_retry else of_run(result)
         if isinstance(outcome, Pointless):
             self._endpoint.stop_submitting(outcome.reason)

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-
 from orchestrator.clock import Clock
 from orchestrator.core.arrivals import Arrivals
 from orchestrator.core.deadlines import TTL_GRACE_US, Absences, margin_us, uncertain_grace_us
 from orchestrator.core.job import Job
-from orchestrator.core.outcome import Record
+from orchestrator.core.outcome import HINT_CHARS_MAX, Record
 from orchestrator.core.pacing import Limit
 from orchestrator.core.ports import JobApi
+from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.turnaround import Turnaround
 from orchestrator.settings import OnUncertain, RunSettings
 
@@ -20,9 +19,6 @@ OUTSTANDING_SHARE: Final = 0.8
 
 OUTSTANDING_MIN: Final = 16
 SECOND_US: Final = 1_000_000
-
-FAILED_REMEMBERED_MAX: Final = 10_000
-"""How many records of failed executions are remembered, to recognise one that an unanswered /retry left as it was."""
 
 TOLD_AGAIN_US: Final = 60_000_000
 """How long after one warning that nothing gets through the next one may come."""
@@ -45,6 +41,7 @@ class Endpoint:
         status_limit: Limit,
         warn: Callable[[str], None],
         is_local: bool = False,
+        scrub: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self.id = id
         self.api = api
@@ -53,6 +50,9 @@ class Endpoint:
         self.webhooks = webhooks
         self.status_limit = status_limit
         self.is_local = is_local
+        self.scrub = scrub
+        """Takes secrets out of what the service says."""
+
         self.turnaround = Turnaround()
         self.arrivals = Arrivals(expected=webhooks)
         self.absences = Absences()
@@ -65,7 +65,7 @@ class Endpoint:
         self._warn = warn
         self._suspect_until = 0
         self._told_at: int | None = None
-        self._failed: dict[int, Record] = {}
+        self._streaks: dict[int, Streak] = {}
         self._on_change: list[Callable[[], None]] = []
 
     def on_change(self, ring: Callable[[], None]) -> None:
@@ -94,7 +94,12 @@ class Endpoint:
     def suspect(self, now: int) -> None:
         """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""
         if not self.is_suspect(now):
-            self._warn("many jobs are unknown to the service at once: submitting pauses until it knows them again")
+            self._warn(
+                "many jobs are unknown to the service at once (404): none is declared lost, and submitting pauses until"
+                f" {SUSPECT_US // 1_000_000} s after the last such answer. Nothing needs to be done if the service is"
+                " at fault; if its queue was purged or the endpoint made anew, their jobs count as expired, and are"
+                " sent again, once their results could no longer be there"
+            )
         self._suspect_until = now + SUSPECT_US
 
     def is_suspect(self, now: int) -> bool:
@@ -134,22 +139,27 @@ class Endpoint:
                 self._warn(f"only {share}: results are asked for instead (is the webhook URL reachable from outside?)")
             self._changed()
 
-    def remember_failed(self, job: int, record: Record) -> None:
-        """`record` is of an execution of `job` that a `/retry` is to follow."""
-        if len(self._failed) >= FAILED_REMEMBERED_MAX:
-            self._failed.pop(next(iter(self._failed)))
-        self._failed[job] = msgspec.structs.replace(record, output=None, error=None)
+    def succeeded(self, run: int) -> None:
+        """An execution of `run` has brought a result."""
+        self._streak(run).observe(failed=False, stop_after=None)
 
-    def is_same_failure(self, job: int, record: Record) -> bool:
-        """Whether `record` is the remembered one again: no execution has followed. Webhooks do not name the worker."""
-        known = self._failed.get(job)
-        return (
-            known is not None
-            and (known.delay_ms is not None or known.execution_ms is not None)  # else there is nothing to compare
-            and (known.status, known.delay_ms, known.execution_ms)
-            == (record.status, record.delay_ms, record.execution_ms)
-            and (known.worker_id is None or record.worker_id is None or known.worker_id == record.worker_id)
-        )
+    def failed(self, run: int, message: str) -> None:
+        """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
+        streak, stop_after = self._streak(run), self.settings_of[run].stop_after_failures
+        sample = message[:HINT_CHARS_MAX]
+        match streak.observe(failed=True, stop_after=stop_after):
+            case Alarm.EARLY:
+                self._warn(
+                    f"{streak.failed} of the first {streak.ended} executions failed, the last one with: {sample}\n"
+                    "Each may have been paid for. Ctrl-C stops, and --stop-after-failures N would by itself"
+                )
+            case Alarm.ENOUGH:
+                self.stop_submitting(f"{streak.in_row} executions in a row failed, the last one with: {sample}")
+            case None:
+                pass
+
+    def _streak(self, run: int) -> Streak:
+        return self._streaks.setdefault(run, Streak())
 
     def outstanding_max(self, retention_us: int) -> int:
         """How many outstanding jobs can be collected in time by `/status` alone."""

@@ -36,6 +36,11 @@ class Progress:
         self._counts[state.value] += jobs
         self.nudge()
 
+    def tally(self, run: int, name: str, n: int) -> None:
+        """`n` more in a cumulative counter that no step of the feed raises."""
+        if run == self._run:
+            self._counts[name] += n
+
     def on_steps(self, taken: Sequence[Step]) -> None:
         """Takes in the steps of a transaction."""
         ends = 0

@@ -9,6 +9,7 @@
 - Of a body only the job record is kept; the rest echoes the input and this URL. Nothing is logged, only counted.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -59,11 +60,19 @@ class Webhooks(BaseRoute):
     """The route of all webhooks.
 
     `key` is the ledger's webhook key, `sink` takes the notices, `prefix` is the path of the webhook base URL ("" or
-    `/...`): a proxy in front of us may strip it or not.
+    `/...`): a proxy in front of us may strip it or not. `scrub` takes secrets out of a body
+    before anything of it is kept.
     """
 
     def __init__(
-        self, *, key: bytes, sink: NoticeSink, clock: Clock, prefix: str = "", limits: Limits = DEFAULT_LIMITS
+        self,
+        *,
+        key: bytes,
+        sink: NoticeSink,
+        clock: Clock,
+        prefix: str = "",
+        limits: Limits = DEFAULT_LIMITS,
+        scrub: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self.figures = Figures()
         self._key = key
@@ -71,6 +80,7 @@ class Webhooks(BaseRoute):
         self._clock = clock
         self._folders = (HOOKS_PATH, prefix + HOOKS_PATH)
         self._limits = limits
+        self._scrub = scrub
         self._bytes_held = 0
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -126,7 +136,7 @@ class Webhooks(BaseRoute):
             self._bytes_held -= size
 
     def _notice(self, submission: int, body: bytes | None) -> Notice:
-        record = None if body is None else read_record(body)
+        record = None if body is None else read_record(self._scrub(body))
         if record is not None and not record.status:
             record = None  # a body without a status says nothing that /status would not say better
         if record is None:

@@ -63,6 +63,9 @@ def test_every_key_can_stand_in_the_file() -> None:
         uncertain-after = "1m"
         on-expired = "fail"
         retry-failed = true
+        stop-after-failures = 50
+        on-stuck = "resubmit"
+        events-kept = "7d"
         limit = ["run=5/1", "status=7/1"]
         pacing = "window"
         requests-per-worker = 30

@@ -172,9 +172,9 @@ async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_pat
         assert second.submission is not None
         ids = [first.submission, second.submission, 12345]
 
-        job_of, found = await ledger.read(partial(reports.jobs_of_submissions, ids=ids))
-        assert job_of == {first.submission: 1, second.submission: 1}
-        assert found == {1: await job_now(ledger)}
+        found = await ledger.read(partial(reports.jobs_of_submissions, ids=ids))
+        assert found.job_of == {first.submission: 1, second.submission: 1}
+        assert found.jobs == {1: await job_now(ledger)}
 
 
 async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_path: Path) -> None:

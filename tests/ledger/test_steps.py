@@ -144,9 +144,9 @@ async def test_the_first_result_wins_whichever_submission_it_is_of(tmp_path: Pat
         assert not await ledger.step(steps.completed(second, late, reason="status", at=AT + 51 * S))
         (outcome,) = dump(path)["outcomes"]
         assert (outcome[1], outcome[2], outcome[4]) == (first.submission, "of-the-first", b"1")
-        ended = {row[0]: (row[3], row[8]) for row in dump(path)["submissions"]}
-        assert ended[first.submission] == ("of-the-first", "lost")
-        assert ended[second.submission] == (second.remote_id, None)
+        ended = {row[0]: (row[3], row[8], row[9]) for row in dump(path)["submissions"]}
+        assert ended[first.submission] == ("of-the-first", "succeeded", None)
+        assert ended[second.submission] == (second.remote_id, "paid_twice", AT + 50 * S)
 
 
 @pytest.mark.parametrize("end", ["abandoned", "cancelled"])

@@ -353,7 +353,9 @@ def a_notice(submission: int, status: str | None = "COMPLETED", **record: object
 
 
 async def notices_of(ledger: Ledger) -> list[Notice]:
-    return [notice for _, notice in await ledger.read(partial(reports.notices_after, after=0, most=100))]
+    return [
+        notice for _, notice in await ledger.read(partial(reports.notices_after, after=0, most=100, bytes_max=1 << 20))
+    ]
 
 
 async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
@@ -368,8 +370,10 @@ async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
             await ledger.note(notice)
 
         assert await notices_of(ledger) == kept
-        first, second = await ledger.read(partial(reports.notices_after, after=0, most=2))
-        assert await ledger.read(partial(reports.notices_after, after=second[0], most=9)) == [(3, kept[2])]
+        first, second = await ledger.read(partial(reports.notices_after, after=0, most=2, bytes_max=1 << 20))
+        assert await ledger.read(partial(reports.notices_after, after=second[0], most=9, bytes_max=1 << 20)) == [
+            (3, kept[2])
+        ]
         assert first[0] == 1
 
 

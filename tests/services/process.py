@@ -3,7 +3,7 @@
 Nothing is started by itself: `begin` does what a run does at its start, `start` starts single parts.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.client import ServerlessEndpoint, Service
-from orchestrator.core.job import Job, Step
+from orchestrator.core.job import PAID_TWICE, Job, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import KEY_BYTES
 from orchestrator.core.pacing import Limit, Operation
@@ -22,6 +22,7 @@ from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger, reports
 from orchestrator.ledger.reports import EventRow, Finished, Run
 from orchestrator.services.bodies import Bodies
+from orchestrator.services.canceller import Canceller
 from orchestrator.services.collector import Collector
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
@@ -29,6 +30,7 @@ from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
 from orchestrator.services.janitor import Janitor, Recovered
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.secrets import Secrets
 from orchestrator.settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
@@ -57,6 +59,7 @@ class Process:
         flights: TaskGroup,
         taking: TaskGroup,
         is_local: bool,
+        environ: Mapping[str, str],
     ) -> None:
         self.ledger, self.clock, self.run = ledger, clock, run
         self.settings = settings
@@ -65,6 +68,7 @@ class Process:
         self.steps: list[Step] = []
         ledger.subscribe(self.steps.extend)
         self.api: ServerlessEndpoint = service.endpoint(run.endpoint).api
+        secrets = Secrets(lambda: ledger.secret_names, environ, warn=self.warnings.append)
         self.endpoint = Endpoint(
             id=run.endpoint_id,
             api=self.api,
@@ -74,6 +78,7 @@ class Process:
             status_limit=self.api.limit(Operation.STATUS),
             warn=self.warnings.append,
             is_local=is_local,
+            scrub=secrets.scrub,
         )
         self.endpoints = {run.endpoint_id: self.endpoint}
         self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, flights=flights)
@@ -83,9 +88,16 @@ class Process:
             clock=clock,
             endpoint_of=self.endpoints.get,
             hint=lambda job: self.collector.hint(job.id),
+            paid_twice=lambda run, n: self.progress.tally(run, PAID_TWICE, n),
         )
-        self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock))
-        self.bodies = Bodies(lambda: settings[run.id], {}, (KEY, HOOKS_URL) if webhooks else None)
+        self.canceller = Canceller(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            hint=lambda _, job: self.collector.hint(job),
+        )
+        self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock, scrub=secrets.scrub))
+        self.bodies = Bodies(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
         self.dispatcher = Dispatcher(
             run=run.id,
             endpoint=self.endpoint,
@@ -108,7 +120,7 @@ class Process:
         self.api.hold(Operation.RUN, sent)
         recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
         await self.desk.recover()
-        await self.start("collector", "desk", "janitor")
+        await self.start("collector", "desk", "janitor", "canceller")
         await self.count()
         await self.start("dispatcher")
         return recovered
@@ -120,9 +132,9 @@ class Process:
             self.progress.add(state, counts.get(state, 0) - self.progress.count(state))
 
     async def start(self, *names: str) -> Self:
-        """Starts parts by name: dispatcher, collector, janitor, desk."""
+        """Starts parts by name: dispatcher, collector, janitor, desk, canceller."""
         for name in names:
-            part: Dispatcher | Collector | Janitor | Notices = getattr(self, name)
+            part: Dispatcher | Collector | Janitor | Notices | Canceller = getattr(self, name)
             await self.taking.start(part.serve)
         return self
 
@@ -153,7 +165,8 @@ class Process:
 
     async def job(self, n: int = 1) -> Job:
         """The `n`th job as it stands in the ledger."""
-        _, found = await self.ledger.read(partial(reports.jobs_of_submissions, ids=await self._submissions(n)))
+        ids = await self._submissions(n)
+        found = (await self.ledger.read(partial(reports.jobs_of_submissions, ids=ids))).jobs
         return found[n]
 
     async def _submissions(self, n: int) -> list[int]:
@@ -192,6 +205,7 @@ async def process(
     delay: Callable[[], float] | None = None,
     name: str = "run",
     is_local: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -221,6 +235,7 @@ async def process(
                     flights=flights,
                     taking=taking,
                     is_local=is_local,
+                    environ=environ or {},
                 )
                 await parts.count()
                 yield parts

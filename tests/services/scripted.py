@@ -42,6 +42,7 @@ ACCEPTED = says("IN_QUEUE")
 COMPLETED = says("COMPLETED", output={"ok": 1}, delayTime=10, executionTime=20)
 FAILED = says("FAILED", error="boom", delayTime=10, executionTime=20, workerId="w")
 IN_PROGRESS = says("IN_PROGRESS")
+CANCELLED = says("CANCELLED")
 GONE = Reply(404, b'{"error":"job not found"}')
 WELL = Reply(body=b"{}")
 REFUSED = Reply(error=httpx.ConnectError("refused"))
@@ -69,8 +70,9 @@ class Scripted(httpx.AsyncBaseTransport):
         status: Script | Reply = IN_PROGRESS,
         retry: Script | Reply = ACCEPTED,
         health: Script | Reply = WELL,
+        cancel: Script | Reply = CANCELLED,
     ) -> None:
-        self.scripts = {"run": run, "status": status, "retry": retry, "health": health}
+        self.scripts = {"run": run, "status": status, "retry": retry, "health": health, "cancel": cancel}
         self.asked: list[Asked] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -104,7 +104,9 @@ def test_what_a_dead_process_left_is_put_in_order(tmp_path: Path) -> None:
 
     async def goes_on() -> None:
         async with process(tmp_path / "db", after, clock=clock) as p:
-            assert await p.counts() == {"outstanding": 1, "submitting": 2, "uncertain": 1, "uncertain_seen": 1}
+            assert await p.counts() == {
+                "outstanding": 1, "submitting": 2, "uncertain": 1, "uncertain_seen": 1, "failed_executions": 1,
+            }  # fmt: skip
             recovered = await p.begin()
             assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (2, 2, 2)
             await p.finish()
@@ -112,7 +114,9 @@ def test_what_a_dead_process_left_is_put_in_order(tmp_path: Path) -> None:
             assert {asked.remote_id for asked in after.of("status")} == {"r-1", "r-2", "r-3", "r-4"}
             assert after.of("retry") == []
             assert len(after.of("run")) == 2
-            assert await p.counts() == {"succeeded": 4, "uncertain_seen": 2, "uncertain_resubmitted": 2}
+            assert await p.counts() == {
+                "succeeded": 4, "uncertain_seen": 2, "uncertain_resubmitted": 2, "failed_executions": 1,
+            }  # fmt: skip
             assert [event.reason for event in await p.events(2)][1] == "the process ended before the answer came"
 
     crashed_at_s = run_until_crash(dies)

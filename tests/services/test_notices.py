@@ -8,8 +8,10 @@ import pytest
 
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import token
-from orchestrator.services.notices import IDLE_S
+from orchestrator.services.notices import IDLE_S, Notices
 from orchestrator.settings import RunSettings
+from orchestrator.web.application import application
+from orchestrator.web.webhooks import Webhooks
 from tests.services.process import KEY, Process, process
 from tests.services.scripted import (
     ACCEPTED,
@@ -259,6 +261,36 @@ async def test_what_a_dead_process_noted_is_dealt_with_by_the_next_one(tmp_path:
         await p.begin()
         await p.finish()
         assert [result.output for result in await p.results()] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(("waiting_max", "bytes_max"), [(2, 1 << 20), (5_000, 20)])
+async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
+    tmp_path: Path, waiting_max: int, bytes_max: int
+) -> None:
+    n_max = 40
+    async with process(tmp_path / "db", Scripted(run=numbered()), webhooks=True, jobs=n_max) as p:
+        p.desk = Notices(
+            ledger=p.ledger,
+            clock=p.clock,
+            endpoint_of=p.endpoints.get,
+            hint=lambda _: None,
+            waiting_max=waiting_max,
+            bytes_max=bytes_max,
+        )
+        p.listener = application(Webhooks(key=KEY, sink=p.desk, clock=p.clock))
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING, n_max)
+        submissions = [await submission_of(p, n) for n in range(1, n_max + 1)]
+        async with anyio.create_task_group() as telling:
+            for n, submission in enumerate(submissions, start=1):
+                telling.start_soon(tell, p, submission, says("COMPLETED", f"r-{n}", output="x" * 10))
+                await anyio.sleep(0.003)
+        held = p.desk.waiting
+        await p.start("desk")
+        await p.finish()
+        await anyio.sleep(1)
+        assert await p.desk.recover() == 0
+        assert 0 < held <= 3
 
 
 async def test_a_notice_for_an_endpoint_that_another_process_serves_is_left_to_it(tmp_path: Path) -> None:

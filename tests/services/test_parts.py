@@ -11,14 +11,12 @@ from orchestrator.clock import SECOND
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import token
-from orchestrator.core.outcome import Record
 from orchestrator.core.policy import Policy
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Claim, reports
 from orchestrator.ledger.store import Payload
 from orchestrator.services.bodies import Bodies
-from orchestrator.services.endpoint import FAILED_REMEMBERED_MAX
 from orchestrator.services.export import PAGE
 from orchestrator.services.intake import InputBatch, Intake
 from orchestrator.services.loop import POLL_S_MAX, Bell, keep_polling
@@ -105,14 +103,22 @@ async def test_an_endpoint_stays_suspect_for_a_minute_and_warns_once(tmp_path: P
         assert not p.endpoint.is_suspect(p.clock.now())
 
 
-async def test_only_so_many_failures_are_remembered_the_oldest_goes_first(tmp_path: Path) -> None:
-    record = Record(remote_id="r", status="FAILED", output=b"x", error="long", delay_ms=1, execution_ms=2)
-    async with process(tmp_path / "db", Scripted()) as p:
-        for job in range(FAILED_REMEMBERED_MAX + 1):
-            p.endpoint.remember_failed(job, record)
-        assert not p.endpoint.is_same_failure(0, record)
-        assert p.endpoint.is_same_failure(1, record)
-        assert not p.endpoint.is_same_failure(1, msgspec.structs.replace(record, execution_ms=3))
+async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many_failures(tmp_path: Path) -> None:
+    settings = RunSettings(stop_after_failures=30)
+    async with process(tmp_path / "db", Scripted(), settings=settings) as p:
+        for _ in range(29):
+            p.endpoint.failed(p.run.id, "CUDA out of memory" + "!" * 1_000)
+        assert len(p.warnings) == 1
+        assert p.warnings[0].startswith("20 of the first 20 executions failed, the last one with: CUDA out of memory!")
+        assert len(p.warnings[0]) < 500
+        p.endpoint.succeeded(p.run.id)
+        for _ in range(29):
+            p.endpoint.failed(p.run.id, "boom")
+        reasons = [p.endpoint.pointless]
+        p.endpoint.failed(p.run.id, "boom")
+        reasons.append(p.endpoint.pointless)
+        assert reasons == [None, "30 executions in a row failed, the last one with: boom"]
+        assert len(p.warnings) == 1
 
 
 async def test_a_short_retention_still_allows_some_outstanding_jobs(tmp_path: Path) -> None:
@@ -201,7 +207,7 @@ async def test_progress_counts_what_the_ledger_counts_and_only_its_run(tmp_path:
         await p.begin()
         await p.finish()
         counted = await p.ledger.read(partial(reports.counts_of, run=p.run.id))
-        assert {state: p.progress.counts[state] for state in counted} == counted
+        assert {name: p.progress.count(name) for name in counted} == counted
         assert not any(other.counts.values())
 
 
