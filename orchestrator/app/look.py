@@ -15,8 +15,9 @@ from orchestrator.ledger import Ledger, read_ledger, reports
 from orchestrator.ledger.limits import Reading, meters_all
 from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
+from orchestrator.ledger.vitals import vitals_of
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
-from orchestrator.settings import RunStatus
+from orchestrator.settings import RunStatus, StuckSummary
 
 SECOND_US: Final = 1_000_000
 RATE_WINDOW_US: Final = 60 * SECOND_US
@@ -42,6 +43,7 @@ async def _status(
     sending = next((meter for meter in of_endpoint if meter.operation is Operation.RUN), None)
     counts = await ledger.read(partial(reports.counts_of, run=run.id))
     margins = await ledger.read(partial(reports.margins_of, run=run.id))
+    vitals = await ledger.read(partial(vitals_of, run=run.id))
     return RunStatus(
         run=run.name,
         endpoint=run.endpoint,
@@ -55,6 +57,8 @@ async def _status(
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         created_at=run.created_at,
+        stuck=vitals.stuck if held_by else StuckSummary(),
+        janitor=vitals.janitor,
         jobs_per_s=jobs_per_s,
         held_by=held_by,
         window_used=None if sending is None else sending.used,

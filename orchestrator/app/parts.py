@@ -19,14 +19,23 @@ from orchestrator.services.canceller import Canceller
 from orchestrator.services.collector import Collector
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
-from orchestrator.services.janitor import Janitor
+from orchestrator.services.janitor import Duty, Janitor
 from orchestrator.services.limits import EndpointLimits, Limits
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.reconciler import Reconciler
+from orchestrator.services.stuck import Stuck
+from orchestrator.services.tidy import Tidy
 from orchestrator.services.watch import Watch
 from orchestrator.settings import RunSettings
 
 SECOND_US: Final = 1_000_000
+RECONCILE_EVERY_S: Final = 30.0
+"""How often the ledger is compared with what is being done, and stuck jobs are looked for."""
+
+TIDY_EVERY_S: Final = 3_600.0
+"""How often old events are looked for."""
+
 ANSWER_US_MAX: Final = 60 * SECOND_US
 """A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
 
@@ -73,12 +82,46 @@ class Parts:
         self.watch = Watch(ledger.data_version, every_s=surroundings.watch_every_s)
         self.limits = Limits(ledger=ledger, clock=surroundings.clock, say=view.say)
         self.watch.subscribe(self.limits.look)
-        self.janitor = Janitor(
-            ledger=ledger, clock=surroundings.clock, settings_of=settings_of, endpoint_of=self.endpoint_of
-        )
+        self._dispatcher: Dispatcher | None = None
         self.canceller = Canceller(
             ledger=ledger, clock=surroundings.clock, endpoint_of=self.endpoint_of, hint=self.ask_now
         )
+        self.stuck = Stuck(
+            ledger=ledger,
+            clock=surroundings.clock,
+            endpoints=self._endpoints.values,
+            warn=view.warn,
+            owed=self.canceller.ring,
+        )
+        self.janitor = self._janitor()
+
+    def _janitor(self) -> Janitor:
+        ledger, clock = self._ledger, self._around.clock
+        reconciler = Reconciler(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoint_of,
+            plan_of=self._collectors.get,
+            is_in_flight=lambda job: self._dispatcher is not None and self._dispatcher.is_in_flight(job),
+        )
+        tidy = Tidy(ledger=ledger, clock=clock, settings_of=self._settings_of)
+        return Janitor(
+            ledger=ledger,
+            clock=clock,
+            settings_of=self._settings_of,
+            endpoint_of=self.endpoint_of,
+            duties=(
+                Duty("reconcile", RECONCILE_EVERY_S, reconciler.look),
+                Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.look),
+                Duty("tidy", TIDY_EVERY_S, tidy.tidy),
+            ),
+            stuck_of=self.stuck.found,
+        )
+
+    @property
+    def run_id(self) -> int:
+        """The ledger's number of the run."""
+        return self._run.id
 
     @property
     def endpoint(self) -> Endpoint:
@@ -160,7 +203,7 @@ class Parts:
     def dispatcher(self) -> Dispatcher:
         """The one that sends the run's jobs."""
         run = self._run.id
-        return Dispatcher(
+        self._dispatcher = Dispatcher(
             run=run,
             endpoint=self.endpoint,
             ledger=self._ledger,
@@ -169,6 +212,7 @@ class Parts:
             flights=self._flights,
             outstanding=lambda: self._collectors[self._run.endpoint_id].outstanding,
         )
+        return self._dispatcher
 
     def adopt(self, jobs: list[Job]) -> None:
         """Hands outstanding jobs of an earlier process to their collectors."""

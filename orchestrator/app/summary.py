@@ -30,6 +30,7 @@ def summary_of(
         expired=counts.get("expired", 0),
         paid_twice=counts.get(PAID_TWICE, 0),
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
+        stuck=parts.stuck.found(parts.run_id),
         margin_s=margin_summary(margins),
         wall_s=round(wall_s, 3),
         interrupted=interrupted,
@@ -54,6 +55,8 @@ def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
+        stuck=parts.stuck.found(parts.run_id),
+        janitor=parts.janitor.summary,
         margin_min_s=progress.margin_min_s,
         wall_s=wall_s,
     )

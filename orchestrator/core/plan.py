@@ -244,6 +244,14 @@ class Plan:
         """The earliest time at which a result may be lost if nobody asks, in microseconds UTC, to the second below."""
         return min(self._safe) * SECOND_US if self._safe else None
 
+    def overdue(self, since: int) -> list[Entry]:
+        """Jobs whose time and whose deadline both passed before `since`, and that nobody is asking for."""
+        return [
+            entry
+            for entry in self._entries.values()
+            if entry.deadline < since and not entry.is_asked and (entry.ask_at or 0) < since
+        ]
+
     # --- lanes
 
     def _schedule_first(self, entry: Entry) -> None:

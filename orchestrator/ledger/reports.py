@@ -191,9 +191,33 @@ async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -
     found = (await connection.execute(_SUBMISSIONS, {"ids": msgspec.json.encode(ids).decode()})).all()
     job_of = {row[0]: row[1] for row in found}
     given_up = frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN)
-    rows = await connection.execute(_JOBS, {"ids": msgspec.json.encode(list(set(job_of.values()))).decode()})
     stuck = frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value)
-    return Submitted(job_of, {row[0]: job_of_row(row) for row in rows}, given_up, stuck)
+    return Submitted(job_of, await jobs_of(connection, list(set(job_of.values()))), given_up, stuck)
+
+
+async def jobs_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, Job]:
+    """The jobs of these numbers."""
+    rows = await connection.execute(_JOBS, {"ids": msgspec.json.encode(ids).decode()})
+    return {row[0]: job_of_row(row) for row in rows}
+
+
+async def custom_ids(connection: AsyncConnection, ids: Sequence[int]) -> list[str]:
+    """What the input calls these jobs, in the same order."""
+    query = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(select(_ids.c.value)))
+    rows = await connection.execute(query, {"ids": msgspec.json.encode(ids).decode()})
+    names = {row[0]: row[1] for row in rows}
+    return [names[job] for job in ids]
+
+
+async def outstanding_by_endpoint(connection: AsyncConnection) -> dict[int, int]:
+    """How many jobs are outstanding at each endpoint, by the counts."""
+    query = (
+        select(runs.c.endpoint_id, func.sum(counts.c.n))
+        .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
+        .where(counts.c.name == State.OUTSTANDING.value)
+        .group_by(runs.c.endpoint_id)
+    )
+    return {row[0]: row[1] for row in await connection.execute(query)}
 
 
 _UNAPPLIED = (

@@ -53,6 +53,9 @@ IDLE_S: Final = 5.0
 REFUSALS_MAX: Final = 3
 """So many refusals of the key in a row end the collecting: one may be a proxy's mood, and results are at stake."""
 
+LATE_US: Final = 300_000_000
+"""A job whose question is overdue by this, and past its deadline too, has been forgotten."""
+
 
 class Collector:
     """Collects for one endpoint. `flights` is where questions in flight live."""
@@ -91,6 +94,25 @@ class Collector:
             self._plan.add(job, at_once=ask_now, unanswered_retry=not job.is_first_execution)
         self._bell.ring()
 
+    def knows(self, job: int) -> bool:
+        """Whether `job` is in the plan."""
+        return self._plan.get(job) is not None
+
+    def forget(self, job: int) -> None:
+        """`job` is no longer outstanding."""
+        self._plan.drop(job)
+        self._endpoint.stalls.forget(job)
+
+    def revive(self) -> int:
+        """Plans anew, at once, whatever should have been asked for long ago; returns how many jobs that are."""
+        now = self._clock.now()
+        late = self._plan.overdue(now - LATE_US)
+        for entry in late:
+            self._plan.schedule(entry, now)
+        if late:
+            self._bell.ring()
+        return len(late)
+
     def hint(self, job: int) -> None:
         """A webhook said something about `job` that has to be asked for."""
         if self._plan.hint(job, self._clock.now()):
@@ -110,7 +132,7 @@ class Collector:
             if step.after.state is State.OUTSTANDING:
                 self._planned(self._plan.add(step.after, unanswered_retry=step.reason == RETRY_UNANSWERED))
             elif step.before.state is State.OUTSTANDING:
-                self._plan.drop(step.after.id)
+                self.forget(step.after.id)
                 if self._plan.has_news:
                     self._bell.ring()
 
@@ -183,7 +205,8 @@ class Collector:
         match outcome:
             case Finished(record):
                 await self._finish(entry, record)
-            case Unfinished(known=known):
+            case Unfinished(status=status, known=known):
+                self._endpoint.stalls.saw(entry.job, status, sent_at)
                 self._is_unfinished(entry, sent_at if known else None)
             case Gone():
                 await self._gone(entry)

@@ -71,7 +71,7 @@ class Dispatcher:
         self._clock = clock
         self._flights = flights
         self._outstanding = outstanding
-        self._in_flight = 0
+        self._in_flight: set[int] = set()
         self._lanes = (_Lane(self, Operation.RUN), _Lane(self, Operation.RETRY))
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._ring)
@@ -102,7 +102,7 @@ class Dispatcher:
     def collectable(self) -> int:
         """How many more jobs may be sent so that all can be collected in time; those on their way count as sent."""
         retention_us = self._endpoint.settings_of[self._run].retention_us
-        on_their_way = self._in_flight + sum(lane.ahead for lane in self._lanes)
+        on_their_way = len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
         return max(0, self._endpoint.outstanding_max(retention_us) - self._outstanding() - on_their_way)
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
@@ -133,18 +133,22 @@ class Dispatcher:
         with anyio.CancelScope(shield=True):
             await self._ledger.take([self._deferred(claim.job, now, "not sent", None) for claim in claims])
 
+    def is_in_flight(self, job: int) -> bool:
+        """Whether `job` was claimed here and what became of that is not written yet."""
+        return job in self._in_flight or any(lane.has_claimed(job) for lane in self._lanes)
+
     # --- sending
 
     def launch(self, claim: Claim, turn: Turn) -> None:
         """Sends `claim` beside everything else that is in flight."""
-        self._in_flight += 1
+        self._in_flight.add(claim.job.id)
         self._flights.start_soon(self._send, claim, turn, name=f"send {claim.job.id}")
 
     async def _send(self, claim: Claim, turn: Turn) -> None:
         try:
             await self._send_and_record(claim, turn)
         finally:
-            self._in_flight -= 1
+            self._in_flight.discard(claim.job.id)
 
     async def _send_and_record(self, claim: Claim, turn: Turn) -> None:
         """One request, from its turn to its durable meaning."""
@@ -241,6 +245,10 @@ class _Lane:
     def ahead(self) -> int:
         """Jobs that are claimed and not yet on their way."""
         return len(self._claimed)
+
+    def has_claimed(self, job: int) -> bool:
+        """Whether `job` waits here for its turn."""
+        return any(claim.job.id == job for claim in self._claimed)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         try:

@@ -11,6 +11,7 @@ from orchestrator.core.outcome import HINT_CHARS_MAX, Record
 from orchestrator.core.pacing import Limit
 from orchestrator.core.ports import JobApi
 from orchestrator.core.streak import Alarm, Streak
+from orchestrator.core.stuck import Stalls
 from orchestrator.core.turnaround import Turnaround
 from orchestrator.settings import OnUncertain, RunSettings
 
@@ -56,6 +57,7 @@ class Endpoint:
         self.turnaround = Turnaround()
         self.arrivals = Arrivals(expected=webhooks)
         self.absences = Absences()
+        self.stalls = Stalls()
         self.pointless: str | None = None
         """Why nothing more can be submitted, if so."""
 

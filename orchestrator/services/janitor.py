@@ -1,6 +1,12 @@
-"""Settles what nobody else will: rows that a dead process left behind, and submissions that nobody adopted."""
+"""Keeps things in order for as long as the process lives: settles what nobody else will, and has its duties done.
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+It begins with what a dead process left behind. Then it settles submissions that nobody adopted, and goes through its
+duties, each at its own pace: one that fails is logged and tried again, later and later, while the others go on. When it
+last ran is written down, so that its silence can be noticed.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -13,15 +19,35 @@ from orchestrator.core import job as steps
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
+from orchestrator.core.retry import backoff_us
+from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.vitals import vitals_write
+from orchestrator.ledger.writer import Transaction
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import Bell, keep_polling
 from orchestrator.services.verdict import in_trouble
-from orchestrator.settings import OnExpired, OnUncertain, RunSettings
+from orchestrator.settings import JanitorSummary, OnExpired, OnUncertain, RunSettings, StuckSummary
 
 PAGE: Final = 1_000
 IDLE_S: Final = 5.0
+SAY_EVERY_US: Final = 60_000_000
+"""How often it is written down that all is well."""
+
 SECOND_US: Final = 1_000_000
+
+log = logging.getLogger(__name__)
+
+
+class Duty:
+    """Something to be looked after every `every_s` seconds. `do` may return after how many it wants to go on."""
+
+    def __init__(self, name: str, every_s: float, do: Callable[[], Awaitable[float | None]]) -> None:
+        self.name = name
+        self.every_s = every_s
+        self.do = do
+        self.due_at = 0
+        self.troubles = 0
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +64,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 class Janitor:
     """Recovers at start, then settles uncertain submissions when their grace is over.
 
-    `endpoint_of` gives the endpoint for an id, where this process serves it.
+    `endpoint_of` gives the endpoint for an id, where this process serves it. `stuck_of` gives what there is to say of a
+    run besides.
     """
 
     def __init__(
@@ -48,11 +75,20 @@ class Janitor:
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         endpoint_of: Callable[[int], Endpoint | None],
+        duties: Sequence[Duty] = (),
+        stuck_of: Callable[[int], StuckSummary] = lambda _: StuckSummary(),
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
         self._endpoint_of = endpoint_of
+        self._duties = (Duty("settle", 0.0, self._settle_due), *duties)
+        self._stuck_of = stuck_of
+        self._said_at: int | None = None
+        self._said: tuple[str, ...] = ()
+        self.summary: JanitorSummary | None = None
+        """When it last ran, and which duties failed; None before the first time."""
+
         self._bell = Bell()
         ledger.subscribe(self._on_steps)
 
@@ -65,14 +101,14 @@ class Janitor:
         retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
         async for page in self._pages(State.SUBMITTING):
             retried |= {job.id for job in page if job.by_retry}
-            await self._ledger.take([self._left_submitting(job) for job in page])
+            await self._ledger.take([self._left(job) for job in page])
         uncertain = repay = outstanding = 0
         async for page in self._pages(State.UNCERTAIN):
             uncertain += len(page)
             repay += sum(self._settings_of[job.run].on_uncertain is OnUncertain.RESUBMIT for job in page)
         async for page in self._pages(State.OUTSTANDING):
             forgotten = [job for job in page if self._is_local(job)]
-            await self._ledger.take([self._queued_again(job) for job in forgotten])
+            await self._ledger.take([queued_again(job, self._clock.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay += sum(self._is_repaid(job) for job in kept)
@@ -80,7 +116,7 @@ class Janitor:
         return Recovered(outstanding=outstanding, uncertain=uncertain, to_repay=repay)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Settles until cancelled."""
+        """Goes on until cancelled."""
         task_status.started()
         await keep_polling(self._poll, self._bell)
 
@@ -90,24 +126,14 @@ class Janitor:
             after = (page[-1].due_at, page[-1].id)
             yield [job for job in page if self._endpoint_of(job.endpoint) is not None]
 
-    def _left_submitting(self, job: Job) -> Step:
-        now = self._clock.now()
-        if self._is_local(job):
-            return self._queued_again(job)
-        if job.by_retry:
-            return steps.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
-        endpoint = self._endpoint_of(job.endpoint)
-        assert endpoint is not None
-        settle_at = endpoint.settle_at(job, now)
-        return steps.unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
-
-    def _queued_again(self, job: Job) -> Step:
-        now = self._clock.now()
-        return steps.deferred(job, due_at=now, reason="the embedded service ended", at=now)
-
     def _is_local(self, job: Job) -> bool:
         endpoint = self._endpoint_of(job.endpoint)
         return endpoint is not None and endpoint.is_local
+
+    def _left(self, job: Job) -> Step:
+        endpoint = self._endpoint_of(job.endpoint)
+        assert endpoint is not None
+        return left_submitting(endpoint, job, self._clock.now())
 
     def _is_repaid(self, job: Job) -> bool:
         """Whether its result can no longer be there, if it finished soon after it was last seen unfinished."""
@@ -119,16 +145,53 @@ class Janitor:
 
     def _on_steps(self, taken: Sequence[Step]) -> None:
         if any(step.after.state is State.UNCERTAIN for step in taken):
+            self._duties[0].due_at = 0
             self._bell.ring()
 
     async def _poll(self) -> float:
+        """Does what is due; returns the seconds until more is."""
+        for duty in self._duties:
+            if duty.due_at <= self._clock.now():
+                await self._do(duty)
+        await self._say(self._clock.now())
+        return max(0.0, (min(duty.due_at for duty in self._duties) - self._clock.now()) / SECOND_US)
+
+    async def _do(self, duty: Duty) -> None:
+        """One duty. What the ledger or the service cannot do now is tried again; a defect ends the program, loudly."""
+        try:
+            again_s = await duty.do()
+        except OrchestratorError as error:
+            duty.troubles += 1
+            wait_us = backoff_us(duty.troubles, 0)
+            log.warning("%s: %s; trying again in %.0f s", duty.name, error, wait_us / SECOND_US)
+        else:
+            duty.troubles = 0
+            wait_us = int((duty.every_s if again_s is None else again_s) * SECOND_US)
+        duty.due_at = self._clock.now() + wait_us
+
+    async def _say(self, now: int) -> None:
+        """Writes down that it ran: now and then, and whenever there is something else to say."""
+        failing = tuple(duty.name for duty in self._duties if duty.troubles)
+        self.summary = JanitorSummary(at=now, failing=failing)
+        if self._said_at is not None and now < self._said_at + SAY_EVERY_US and failing == self._said:
+            return
+        self._said_at, self._said = now, failing
+        try:
+            await self._ledger.write(partial(self._say_of_runs, summary=self.summary, now=now))
+        except StorageError as error:
+            log.warning("when the janitor last ran could not be written down: %s", error)
+
+    async def _say_of_runs(self, transaction: Transaction, *, summary: JanitorSummary, now: int) -> None:
+        for run in self._settings_of:
+            await vitals_write(transaction.connection, run, janitor=summary, stuck=self._stuck_of(run), now=now)
+
+    async def _settle_due(self) -> float:
         """Settles what is due; returns the seconds until more is. Of endpoints we do not serve, everything waits."""
         now = self._clock.now()
         async for page in self._pages(State.UNCERTAIN):
             due = [job for job in page if job.due_at <= now]
-            served = [job for job in due if self._endpoint_of(job.endpoint) is not None]
-            if served:
-                await self._ledger.take([self._settled(job) for job in served])
+            if due:
+                await self._ledger.take([self._settled(job) for job in due])
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
         return IDLE_S
@@ -142,3 +205,18 @@ class Janitor:
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
         )
         return in_trouble(endpoint, job, outcome, reason="nobody adopted it")
+
+
+def left_submitting(endpoint: Endpoint, job: Job, now: int) -> Step:
+    """The step for a job of `endpoint` whose request nobody is waiting for any more."""
+    if endpoint.is_local:
+        return queued_again(job, now)
+    if job.by_retry:
+        return steps.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
+    settle_at = endpoint.settle_at(job, now)
+    return steps.unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
+
+
+def queued_again(job: Job, now: int) -> Step:
+    """The step for a job that an embedded service has forgotten."""
+    return steps.deferred(job, due_at=now, reason="the embedded service ended", at=now)

@@ -96,7 +96,8 @@ def test_the_json_object_has_the_documented_members_in_order() -> None:
     assert result.stdout == (
         '{"run":"captions","jobs":{"total":3,"queued":0,"submitting":0,"uncertain":0,"outstanding":0,"succeeded":3,'
         '"failed":0,"cancelled":0},"requests":{"run":3,"status":4},"throttled":0,"uncertain":{"seen":0,"adopted":0,'
-        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,"margin_s":{"min":null,"p1":null},'
+        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,'
+        '"stuck":{"in_progress":0,"in_queue":0,"examples":[]},"margin_s":{"min":null,"p1":null},'
         '"wall_s":2.0,"interrupted":false}\n'
     )
 

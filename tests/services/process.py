@@ -27,10 +27,13 @@ from orchestrator.services.collector import Collector
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
-from orchestrator.services.janitor import Janitor, Recovered
+from orchestrator.services.janitor import Duty, Janitor, Recovered
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.reconciler import Reconciler
 from orchestrator.services.secrets import Secrets
+from orchestrator.services.stuck import Stuck
+from orchestrator.services.tidy import Tidy
 from orchestrator.settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
@@ -82,19 +85,25 @@ class Process:
         )
         self.endpoints = {run.endpoint_id: self.endpoint}
         self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, flights=flights)
-        self.janitor = Janitor(ledger=ledger, clock=clock, settings_of=settings, endpoint_of=self.endpoints.get)
+        self.canceller = Canceller(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            hint=lambda _, job: self.collector.hint(job),
+        )
+        self.stuck = Stuck(
+            ledger=ledger,
+            clock=clock,
+            endpoints=self.endpoints.values,
+            warn=self.warnings.append,
+            owed=self.canceller.ring,
+        )
         self.desk = Notices(
             ledger=ledger,
             clock=clock,
             endpoint_of=self.endpoints.get,
             hint=lambda job: self.collector.hint(job.id),
             paid_twice=lambda run, n: self.progress.tally(run, PAID_TWICE, n),
-        )
-        self.canceller = Canceller(
-            ledger=ledger,
-            clock=clock,
-            endpoint_of=self.endpoints.get,
-            hint=lambda _, job: self.collector.hint(job),
         )
         self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock, scrub=secrets.scrub))
         self.bodies = Bodies(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
@@ -106,6 +115,26 @@ class Process:
             clock=clock,
             flights=flights,
             outstanding=lambda: self.collector.outstanding,
+        )
+        self.reconciler = Reconciler(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            plan_of=lambda _: self.collector,
+            is_in_flight=self.dispatcher.is_in_flight,
+        )
+        self.tidy = Tidy(ledger=ledger, clock=clock, settings_of=settings)
+        self.janitor = Janitor(
+            ledger=ledger,
+            clock=clock,
+            settings_of=settings,
+            endpoint_of=self.endpoints.get,
+            duties=(
+                Duty("reconcile", 30.0, self.reconciler.look),
+                Duty("look for stuck jobs", 30.0, self.stuck.look),
+                Duty("tidy", 3_600.0, self.tidy.tidy),
+            ),
+            stuck_of=self.stuck.found,
         )
         self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
         ledger.subscribe(self.progress.on_steps)

@@ -1,0 +1,47 @@
+"""What the process at work says of itself, for those who look at the ledger from outside."""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.ledger.tables import vitals
+from orchestrator.settings import JanitorSummary, StuckSummary
+
+_JANITOR: Final = "janitor"
+_STUCK: Final = "stuck"
+
+_write = insert(vitals)
+_WRITE: Final = _write.on_conflict_do_update(
+    index_elements=["run_id", "name"], set_={name: _write.excluded[name] for name in ("value", "at")}
+)
+_janitor: Final = msgspec.json.Decoder(JanitorSummary)
+_stuck: Final = msgspec.json.Decoder(StuckSummary)
+
+
+class Vitals(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said last; None before the first time."""
+
+    janitor: JanitorSummary | None = None
+    stuck: StuckSummary = StuckSummary()
+
+
+async def vitals_write(
+    connection: AsyncConnection, run: int, *, janitor: JanitorSummary, stuck: StuckSummary, now: int
+) -> None:
+    """Writes down how things stand for `run`."""
+    said = {_JANITOR: msgspec.json.encode(janitor), _STUCK: msgspec.json.encode(stuck)}
+    rows = [{"run_id": run, "name": name, "value": value, "at": now} for name, value in said.items()]
+    await connection.execute(_WRITE, rows)
+
+
+async def vitals_of(connection: AsyncConnection, run: int) -> Vitals:
+    """What was said last of `run`."""
+    query = select(vitals.c.name, vitals.c.value).where(vitals.c.run_id == run)
+    said = {row[0]: row[1] for row in await connection.execute(query)}
+    return Vitals(
+        janitor=_janitor.decode(said[_JANITOR]) if _JANITOR in said else None,
+        stuck=_stuck.decode(said[_STUCK]) if _STUCK in said else StuckSummary(),
+    )
