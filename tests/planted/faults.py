@@ -125,10 +125,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a crash left in submitting is sent again without a word",
         path="orchestrator/services/janitor.py",
-        old="        if job.by_retry:\n            return steps.accepted_for_retry(",
+        old="    if job.by_retry:\n        return steps.accepted_for_retry(",
         new=(
-            "        if not job.by_retry:\n            return self._queued_again(job)\n"
-            "        if job.by_retry:\n            return steps.accepted_for_retry("
+            "    if not job.by_retry:\n        return queued_again(job, now)\n"
+            "    if job.by_retry:\n        return steps.accepted_for_retry("
         ),
         tests=("tests/services/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
         worlds=("commits", 8, 32),
