@@ -207,7 +207,7 @@ def _lines(record: "EndpointRecord") -> Iterator[tuple[str, str]]:
     yield from ((heading, tables.plain(value)) for heading, value in zip(_HEADINGS, _row(record), strict=True))
     for field, value in record.raw.items():
         if field not in _SHOWN and isinstance(value, str | int | float):
-            yield field, tables.plain(value)
+            yield field, tables.plain(str(value).lower() if isinstance(value, bool) else value)
 
 
 def _row(record: "EndpointRecord") -> tuple[object, ...]:

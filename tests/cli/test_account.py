@@ -129,6 +129,7 @@ def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
     shown = [line.split() for line in shell("endpoints", "show", endpoint["id"]).stdout.splitlines()]
     assert ["GPU", "types", "A,", "B"] in shown
     assert ["gpuCount", "2"] in shown, "whatever else the service says"
+    assert ["flashboot", "false"] in shown
     assert json.loads(shell("endpoints", "list", "--json").stdout)[0]["workersMax"] == 4
     unasked = shell("endpoints", "delete", endpoint["id"])
     assert (unasked.exit_code, f"delete endpoint {endpoint['id']} ('e')" in unasked.stderr) == (2, True)
