@@ -7,9 +7,10 @@ from typing import Any
 import anyio
 import httpx
 
+from orchestrator.emulator.jobs import FINISHED
 from orchestrator.emulator.serving import ServedEmulator
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 
 
 class ServedClient:
@@ -31,9 +32,12 @@ class ServedClient:
 
     async def end_of(self, endpoint: str, job_id: str) -> dict[str, Any]:
         """The job's record at its end."""
-        answer = await self.http.get(f"/{endpoint}/status-sync/{job_id}", params={"wait": 300_000})
-        record: dict[str, Any] = answer.json()
-        return record
+        with anyio.fail_after(PATIENCE_S):
+            while True:
+                answer = await self.http.get(f"/{endpoint}/status-sync/{job_id}", params={"wait": 300_000})
+                record: dict[str, Any] = answer.json()
+                if record["status"] in FINISHED:
+                    return record
 
     async def outcome(self, endpoint: str, given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         return await self.end_of(endpoint, await self.submit(endpoint, given, **more))

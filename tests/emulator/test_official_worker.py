@@ -140,12 +140,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def stories(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stories]:
-    """Ten seconds a second, so that a worker is given up after four."""
+    """Ten seconds a second, so that a worker is given up after six; a busy machine may delay a ping by some."""
     stories, folder = Stories(), tmp_path_factory.mktemp("official")
     scaling = Scaling(workers_max=1, idle_timeout_s=3600)
     command = (sys.executable, str(PROGRAM))
     async with (
-        serve(command=command, scaling=scaling, time_scale=10.0, ping_interval_s=1.0, take_hold_s=2.0) as service,
+        serve(
+            command=command, scaling=scaling, time_scale=10.0, ping_interval_s=1.0, silence_s=60.0, take_hold_s=2.0
+        ) as service,
         talking_to(service) as client,
     ):
         async with anyio.create_task_group() as tasks:
