@@ -70,6 +70,7 @@ class Processes:
         ping_interval_s: float,
         environment: Callable[[str], Mapping[str, str]],
         changed: Callable[[], None],
+        listen_grace_s: float = LISTEN_GRACE_S,
         output: int = subprocess.DEVNULL,
     ) -> None:
         self._command = tuple(command)
@@ -81,6 +82,7 @@ class Processes:
         self._ping_interval_s = ping_interval_s
         self._environment = environment
         self._changed = changed
+        self._listen_grace_s = listen_grace_s
         self._output = output
         self._running: dict[str, Process] = {}
         self._going: set[str] = set()
@@ -162,7 +164,7 @@ class Processes:
         kill_session(process)
 
     async def _listen_or_die(self, endpoint: str, worker_id: str, heard: anyio.Event) -> None:
-        with anyio.move_on_after(LISTEN_GRACE_S):
+        with anyio.move_on_after(self._listen_grace_s):
             await heard.wait()
             return
         process = self._running.get(worker_id)

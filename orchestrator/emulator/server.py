@@ -35,7 +35,7 @@ from orchestrator.emulator.pace import ScaledClock
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
 from orchestrator.emulator.pods import PodSettings
-from orchestrator.emulator.processes import Processes
+from orchestrator.emulator.processes import LISTEN_GRACE_S, Processes
 from orchestrator.emulator.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.tally import Tally
@@ -74,6 +74,8 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A worker process that has not named a job of its in a ping for so long has lost it (as observed)."""
     take_hold_s: float = HOLD_S
     """How long a worker that waits for a job or a stop is held, in real seconds."""
+    listen_grace_s: float = LISTEN_GRACE_S
+    """How long a worker process may take to hear that it is to stop a job, in real seconds, before it is killed."""
     repeated_done_status: int = 200
     """The answer to a result for a job that has ended already."""
     time_scale: float = 1.0
@@ -317,6 +319,7 @@ class Emulator:
             ping_interval_s=self._settings.ping_interval_s,
             environment=self.account.endpoints.environment_of,
             changed=self._ring,
+            listen_grace_s=self._settings.listen_grace_s,
             output=output,
         )
 

@@ -8,6 +8,9 @@ from typing import Any
 import anyio
 import runpod  # type: ignore[import-untyped]
 
+LOOK_S = 0.05
+"""How often it is looked whether the file is there that lets a job end."""
+
 
 class NotJson:
     """What no encoder can send."""
@@ -22,7 +25,8 @@ def plain(job: dict[str, Any]) -> Any:
             raise ValueError(given["value"])
         case "progress":
             runpod.serverless.progress_update(job, given["value"])
-            time.sleep(2.0)
+            while not Path(given["until"]).exists():
+                time.sleep(LOOK_S)
             return "done"
         case "not json":
             return NotJson()
@@ -32,6 +36,8 @@ def plain(job: dict[str, Any]) -> Any:
 
 async def sleeping(job: dict[str, Any]) -> Any:
     try:
+        while (until := job["input"].get("until")) and not Path(until).exists():  # noqa: ASYNC110, ASYNC240
+            await anyio.sleep(LOOK_S)
         await anyio.sleep(job["input"].get("seconds", 0))
     except anyio.get_cancelled_exc_class():
         Path(job["input"]["mark"]).write_text(job["id"])  # noqa: ASYNC240

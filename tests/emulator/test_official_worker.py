@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
 PROGRAM = Path(__file__).with_name("official_worker.py")
 
+PATIENT: Mapping[str, Any] = {"ping_interval_s": 1.0, "silence_s": 60.0, "take_hold_s": 2.0, "listen_grace_s": 12.0}
+"""A busy machine may delay pings and polls by seconds."""
+
 VALUES: tuple[Any, ...] = ({"a": 1}, "é", 5, [1, 2], True, None)
 FAILING = {"raise": "handler: broken", "yield": "out of chunks"}
 
@@ -28,7 +31,7 @@ Story = Mapping[str, Any]
 Scenario = Callable[[ServedClient, Path], Awaitable[Story]]
 
 
-async def plain(client: ServedClient, _: Path) -> Story:
+async def plain(client: ServedClient, folder: Path) -> Story:
     """Jobs that a plain handler, eight at a time, ends in every way; then one that asks for another worker."""
     endpoint = "plain"
     given: dict[str, dict[str, Any]] = {
@@ -42,8 +45,10 @@ async def plain(client: ServedClient, _: Path) -> Story:
     mute = await client.submit(endpoint, {"do": "not json"}, policy={"executionTimeout": 15_000})
     told = {name: await client.end_of(endpoint, job_id) for name, job_id in jobs.items()}
     told["not json"] = await client.end_of(endpoint, mute)
-    progressing = await client.submit(endpoint, {"do": "progress", "value": {"percent": 50}})
+    shown = folder / "shown"
+    progressing = await client.submit(endpoint, {"do": "progress", "value": {"percent": 50}, "until": str(shown)})
     told["on its way"] = await client.until(endpoint, progressing, status="IN_PROGRESS", output={"percent": 50})
+    shown.touch()
     told["progressed"] = await client.end_of(endpoint, progressing)
     told["refreshing"] = await client.outcome(endpoint, {"do": "return", "value": {"refresh_worker": True, "a": 1}})
     told["after it"] = await client.outcome(endpoint, {"do": "who"})
@@ -94,17 +99,21 @@ async def sleeping(client: ServedClient, folder: Path) -> Story:
     return told
 
 
-async def concurrent(client: ServedClient, _: Path) -> Story:
+async def concurrent(client: ServedClient, folder: Path) -> Story:
     """Five jobs for a worker that takes four at a time; then one during which it is told to go."""
-    jobs = [await client.submit("concurrent", {"seconds": 1.5}) for _ in range(5)]
-    for job_id in jobs[1:]:
+    held, gone = folder / "held", folder / "gone"
+    jobs = [await client.submit("concurrent", {"until": str(held)}) for _ in range(5)]
+    for job_id in jobs[:4]:
         await client.until("concurrent", job_id, status="IN_PROGRESS")
-    told: dict[str, Any] = {"records": [await client.end_of("concurrent", job_id) for job_id in jobs]}
-    job_id = await client.submit("concurrent", {"seconds": 1.0})
+    told: dict[str, Any] = {"at once": (await client.http.get("/concurrent/health")).json()["jobs"]}
+    held.touch()
+    told["records"] = [await client.end_of("concurrent", job_id) for job_id in jobs]
+    job_id = await client.submit("concurrent", {"until": str(gone)})
     worker_id = (await client.until("concurrent", job_id, status="IN_PROGRESS"))["workerId"]
     client.service.emulator.world.retire("concurrent", worker_id)
     await client.http.get("/concurrent/health")  # the world goes on at each request, and the worker is told
     next_id = await client.submit("concurrent", {"seconds": 0.1})
+    gone.touch()
     told["going"] = await client.end_of("concurrent", job_id)
     told["next"] = await client.end_of("concurrent", next_id)
     told["health"] = (await client.http.get("/concurrent/health")).json()
@@ -140,14 +149,12 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def stories(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stories]:
-    """Ten seconds a second, so that a worker is given up after six; a busy machine may delay a ping by some."""
+    """Ten seconds a second, so that a worker is given up after six."""
     stories, folder = Stories(), tmp_path_factory.mktemp("official")
     scaling = Scaling(workers_max=1, idle_timeout_s=3600)
     command = (sys.executable, str(PROGRAM))
     async with (
-        serve(
-            command=command, scaling=scaling, time_scale=10.0, ping_interval_s=1.0, silence_s=60.0, take_hold_s=2.0
-        ) as service,
+        serve(command=command, scaling=scaling, time_scale=10.0, **PATIENT) as service,
         talking_to(service) as client,
     ):
         async with anyio.create_task_group() as tasks:
@@ -249,7 +256,9 @@ async def test_a_worker_that_does_not_listen_when_its_job_is_cancelled_is_replac
 
 
 async def test_a_concurrent_worker_holds_several_jobs_at_once(stories: Stories) -> None:
-    records = stories.of(concurrent)["records"]
+    told = stories.of(concurrent)
+    assert (told["at once"]["inProgress"], told["at once"]["inQueue"]) == (4, 1)
+    records = told["records"]
     assert {record["status"] for record in records} == {"COMPLETED"}
     assert len({record["workerId"] for record in records}) == 1
 
