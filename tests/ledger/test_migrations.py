@@ -9,7 +9,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
@@ -17,8 +19,10 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.clock import SystemClock
-from orchestrator.errors import LedgerVersionError, UsageError
+from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import read_ledger
+from orchestrator.ledger.limits import limits_all
+from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
 
@@ -222,3 +226,32 @@ def test_the_scripts_are_found_inside_an_installed_package(tmp_path: Path) -> No
 
     assert found.stdout.strip() == str((installed / "migrations").resolve())
     assert version_of(tmp_path / "l.db") == SCHEMA_VERSION
+
+
+def first_ledger(path: Path) -> Path:
+    """A ledger as the first program left it."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    with _exclusively(path) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    return path
+
+
+async def look_at(path: Path) -> int:
+    async with read_ledger(path, clock=SystemClock()) as ledger:
+        return len(await ledger.read(limits_all))
+
+
+def test_a_ledger_of_an_older_program_is_brought_up_before_it_is_looked_at(tmp_path: Path) -> None:
+    path = first_ledger(tmp_path / "l.db")
+    assert version_of(path) == "0001"
+    assert anyio.run(look_at, path) == 0
+    assert version_of(path) == SCHEMA_VERSION
+
+
+def test_a_ledger_that_an_older_program_works_on_is_left_alone(tmp_path: Path) -> None:
+    path = first_ledger(tmp_path / "l.db")
+    with dispatcher_lock(path, now=0), pytest.raises(LedgerBusyError, match="is working on this ledger"):
+        anyio.run(look_at, path)
+    assert version_of(path) == "0001"
