@@ -222,13 +222,14 @@ class Batch:
     ) -> None:
         """Collects, reads the input, sends, and returns when there is nothing left to do.
 
-        Collecting begins before the input is read: results of an earlier process may be about to expire.
+        Collecting begins before the input is read, and with the first page of what an earlier process left: results may
+        be about to expire.
         """
-        recovered = await parts.janitor.recover(parts.adopt)
-        await parts.desk.recover()
         await taking.start(parts.limits.serve)
         for collector in parts.collectors:
             await taking.start(collector.serve)
+        recovered = await parts.janitor.recover(parts.adopt)
+        await parts.desk.recover()
         await taking.start(parts.desk.serve)
         await taking.start(parts.watch.serve)
         await self._take_in(run, ledger, parts, webhook)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Update, event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -282,10 +282,11 @@ async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them
         assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
 
 
-async def test_a_step_finds_its_job_by_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", [store._APPLY, store._SEEN], ids=["step", "news"])
+async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, statement: Update) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 20)
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
-        sql = str(store._APPLY.compile(dialect=sqlite.dialect()))
+        sql = str(statement.compile(dialect=sqlite.dialect()))
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["[]"] * sql.count("?"))]
     assert any("SEARCH jobs USING INTEGER PRIMARY KEY" in line for line in plan), plan
