@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from orchestrator.cli import printing
-from orchestrator.cli.figures import finished, lasting, percent, rate, total, window
+from orchestrator.cli.figures import finished, lasting, percent, rate, total, troubles, window
 from orchestrator.settings import Snapshot
 
 PLAIN_EVERY_S: Final = 5
@@ -87,10 +87,7 @@ def progress_line(snapshot: Snapshot) -> str:
         parts.append(QUEUE_FULL)
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
-    if snapshot.failed_executions:
-        parts.append(f"{snapshot.failed_executions:,} executions failed")
-    if snapshot.paid_twice:
-        parts.append(f"{snapshot.paid_twice:,} paid twice")
+    parts += troubles(snapshot)
     return f"{snapshot.run}: {', '.join(parts)}"
 
 

@@ -1,8 +1,10 @@
 """Figures as people read them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
+
+from orchestrator.settings import RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
@@ -10,6 +12,25 @@ STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
 """In the order in which a job goes through them."""
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def stuck_text(stuck: StuckSummary) -> str | None:
+    """What is stuck, in a few words; None if nothing is."""
+    if not stuck.in_progress and not stuck.in_queue:
+        return None
+    return f"{stuck.in_progress + stuck.in_queue:,} stuck ({', '.join(stuck.examples)})"
+
+
+def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
+    """What costs money or waits for somebody, in a few words each."""
+    if of.failed_executions:
+        yield f"{of.failed_executions:,} executions failed"
+    if of.paid_twice:
+        yield f"{of.paid_twice:,} paid twice"
+    if text := stuck_text(of.stuck):
+        yield text
+    if of.janitor is not None and of.janitor.failing:
+        yield f"the janitor cannot {', '.join(of.janitor.failing)}"
 
 
 def finished(counts: Mapping[str, int]) -> int:

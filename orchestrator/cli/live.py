@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.display import QUEUE_FULL, QuietView
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total, window
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total, troubles, window
 from orchestrator.settings import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
@@ -155,9 +155,7 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
         yield Text(QUEUE_FULL, style="yellow")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
-    if snapshot.failed_executions:
-        yield Text(f"{snapshot.failed_executions:,} executions failed", style="yellow")
-    if snapshot.paid_twice:
-        yield Text(f"{snapshot.paid_twice:,} paid twice", style="yellow")
+    for text in troubles(snapshot):
+        yield Text(text, style="yellow")
     if snapshot.margin_min_s is not None:
         yield Text(f"margin {lasting(snapshot.margin_min_s)}")

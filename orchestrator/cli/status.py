@@ -13,7 +13,7 @@ import typer
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, window
+from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, troubles, window
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import RunStatus
@@ -117,10 +117,7 @@ def _parts(run: RunStatus) -> list[str]:
         parts.append(f"{run.lost:,} lost")
     if run.expired:
         parts.append(f"{run.expired:,} expired")
-    if run.paid_twice:
-        parts.append(f"{run.paid_twice:,} paid twice")
-    if run.failed_executions:
-        parts.append(f"{run.failed_executions:,} executions failed")
+    parts += troubles(run)
     if run.margin_s.min is not None:
         parts.append(f"smallest margin {lasting(run.margin_s.min)}")
     return parts

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate
+from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate, stuck_text
 from orchestrator.cli.request import LEDGER_DEFAULT
 from orchestrator.settings import RunRequest, Snapshot, Summary
 
@@ -52,6 +52,8 @@ def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "paid twice", f"{summary.paid_twice:,} (they ran beside another submission of their job)"
     if summary.failed_executions:
         yield "executions", f"{summary.failed_executions:,} failed, with those that were tried again"
+    if text := stuck_text(summary.stuck):
+        yield "stuck", text
     if summary.throttled:
         yield "throttled", f"{summary.throttled:,} requests answered 429"
 

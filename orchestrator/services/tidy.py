@@ -25,7 +25,17 @@ class Tidy:
     A job that was not finished when its old events were passed over keeps them until another process comes by.
     """
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, settings_of: Mapping[int, RunSettings]) -> None:
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        settings_of: Mapping[int, RunSettings],
+        page: int = PAGE,
+        pages_max: int = PAGES_MAX,
+    ) -> None:
+        self._page = page
+        self._pages_max = pages_max
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
@@ -35,8 +45,8 @@ class Tidy:
         """Does a part of what is to be done; returns the seconds until it wants to go on, None if it is done."""
         now = self._clock.now()
         before = {run: now - settings.events_kept_us for run, settings in self._settings_of.items()}
-        for _ in range(PAGES_MAX if before else 0):
-            doomed = await self._ledger.read(partial(events_doomed, before=before, after=self._after, most=PAGE))
+        for _ in range(self._pages_max if before else 0):
+            doomed = await self._ledger.read(partial(events_doomed, before=before, after=self._after, most=self._page))
             if doomed.upto is None:
                 break
             if ids := doomed.ids:
