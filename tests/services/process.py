@@ -116,18 +116,23 @@ class Process:
             flights=flights,
             outstanding=lambda: self.collector.outstanding,
         )
+        self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
+        ledger.subscribe(self.progress.on_steps)
+        self._look_after_things()
+
+    def _look_after_things(self) -> None:
         self.reconciler = Reconciler(
-            ledger=ledger,
-            clock=clock,
+            ledger=self.ledger,
+            clock=self.clock,
             endpoint_of=self.endpoints.get,
             plan_of=lambda _: self.collector,
             is_in_flight=self.dispatcher.is_in_flight,
         )
-        self.tidy = Tidy(ledger=ledger, clock=clock, settings_of=settings)
+        self.tidy = Tidy(ledger=self.ledger, clock=self.clock, settings_of=self.settings)
         self.janitor = Janitor(
-            ledger=ledger,
-            clock=clock,
-            settings_of=settings,
+            ledger=self.ledger,
+            clock=self.clock,
+            settings_of=self.settings,
             endpoint_of=self.endpoints.get,
             duties=(
                 Duty("reconcile", 30.0, self.reconciler.look),
@@ -136,8 +141,6 @@ class Process:
             ),
             stuck_of=self.stuck.found,
         )
-        self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
-        ledger.subscribe(self.progress.on_steps)
 
     async def begin(self) -> Recovered:
         """What a process does at its start: recovers, then starts everything."""
