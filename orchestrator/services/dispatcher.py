@@ -97,13 +97,22 @@ class Dispatcher:
         """How many jobs may be claimed ahead of being sent."""
         if self._endpoint.pointless is not None or self._endpoint.is_suspect(self._clock.now()):
             return 0
-        return min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
+        room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
+        if operation is not Operation.RUN:
+            return room
+        on_their_way = self._in_flight + sum(lane.ahead for lane in self._lanes)
+        in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=on_their_way)
+        return room if in_silence is None else min(room, in_silence)
 
     def collectable(self) -> int:
         """How many more jobs may be sent so that all can be collected in time; those on their way count as sent."""
         retention_us = self._endpoint.settings_of[self._run].retention_us
         on_their_way = len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
         return max(0, self._endpoint.outstanding_max(retention_us) - self._outstanding() - on_their_way)
+
+    async def is_heard(self, operation: Operation) -> bool:
+        """Whether jobs may be sent; while submissions go unanswered, a question goes first."""
+        return operation is not Operation.RUN or not self._endpoint.silence.is_long or await self._endpoint.is_heard()
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`."""
@@ -167,6 +176,8 @@ class Dispatcher:
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
         outcome = of_retry(result) if job.by_retry else of_run(result)
+        if not job.by_retry:
+            self._endpoint.submission(outcome, sent_at, self._clock.now())
         if isinstance(outcome, Pointless):
             self._endpoint.stop_submitting(outcome.reason)
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
@@ -267,6 +278,8 @@ class _Lane:
         wanted = min(missing, self._dispatcher.collectable())
         if missing <= room // 2 or not wanted:
             return AHEAD_US / SECOND_US / 4
+        if not await self._dispatcher.is_heard(self._operation):
+            return AHEAD_US / SECOND_US
         claims = await self._dispatcher.claim(self._operation, wanted)
         self._claimed.extend(claims)
         if claims:

@@ -7,12 +7,14 @@ from orchestrator.clock import Clock
 from orchestrator.core.arrivals import Arrivals
 from orchestrator.core.deadlines import TTL_GRACE_US, Absences, margin_us, uncertain_grace_us
 from orchestrator.core.job import Job
-from orchestrator.core.outcome import HINT_CHARS_MAX, Record
-from orchestrator.core.pacing import Limit
+from orchestrator.core.outcome import HINT_CHARS_MAX, Deferred, Record, RunOutcome, Trouble, Uncertain
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.ports import JobApi
+from orchestrator.core.silence import Silence
 from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import Stalls
 from orchestrator.core.turnaround import Turnaround
+from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings import OnUncertain, RunSettings
 
 OUTSTANDING_SHARE: Final = 0.8
@@ -58,6 +60,7 @@ class Endpoint:
         self.arrivals = Arrivals(expected=webhooks)
         self.absences = Absences()
         self.stalls = Stalls()
+        self.silence = Silence()
         self.pointless: str | None = None
         """Why nothing more can be submitted, if so."""
 
@@ -92,6 +95,29 @@ class Endpoint:
         if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
             self._told_at = now
             self._warn(f"{reason}; trying again")
+
+    def submission(self, outcome: RunOutcome, sent_at: int, now: int) -> None:
+        """What came of a `/run`: while none is answered, only one leaves at a time."""
+        if isinstance(outcome, Uncertain):
+            was_long = self.silence.is_long
+            self.silence.unanswered(sent_at=sent_at, now=now)
+            if self.silence.is_long and not was_long:
+                self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
+        elif not isinstance(outcome, Deferred) or outcome.trouble is not Trouble.TRANSPORT:
+            self.silence.answered()
+
+    async def is_heard(self) -> bool:
+        """Whether the service answers a question that costs nothing; else the silence goes on."""
+        turn = await self.api.turn(Operation.HEALTH)
+        sent_at = self.clock.now()
+        try:
+            answer = await self.api.health(turn)
+        except (NotSent, Unanswered):
+            answer = None
+        if answer is not None and answer.status < 500:  # noqa: PLR2004  a server error is an answer of the way there
+            return True
+        self.silence.unanswered(sent_at=sent_at, now=self.clock.now())
+        return False
 
     def suspect(self, now: int) -> None:
         """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""

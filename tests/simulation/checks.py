@@ -66,6 +66,14 @@ def _input(custom_id: str) -> bytes:
     return b'{"n":%d}' % int(custom_id.removeprefix("job-"))
 
 
+def what_can_succeed_succeeds(facts: Facts, books: Books) -> Iterator[str]:
+    """Where nothing happened that ends a job, no job has failed."""
+    if facts.plan.all_succeed and facts.finished:
+        given_up = Counter(row.trouble for row in books.outcomes if row.trouble is not None)
+        if given_up:
+            yield f"jobs were given up for nothing: {dict(given_up)}"
+
+
 def events_replay(_facts: Facts, books: Books) -> Iterator[str]:
     """The events of each job lead through the table of states to the state it is in."""
     for job in books.jobs:
@@ -208,6 +216,7 @@ def no_secret_is_anywhere(facts: Facts, _books: Books) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (
     it_came_to_an_end,
     every_job_has_one_outcome,
+    what_can_succeed_succeeds,
     events_replay,
     counts_agree,
     nothing_is_forgotten,

@@ -102,6 +102,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = 3
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     on_expired: OnExpired = OnExpired.RESUBMIT
+    all_succeed: bool = False
+    """Nothing happens that could be the end of a job: each must have its result."""
     crashes: tuple[Crash, ...] = ()
     """The first process dies of the first, and so on."""
     away_s: float = 5.0

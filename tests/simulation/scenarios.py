@@ -27,7 +27,7 @@ STRENGTHS = MappingProxyType(dict.fromkeys(Fault, 0.15) | {Fault.STUCK_WORKER: 0
 
 def clean(seed: int) -> Plan:
     """Nothing goes wrong; by polling or by webhook."""
-    return Plan(scenario="clean", seed=seed, webhooks=seed % 2 == 1)
+    return Plan(scenario="clean", seed=seed, webhooks=seed % 2 == 1, all_succeed=True)
 
 
 def one_fault(seed: int) -> Plan:
@@ -129,13 +129,15 @@ def commits(seed: int) -> Plan:
 
 
 def gone(seed: int, *, scenario: str, trouble: Trouble, for_s: float) -> Plan:
-    """Something is gone for a while, when a third of the jobs are done."""
+    """Something is gone for a while, when a third of the jobs have been sent."""
     return Plan(
         scenario=scenario,
         seed=seed,
         jobs=60,
         workers=4,
         seconds=(5.0, 15.0),
+        run_rate=Rate(10, 30, 5),
+        all_succeed=True,
         weather=(Weather(trouble=trouble, at_s=60, size=for_s),),
         calm_at_s=60 + for_s,
         webhooks=seed % 2 == 1,
@@ -155,6 +157,7 @@ def clock_jumps(seed: int) -> Plan:
         jobs=40,
         workers=2,
         seconds=(2.0, 10.0),
+        all_succeed=True,
         weather=(*jumps, stop),
         calm_at_s=140,
         webhooks=seed % 2 == 1,
