@@ -156,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/client/throttle.py",
         old="            del self.line[me]\n            self.wake()\n",
         new="            del self.line[me]\n",
-        tests=("tests/client/test_throttle.py::test_turns_come_evenly_in_the_order_in_which_they_were_asked_for",),
+        tests=("tests/client/test_throttle.py::test_a_raised_limit_lets_the_waiting_go_at_once",),
     ),
     Fault(
         name="the retries starve behind fresh jobs",
