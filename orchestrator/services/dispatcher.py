@@ -100,7 +100,7 @@ class Dispatcher:
         room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
         if operation is not Operation.RUN:
             return room
-        on_their_way = self._in_flight + sum(lane.ahead for lane in self._lanes)
+        on_their_way = len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
         in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=on_their_way)
         return room if in_silence is None else min(room, in_silence)
 
