@@ -36,7 +36,7 @@ def text(figures: Mapping[str, Sequence[Recorded]]) -> str:
         sections.append(_section(promise, shown))
     rest = [figure for found in left.values() for figure in found]
     if rest:
-        sections.append("\n".join(["## Speed and size", "", *_table(rest)]) + "\n")
+        sections.append("\n".join(["## Further figures", "", *_table(rest)]) + "\n")
     machines = sorted({figure.machine for found in figures.values() for figure in found})
     if machines:
         sections.append("\n".join(["## Measured on", "", *(f"- {machine}" for machine in machines)]) + "\n")

@@ -68,6 +68,6 @@ def test_figures_of_no_promise_stand_at_the_end_of_the_page(tmp_path: Path) -> N
     record("allowance: 429s", 0, "requests", "python -m tests.benchmarks", at_most=0, folder=tmp_path)
     text = page.text(figures.recorded(tmp_path))
 
-    own, rest = text.split("## Speed and size")
+    own, rest = text.split("## Further figures")
     assert "| allowance: 429s | 0 requests | <= 0 requests |" in own
     assert "| polling: CPU per job | 0.800 ms | <= 0.850 ms |" in rest
