@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from orchestrator.core.admission import QueueDepth
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
@@ -70,6 +71,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     uncertain_after_us: int | None = None
     on_expired: OnExpired = OnExpired.RESUBMIT
+    queue_depth: QueueDepth = "auto"
     on_stuck: OnStuck = OnStuck.REPORT
     events_kept_us: int = EVENTS_KEPT_US_DEFAULT
     """How long the history of a job that has ended is kept whole."""

@@ -63,6 +63,7 @@ KEYS: Final[Mapping[str, Kind]] = {
     "limit": Kind.LIST,
     "pacing": Kind.TEXT,
     "requests-per-worker": Kind.WHOLE,
+    "queue-depth": Kind.TEXT,
     "json": Kind.SWITCH,
     "quiet": Kind.SWITCH,
     "output-required": Kind.SWITCH,

@@ -189,6 +189,15 @@ StopAfterFailures = Annotated[
         rich_help_panel=TROUBLE,
     ),
 ]
+Depth = Annotated[
+    str | None,
+    typer.Option(
+        "--queue-depth",
+        metavar="N|auto|off",
+        help="How many jobs may wait in the endpoint's queue. Default: auto, what it finishes in ten minutes, or 1000.",
+        rich_help_panel=JOBS,
+    ),
+]
 WhenUncertain = Annotated[
     OnUncertain | None,
     typer.Option(

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from orchestrator.cli.config import Choices
 from orchestrator.cli.failures import API_KEY_VARIABLES
+from orchestrator.core.admission import QueueDepth
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, parse_limit
 from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_DEFAULT,
@@ -43,6 +44,7 @@ LOCAL: Final = "local:"
 """What an endpoint begins with that is a function of the user's, run by the embedded emulator."""
 
 ATTEMPTS_MAX: Final = 1_000
+QUEUE_DEPTH_MAX: Final = 10_000_000
 NAME_CHARACTERS_MAX: Final = 200
 WHOLE_MAX: Final = 1_000_000_000
 RETENTION_US_MIN: Final = 1_000_000
@@ -304,8 +306,21 @@ def _settings(choices: Choices) -> RunSettings:
         on_stuck=choices.parsed("on-stuck", _one_of(OnStuck)) or unset.on_stuck,
         events_kept_us=choices.parsed("events-kept", parse_duration) or unset.events_kept_us,
         stop_after_failures=choices.parsed("stop-after-failures", _whole(1)),
+        queue_depth=choices.parsed("queue-depth", _parse_depth) or unset.queue_depth,
         output_required=choices.switch("output-required"),
     )
+
+
+def _parse_depth(text: str) -> QueueDepth:
+    match text:
+        case "auto" | "off":
+            return text
+        case _ if text.isascii() and text.isdecimal() and 0 < int(text[:10]) <= QUEUE_DEPTH_MAX:
+            return int(text)
+        case _:
+            raise ValueError(
+                f'"{text:.40}" is no queue depth; write auto, off, or a number from 1 to {QUEUE_DEPTH_MAX:,}'
+            )
 
 
 def policy_of(choices: Choices) -> Policy:

@@ -46,6 +46,7 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
         ttl: options.Ttl = None,
         execution_timeout: options.ExecutionTimeout = None,
         low_priority: options.LowPriority = None,
+        queue_depth: options.Depth = None,
         result_retention: options.ResultRetention = None,
         on_stuck: options.WhenStuck = None,
         events_kept: options.EventsKept = None,

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
+from orchestrator.core.admission import Outlook, Prospect, outstanding_max, running_jobs
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
@@ -29,6 +30,7 @@ from orchestrator.core.outcome import (
     of_run,
 )
 from orchestrator.core.pacing import Operation
+from orchestrator.core.policy import format_duration
 from orchestrator.core.ports import Turn
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.errors import NotSent, Unanswered
@@ -45,6 +47,12 @@ HELD_S_MAX: Final = 1.0
 
 CLAIM_MAX: Final = 400
 """The most jobs of one claim: it is one transaction."""
+
+COUNT_EVERY_US: Final = 15_000_000
+"""How often the service is asked how many jobs it executes, while its queue is as deep as may be."""
+
+LATE_US: Final = 30_000_000
+"""How long a job whose TTL would end in the queue is kept back before it is looked at again."""
 
 SECOND_US: Final = 1_000_000
 IDLE_S: Final = 5.0
@@ -72,6 +80,8 @@ class Dispatcher:
         self._flights = flights
         self._outstanding = outstanding
         self._in_flight: set[int] = set()
+        self._counted_at = -COUNT_EVERY_US
+        self._told: set[Prospect] = set()
         self._lanes = (_Lane(self, Operation.RUN), _Lane(self, Operation.RETRY))
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._ring)
@@ -104,20 +114,91 @@ class Dispatcher:
         in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=on_their_way)
         return room if in_silence is None else min(room, in_silence)
 
-    def collectable(self) -> int:
-        """How many more jobs may be sent so that all can be collected in time; those on their way count as sent."""
-        retention_us = self._endpoint.settings_of[self._run].retention_us
-        on_their_way = len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
-        return max(0, self._endpoint.outstanding_max(retention_us) - self._outstanding() - on_their_way)
+    def admissible(self) -> int:
+        """How many more jobs may be sent now; those on their way count as sent (`core.admission`)."""
+        settings = self._endpoint.settings_of[self._run]
+        if self._outlook().of(settings.ttl_us) is Prospect.LATE:
+            self._tell(Prospect.LATE, settings.ttl_us)
+            return 0
+        at_service = self._outstanding() + len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
+        most = outstanding_max(self._endpoint.status_per_s, settings.retention_us)
+        shallow = self._endpoint.at_service_max(settings.queue_depth)
+        if shallow is not None and shallow <= at_service:
+            self._count_running()
+        return max(0, (most if shallow is None else min(most, shallow)) - at_service)
+
+    def _outlook(self) -> Outlook:
+        return self._endpoint.outlook(is_idle=not self._outstanding() and not self._in_flight)
+
+    def _count_running(self) -> None:
+        """Asks, now and then, how many jobs do not wait: the depth of the queue does not mean those."""
+        now = self._clock.now()
+        if now >= self._counted_at + COUNT_EVERY_US:
+            self._counted_at = now
+            self._flights.start_soon(self._count, name="count what runs")
+
+    async def _count(self) -> None:
+        turn = await self._endpoint.api.turn(Operation.HEALTH)
+        try:
+            answer = await self._endpoint.api.health(turn)
+        except (NotSent, Unanswered):
+            return
+        self._endpoint.running = running_jobs(answer.status, answer.body) or 0
 
     async def is_heard(self, operation: Operation) -> bool:
         """Whether jobs may be sent; while submissions go unanswered, a question goes first."""
         return operation is not Operation.RUN or not self._endpoint.silence.is_long or await self._endpoint.is_heard()
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
-        """Claims jobs that are due for `operation`."""
+        """Claims jobs that are due for `operation`, as far as they are worth sending."""
         by_retry = operation is Operation.RETRY
-        return await self._ledger.claim(self._run, by_retry=by_retry, most=most, ttl_of=self._bodies.ttl_us)
+        claims = await self._ledger.claim(self._run, by_retry=by_retry, most=most, ttl_of=self._bodies.ttl_us)
+        return claims if by_retry else await self._with_prospects(claims)
+
+    async def _with_prospects(self, claims: list[Claim]) -> list[Claim]:
+        """Those of `claims` whose TTL can be met; the others wait for a shorter queue, or are given up."""
+        outlook = self._outlook()
+        good: list[Claim] = []
+        others: list[Step] = []
+        for claim in claims:
+            ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
+            prospect = outlook.of(ttl_us)
+            if prospect is Prospect.GOOD:
+                good.append(claim)
+                continue
+            self._tell(prospect, ttl_us)
+            others.append(self._late(claim.job) if prospect is Prospect.LATE else self._hopeless(claim.job, ttl_us))
+        if others:
+            with anyio.CancelScope(shield=True):
+                await self._ledger.take(others)
+        return good
+
+    def _late(self, job: Job) -> Step:
+        return self._deferred(job, self._clock.now() + LATE_US, "its TTL would end in the queue", None)
+
+    def _hopeless(self, job: Job, ttl_us: int) -> Step:
+        message = (
+            f"not sent: its TTL of {format_duration(ttl_us)} is over before even the fastest executions here have "
+            "finished"
+        )
+        return self._rejected(job, message)
+
+    def _tell(self, prospect: Prospect, ttl_us: int) -> None:
+        """Says once what becomes of jobs whose TTL is too short, and what helps."""
+        if prospect in self._told:
+            return
+        self._told.add(prospect)
+        ttl = format_duration(ttl_us)
+        if prospect is Prospect.LATE:
+            self._endpoint.warn(
+                f"jobs with a TTL of {ttl} wait here until the endpoint's queue is shorter: they would probably die in "
+                "it; a longer --ttl lets them go now"
+            )
+        else:
+            self._endpoint.warn(
+                f"jobs with a TTL of {ttl} are not sent: even the fastest executions at this endpoint take longer; "
+                "give them a longer --ttl and --retry-failed"
+            )
 
     async def next_due_s(self, operation: Operation) -> float:
         """Seconds until another job of the run is due for `operation`."""
@@ -275,7 +356,7 @@ class _Lane:
         """Claims what is missing to the next quarter of a second."""
         room = self._dispatcher.room(self._operation)
         missing = room - len(self._claimed)
-        wanted = min(missing, self._dispatcher.collectable())
+        wanted = min(missing, self._dispatcher.admissible())
         if missing <= room // 2 or not wanted:
             return AHEAD_US / SECOND_US / 4
         if not await self._dispatcher.is_heard(self._operation):

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from orchestrator.clock import Clock
+from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
 from orchestrator.core.arrivals import Arrivals
-from orchestrator.core.deadlines import TTL_GRACE_US, Absences, margin_us, uncertain_grace_us
+from orchestrator.core.deadlines import TTL_GRACE_US, Absences, uncertain_grace_us
 from orchestrator.core.job import Job
 from orchestrator.core.outcome import HINT_CHARS_MAX, Deferred, Record, RunOutcome, Trouble, Uncertain
 from orchestrator.core.pacing import Limit, Operation
@@ -17,10 +18,6 @@ from orchestrator.core.turnaround import Turnaround
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings import OnUncertain, RunSettings
 
-OUTSTANDING_SHARE: Final = 0.8
-"""The share of the status allowance of one retention that outstanding jobs may need to be collected in time."""
-
-OUTSTANDING_MIN: Final = 16
 SECOND_US: Final = 1_000_000
 
 TOLD_AGAIN_US: Final = 60_000_000
@@ -61,6 +58,10 @@ class Endpoint:
         self.absences = Absences()
         self.stalls = Stalls()
         self.silence = Silence()
+        self.throughput = Throughput()
+        self.running = 0
+        """How many jobs were in execution when the service was last asked how many."""
+
         self.pointless: str | None = None
         """Why nothing more can be submitted, if so."""
 
@@ -142,12 +143,14 @@ class Endpoint:
     def finished(self, job: Job, record: Record, now: int) -> None:
         """`record` was asked for, and is of an execution of `job` that has ended."""
         self._learn(job, record, now)
+        self.throughput.observe(now)
         self._observe(finished=True, arrived=False)
 
     def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
         if is_news:
             self._learn(job, record, now)
+            self.throughput.observe(now)
         self._observe(finished=is_news, arrived=True)
 
     def _learn(self, job: Job, record: Record, now: int) -> None:
@@ -189,10 +192,19 @@ class Endpoint:
     def _streak(self, run: int) -> Streak:
         return self._streaks.setdefault(run, Streak())
 
-    def outstanding_max(self, retention_us: int) -> int:
-        """How many outstanding jobs can be collected in time by `/status` alone."""
-        in_time_s = (retention_us - margin_us(retention_us)) / SECOND_US
-        return max(OUTSTANDING_MIN, int(OUTSTANDING_SHARE * self.status_per_s * in_time_s))
+    def at_service_max(self, depth: QueueDepth) -> int | None:
+        """How many jobs may be at the service so that its queue stays shallow; None for any number."""
+        if self.is_local:
+            return None
+        return at_service_max(depth, finished_per_s=self.throughput.per_s(self.clock.now()), running=self.running)
+
+    def outlook(self, *, is_idle: bool) -> Outlook:
+        """Which TTLs can be met. `is_idle`: none of our jobs is there."""
+        return Outlook(self.turnaround, is_idle=is_idle)
+
+    def warn(self, line: str) -> None:
+        """Something that the user should not miss."""
+        self._warn(line)
 
     def settle_at(self, job: Job, now: int) -> int:
         """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
+from orchestrator.errors import UsageError
 from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.cli.fake_app import LOCAL, FakeApp, invoke
 
@@ -56,7 +57,18 @@ def test_every_flag_reaches_the_request() -> None:
         ),
         *("--serverless-url", "https://gpu.example/", "--listen", ":8080", "--webhook-url", "https://me.example/x/"),
         *("--max-attempts", "5", "--ttl", "2h", "--execution-timeout", "90s", "--low-priority"),
-        *("--result-retention", "10m", "--on-uncertain", "hold", "--uncertain-after", "0s", "--on-expired", "fail"),
+        *(
+            "--result-retention",
+            "10m",
+            "--queue-depth",
+            "5000",
+            "--on-uncertain",
+            "hold",
+            "--uncertain-after",
+            "0s",
+            "--on-expired",
+            "fail",
+        ),
         *("--retry-failed", "--limit", "run=500/10:50", "--limit", "status=100/1"),
         *("--pacing", "window", "--requests-per-worker", "30"),
         **KEY,
@@ -81,12 +93,26 @@ def test_every_flag_reaches_the_request() -> None:
             policy=Policy(execution_timeout_ms=90_000, ttl_ms=7_200_000, low_priority=True),
             max_attempts=5,
             retention_us=600_000_000,
+            queue_depth=5_000,
             on_uncertain=OnUncertain.HOLD,
             uncertain_after_us=0,
             on_expired=OnExpired.FAIL,
         ),
         retry_failed=True,
     )
+
+
+@pytest.mark.parametrize("text", ["auto", "off"])
+def test_the_queue_depth_may_be_a_word(text: str) -> None:
+    settings = asked("--endpoint", LOCAL, "--queue-depth", text).settings
+    assert settings is not None
+    assert settings.queue_depth == text
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "10000001", "9" * 5_000, "1e3"])
+def test_a_queue_depth_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--queue-depth: .*auto, off, or a number from 1 to 10,000,000"):
+        asked("--endpoint", LOCAL, "--queue-depth", text)
 
 
 def test_errors_stand_beside_the_output_by_default() -> None:

@@ -121,12 +121,6 @@ async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many
         assert len(p.warnings) == 1
 
 
-async def test_a_short_retention_still_allows_some_outstanding_jobs(tmp_path: Path) -> None:
-    async with process(tmp_path / "db", Scripted()) as p:
-        assert p.endpoint.outstanding_max(1_000) == 16
-        assert p.endpoint.outstanding_max(1_800 * SECOND) == 240_000
-
-
 # --- intake
 
 
