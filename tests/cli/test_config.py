@@ -66,6 +66,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         stop-after-failures = 50
         on-stuck = "resubmit"
         events-kept = "7d"
+        queue-depth = "off"
         limit = ["run=5/1", "status=7/1"]
         pacing = "window"
         requests-per-worker = 30
