@@ -16,10 +16,17 @@ import uvloop
 
 from orchestrator.emulator.handlers import SimulatedHandler
 from orchestrator.emulator.serving import serve
+from tests.guarantees.recording import record
 
 CONNECTIONS = 32
 JOBS = 200_000
 RETENTION_S = 0.5
+
+SPEED_MIN = 1_500
+GROWTH_MB_MAX = 10
+"""What is promised of the emulator alone."""
+
+COMMAND = "python -m tests.benchmarks.emulator"
 
 BODY = b'{"input":{"n":1}}'
 
@@ -96,3 +103,11 @@ if __name__ == "__main__":
         speed, memory = measure(JOBS // 10, rounds=10)
         print(f"{speed:,.0f} /run+/status a second on one core; {JOBS:,} jobs in {time.perf_counter() - started:.0f} s")
         print("memory after each tenth (MB):", ", ".join(f"{megabytes:.0f}" for megabytes in memory))
+        record("/run and /status requests a second of one core", speed, "requests/s", COMMAND, at_least=SPEED_MIN)
+        record(
+            f"memory gained from the second tenth of {JOBS:,} jobs to the last",
+            memory[-1] - memory[1],
+            "MB",
+            COMMAND,
+            at_most=GROWTH_MB_MAX,
+        )
