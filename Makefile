@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test lint types unit bench format clean
+.PHONY: help demo test lint types unit bench figures format clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,14 @@ unit: $(READY)  ## the test suite with its coverage floors
 
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks
+
+figures: $(READY)  ## measures every promise anew, in an hour or two, and writes docs/guarantees.md
+	$(BIN)/python -m tests.benchmarks --record
+	$(BIN)/python -m tests.hostile --record
+	$(BIN)/python -m tests.limits --record
+	$(BIN)/python -m tests.crashes --record
+	$(BIN)/python -m tests.planted --record
+	$(BIN)/python -m tests.simulation --seeds 1000 --record
 
 format: $(READY)  ## let ruff format and sort
 	$(BIN)/ruff format .

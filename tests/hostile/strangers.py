@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import anyio
 import anyio.abc
@@ -33,6 +33,7 @@ CHUNK: Final = b"100000\r\n" + b'"evil' * 209_715 + b"!\r\n"
 GIGABYTE: Final = 1_000_000_000
 KNOWN_MAX: Final = 500
 LOOK_S: Final = 0.2
+OPENERS: Final = 4
 RESERVED: Final = 500
 """Open files that are not slow connections."""
 
@@ -92,8 +93,8 @@ class Strangers:
                         group.start_soon(self._forever, partial(self._send, attack))
                 for with_token in (True, False):
                     group.start_soon(self._forever, partial(self._gigabyte, with_token=with_token))
-                for number in range(self._plan.slow):
-                    group.start_soon(self._forever, partial(self._be_slow, number))
+                for _ in range(OPENERS):
+                    group.start_soon(self._forever, self._open_slow)
         finally:
             self.tally.seconds = time.perf_counter() - started
 
@@ -151,22 +152,46 @@ class Strangers:
             self.tally.gigabytes += 1
             self.tally.gigabyte_bytes_most = max(self.tally.gigabyte_bytes_most, sent)
 
-    async def _be_slow(self, number: int) -> None:
-        """Opens a connection and sends a byte of a head from time to time, or nothing at all."""
-        head = request("POST", f"/hooks/{self._targets.token()}", b"x" * 100)
-        async with await self._connect() as stream:
-            self.tally.slow_opened += 1
+    async def _open_slow(self) -> None:
+        """Opens slow connections, and others for those that are closed."""
+        while self._slow < self._plan.slow:
             self._slow += 1
-            self.tally.slow_most = max(self.tally.slow_most, self._slow)
             try:
-                for byte in head:
-                    if number % 2:
-                        await stream.send(bytes([byte]))
-                    with anyio.move_on_after(SLOW_S):
-                        await stream.receive()
-                        return
-            finally:
+                await asyncio.get_running_loop().create_connection(
+                    lambda: _Slow(self, silent=self._slow % 2 == 0), "127.0.0.1", self._plan.port
+                )
+            except OSError:
                 self._slow -= 1
+                raise
+            self.tally.slow_opened += 1
+            self.tally.slow_most = max(self.tally.slow_most, self._slow)
+
+    def closed_slow(self) -> None:
+        """A slow connection has ended."""
+        self._slow -= 1
+
+
+class _Slow(asyncio.Protocol):
+    """A connection that sends a byte of a head from time to time, or nothing at all."""
+
+    def __init__(self, strangers: Strangers, *, silent: bool) -> None:
+        self._strangers = strangers
+        self._bytes = iter(b"" if silent else request("POST", f"/hooks/{'1' * 40}", b"x"))
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._send(cast(asyncio.Transport, transport))
+
+    def _send(self, transport: asyncio.Transport) -> None:
+        for byte in self._bytes:
+            transport.write(bytes([byte]))
+            self._timer = asyncio.get_running_loop().call_later(SLOW_S, self._send, transport)
+            return
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._strangers.closed_slow()
 
 
 async def _exchange(stream: anyio.abc.SocketStream, data: bytes) -> int:
