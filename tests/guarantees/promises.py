@@ -44,6 +44,7 @@ PROMISES: Final = (
             "A TTL too short for queue and execution together: the result dies with the TTL.",
         ),
         tests=(
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/services/test_runs.py::test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_retention",
             "tests/simulation/test_swarm.py::test_each_scenario_keeps_the_promises_by_polling_and_by_webhook",
             "tests/services/test_collector.py::test_no_job_is_asked_for_later_than_its_hard_deadline_even_where_nobody_answers",
@@ -73,6 +74,7 @@ PROMISES: Final = (
             "The same input run with a second ledger.",
         ),
         tests=(
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/services/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",
             "tests/services/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
             "tests/services/test_runs.py::test_lost_answers_are_paid_again_only_where_nobody_told_of_them",
@@ -104,6 +106,7 @@ PROMISES: Final = (
             "A limit that the service lowers while we run, until the first 429 tells of it.",
         ),
         tests=(
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/core/test_pacing.py::test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used",
             "tests/core/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",
             "tests/core/test_pacing.py::test_a_limiter_without_the_guard_and_the_pacing_would_be_caught_by_these_servers",
@@ -131,6 +134,7 @@ PROMISES: Final = (
             "Deleting `-wal` beside a ledger that was not closed.",
         ),
         tests=(
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/system/test_kills.py::test_a_run_killed_five_times_loses_nothing_and_repeats_only_what_was_uncertain",
             "tests/services/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
             "tests/system/test_resume.py::test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent",
@@ -197,6 +201,7 @@ PROMISES: Final = (
         ),
         breaks=("A handler that returns a secret in a form of its own (encoded, cut in pieces).",),
         tests=(
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/system/test_secrets.py::test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere",
             "tests/system/test_bad_input.py::test_a_literal_secret_is_refused_and_never_printed",
             "tests/services/test_secrets.py::test_what_a_worker_echoes_is_scrubbed_before_it_is_kept",
