@@ -158,6 +158,24 @@ class MarginSummary(msgspec.Struct, frozen=True, kw_only=True):
     p1: float | None
 
 
+class Wish(StrEnum):
+    """What a person can ask of a run while it goes on."""
+
+    PAUSE = "pause"
+    CONTINUE = "continue"
+    CANCEL = "cancel"
+
+
+class RunControl(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a run."""
+
+    run: str
+    paused: bool
+    cancelled: bool
+    held_by: str | None
+    """Who works on the ledger, if anybody does."""
+
+
 class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Outstanding jobs that do not come to an end."""
 

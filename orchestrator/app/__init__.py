@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.app.batch import run
+    from orchestrator.app.controlling import control
     from orchestrator.app.emulate import emulate
     from orchestrator.app.limiting import limits, limits_reset, limits_set
     from orchestrator.app.look import results, status
     from orchestrator.app.verifying import verify
     from orchestrator.app.view import View
 
-__all__ = ["View", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status", "verify"]
+__all__ = ["View", "control", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status", "verify"]
 
 _HOME = {
     "View": "view",
+    "control": "controlling",
     "emulate": "emulate",
     "limits": "limiting",
     "limits_reset": "limiting",

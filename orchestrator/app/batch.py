@@ -236,6 +236,7 @@ class Batch:
         messages.say_recovered(self._view, recovered)
         await taking.start(parts.janitor.serve)
         await taking.start(parts.canceller.serve)
+        await taking.start(parts.control.serve)
         await taking.start(parts.dispatcher().serve)
         await self._until_done(parts)
         with anyio.move_on_after(CANCELS_S_MAX):

@@ -17,6 +17,7 @@ from orchestrator.ledger.reports import Run
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.canceller import Canceller
 from orchestrator.services.collector import Collector
+from orchestrator.services.control import Control
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.janitor import Duty, Janitor
@@ -93,6 +94,15 @@ class Parts:
             warn=view.warn,
             owed=self.canceller.ring,
         )
+        self.control = Control(
+            run=run.id,
+            ledger=ledger,
+            clock=surroundings.clock,
+            say=view.warn,
+            changed=progress.nudge,
+            owed=self.canceller.ring,
+        )
+        self.watch.subscribe(self.control.look)
         self.janitor = self._janitor()
 
     def _janitor(self) -> Janitor:
@@ -211,6 +221,7 @@ class Parts:
             clock=self._around.clock,
             flights=self._flights,
             outstanding=lambda: self._collectors[self._run.endpoint_id].outstanding,
+            may_send=lambda: self.control.may_send,
         )
         return self._dispatcher
 

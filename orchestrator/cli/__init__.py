@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from orchestrator import __version__
 from orchestrator.cli import printing
 from orchestrator.cli.api import add_api
+from orchestrator.cli.control import add_control
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.execution import App, explain, load_app
@@ -81,6 +82,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_status,
         add_results,
         add_verify,
+        add_control,
         add_limits,
         add_emulate,
         add_api,

@@ -11,7 +11,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.failures import DEFECT_EXIT_CODE, defect_message, leading_failure, write_crash_report
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import EndpointLimits, RunRequest, RunStatus, Summary, VerifyRequest
+from orchestrator.settings import EndpointLimits, RunControl, RunRequest, RunStatus, Summary, VerifyRequest, Wish
 
 if TYPE_CHECKING:
     from orchestrator.app import View  # at run time it would cost every `--help` the import of the whole program
@@ -41,6 +41,8 @@ class App(Protocol):
     async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits: ...
 
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits: ...
+
+    async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl: ...
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> "Verification": ...
 

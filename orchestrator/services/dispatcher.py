@@ -71,6 +71,7 @@ class Dispatcher:
         clock: Clock,
         flights: TaskGroup,
         outstanding: Callable[[], int],
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._run = run
         self._endpoint = endpoint
@@ -79,6 +80,7 @@ class Dispatcher:
         self._clock = clock
         self._flights = flights
         self._outstanding = outstanding
+        self._may_send = may_send
         self._in_flight: set[int] = set()
         self._counted_at = -COUNT_EVERY_US
         self._told: set[Prospect] = set()
@@ -105,7 +107,7 @@ class Dispatcher:
 
     def room(self, operation: Operation) -> int:
         """How many jobs may be claimed ahead of being sent."""
-        if self._endpoint.pointless is not None or self._endpoint.is_suspect(self._clock.now()):
+        if not self._may_send() or self._endpoint.pointless is not None or self._endpoint.is_suspect(self._clock.now()):
             return 0
         room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
         if operation is not Operation.RUN:

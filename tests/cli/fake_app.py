@@ -13,12 +13,14 @@ from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import (
     EndpointLimits,
     MarginSummary,
+    RunControl,
     RunRequest,
     RunStatus,
     Snapshot,
     Summary,
     UncertainSummary,
     VerifyRequest,
+    Wish,
 )
 
 LOCAL = "local:handlers.py:caption"
@@ -110,6 +112,7 @@ class FakeApp:
         self.verification = verification
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
+        self.held_by: str | None = None
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -145,6 +148,10 @@ class FakeApp:
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
         self.asked.append((ledger, name, operations))
         return self.endpoints[0]
+
+    async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl:
+        self.asked.append((ledger, name, wish))
+        return RunControl(run=name, paused=wish is Wish.PAUSE, cancelled=wish is Wish.CANCEL, held_by=self.held_by)
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
         self.asked.append((request,))

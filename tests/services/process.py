@@ -24,6 +24,7 @@ from orchestrator.ledger.reports import EventRow, Finished, Run
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.canceller import Canceller
 from orchestrator.services.collector import Collector
+from orchestrator.services.control import Control
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
@@ -107,6 +108,14 @@ class Process:
         )
         self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock, scrub=secrets.scrub))
         self.bodies = Bodies(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
+        self.control = Control(
+            run=run.id,
+            ledger=ledger,
+            clock=clock,
+            say=self.warnings.append,
+            changed=lambda: None,
+            owed=self.canceller.ring,
+        )
         self.dispatcher = Dispatcher(
             run=run.id,
             endpoint=self.endpoint,
@@ -115,6 +124,7 @@ class Process:
             clock=clock,
             flights=flights,
             outstanding=lambda: self.collector.outstanding,
+            may_send=lambda: self.control.may_send,
         )
         self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
         ledger.subscribe(self.progress.on_steps)
@@ -152,7 +162,7 @@ class Process:
         self.api.hold(Operation.RUN, sent)
         recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
         await self.desk.recover()
-        await self.start("collector", "desk", "janitor", "canceller")
+        await self.start("collector", "desk", "janitor", "canceller", "control")
         await self.count()
         await self.start("dispatcher")
         return recovered
@@ -166,7 +176,7 @@ class Process:
     async def start(self, *names: str) -> Self:
         """Starts parts by name: dispatcher, collector, janitor, desk, canceller."""
         for name in names:
-            part: Dispatcher | Collector | Janitor | Notices | Canceller = getattr(self, name)
+            part: Dispatcher | Collector | Janitor | Notices | Canceller | Control = getattr(self, name)
             await self.taking.start(part.serve)
         return self
 

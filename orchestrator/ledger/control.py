@@ -1,0 +1,73 @@
+"""What people ask of a run while it goes on: to pause, to continue, to be cancelled."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.job import CancelWhy, Job
+from orchestrator.core.lifecycle import State
+from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.tables import jobs, runs, submissions
+from orchestrator.settings import Wish
+
+_VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
+    Wish.PAUSE: {"pause_requested": 1},
+    Wish.CONTINUE: {"pause_requested": 0, "cancel_requested": 0},
+    Wish.CANCEL: {"cancel_requested": 1},
+}
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a run."""
+
+    pause: bool = False
+    cancel: bool = False
+
+
+async def wishes_of(connection: AsyncConnection, run: int) -> Wishes:
+    """What is asked of `run` at present."""
+    query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
+    pause, cancel = (await connection.execute(query)).one()
+    return Wishes(pause=bool(pause), cancel=bool(cancel))
+
+
+async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
+    """Asks something of `run`. To continue lifts both of the others."""
+    await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
+
+
+async def jobs_unsent(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
+    """Up to `most` queued jobs of `run`."""
+    query = (
+        select_jobs()
+        .where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
+        .order_by(jobs.c.due_at)
+        .limit(most)
+    )
+    return [job_of(row) for row in await connection.execute(query)]
+
+
+_latest: Any = (
+    select(jobs.c.submission_id)
+    .join(submissions, submissions.c.id == jobs.c.submission_id)
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+    )
+    .limit(bindparam("most"))
+)
+_OWE: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
+    .where(submissions.c.id.in_(_latest))
+)
+
+
+async def cancels_owe_run(connection: AsyncConnection, run: int, *, most: int, now: int) -> int:
+    """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news."""
+    found = await connection.execute(_OWE, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
+    return found.rowcount

@@ -1,0 +1,100 @@
+"""Does what people ask of a run from another process: pause, continue, cancel.
+
+Cancelling stops the sending first. Then what waits here ends at once, and what is at the service is cancelled there,
+within the limit for `/cancel`. Results that arrive all the same still count.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, Outcome, Step
+from orchestrator.core.outcome import Trouble
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_unsent, wishes_of
+from orchestrator.services.loop import Bell, keep_polling
+
+PAGE: Final = 1_000
+AGAIN_S: Final = 1.0
+"""While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
+
+IDLE_S: Final = 5.0
+
+
+class Control:
+    """Of one run. `changed` is called when its wishes are others, `owed` when something is to be cancelled."""
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        ledger: Ledger,
+        clock: Clock,
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+        owed: Callable[[], None],
+    ) -> None:
+        self._run = run
+        self._ledger = ledger
+        self._clock = clock
+        self._say = say
+        self._changed = changed
+        self._owed = owed
+        self._bell = Bell()
+        self.wishes = Wishes()
+
+    @property
+    def may_send(self) -> bool:
+        """Whether jobs of the run may be sent."""
+        return not self.wishes.pause and not self.wishes.cancel
+
+    def look(self) -> None:
+        """Another process may have asked for something."""
+        self._bell.ring()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listens until cancelled. It has looked once before anything is sent."""
+        await self._follow()
+        task_status.started()
+        await keep_polling(self._poll, self._bell)
+
+    async def _follow(self) -> None:
+        wishes = await self._ledger.read(partial(wishes_of, run=self._run))
+        if wishes == self.wishes:
+            return
+        self.wishes = wishes
+        if wishes.cancel:
+            self._say("the run is cancelled: nothing more is sent, and what is at the service is cancelled there")
+        elif wishes.pause:
+            self._say("the run is paused: nothing more is sent; what is at the service is collected")
+        else:
+            self._say("the run continues")
+        self._changed()
+
+    async def _poll(self) -> float:
+        await self._follow()
+        if not self.wishes.cancel:
+            return IDLE_S
+        while page := await self._ledger.read(partial(jobs_unsent, run=self._run, most=PAGE)):
+            await self._ledger.take([self._cancelled(job) for job in page])
+        now = self._clock.now()
+        while await self._ledger.write(
+            lambda transaction: cancels_owe_run(transaction.connection, self._run, most=PAGE, now=now)
+        ):
+            self._owed()
+        return AGAIN_S
+
+    def _cancelled(self, job: Job) -> Step:
+        outcome = Outcome(
+            submission=job.submission,
+            remote_id=job.remote_id,
+            status=None,
+            trouble=Trouble.CANCELLED,
+            message="the run was cancelled",
+        )
+        return steps.cancelled(job, outcome, reason="asked for", at=self._clock.now())
