@@ -108,14 +108,6 @@ class Process:
         )
         self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock, scrub=secrets.scrub))
         self.bodies = Bodies(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
-        self.control = Control(
-            run=run.id,
-            ledger=ledger,
-            clock=clock,
-            say=self.warnings.append,
-            changed=lambda: None,
-            owed=self.canceller.ring,
-        )
         self.dispatcher = Dispatcher(
             run=run.id,
             endpoint=self.endpoint,
@@ -131,6 +123,14 @@ class Process:
         self._look_after_things()
 
     def _look_after_things(self) -> None:
+        self.control = Control(
+            run=self.run.id,
+            ledger=self.ledger,
+            clock=self.clock,
+            say=self.warnings.append,
+            changed=lambda: None,
+            owed=self.canceller.ring,
+        )
         self.reconciler = Reconciler(
             ledger=self.ledger,
             clock=self.clock,
