@@ -16,6 +16,8 @@ from tests.guarantees import record
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import Played, played, story
 
+SEEDS = 50
+
 WORLDS_PER_PROCESS = 50
 """A crashed world stays in memory until its process ends (see `VirtualLoop.crash`)."""
 
@@ -24,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The exit code: 0 when nothing was violated."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--scenario", choices=tuple(SCENARIOS), default="swarm")
-    parser.add_argument("--seeds", type=int, default=50, help="how many worlds")
+    parser.add_argument("--seeds", type=int, help=f"how many worlds; {SEEDS} unless told, or the one of --seed")
     parser.add_argument("--seed", type=int, help="this world only, or the first one with --seeds")
     parser.add_argument("--trace", action="store_true", help="print what happened in the world of --seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -34,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(story(given.scenario, given.seed or 0))
         return 0
     first = given.seed or 0
-    seeds = range(first, first + (1 if given.seed is not None and given.seeds == 50 else given.seeds))
+    number = given.seeds or (SEEDS if given.seed is None else 1)
+    seeds = range(first, first + number)
     bad = _play(given.scenario, seeds, given.processes)
     if given.record:
         command = f"python -m tests.simulation --scenario {given.scenario} --seeds {len(seeds)}"
