@@ -10,11 +10,15 @@ from tests.limits.server import Observed
 
 LIMITS = {Operation.RUN: Limit(40, 1, 10), Operation.STATUS: Limit(80, 1, 20)}
 
+ALGORITHMS = (Algorithm.SLIDING_LOG, Algorithm.FIXED_WINDOW, Algorithm.TOKEN_BUCKET)
+"""Those that no standstill of a busy machine can upset. It stamps in one moment what came in a tenth of a second, which
+is a tenth of these short windows, and more than a bucket of four holds; the command has windows of ten seconds."""
+
 
 @pytest.mark.no_cover
-def test_no_real_request_is_refused_by_any_way_of_counting() -> None:
-    uses = measure(RoundTrips(least_ms=1, most_ms=20, use_percent_min=0), LIMITS, windows=3)
-    assert {(use.algorithm, use.operation) for use in uses} == {(a, o) for a in Algorithm for o in LIMITS}
+def test_no_request_of_real_processes_is_refused() -> None:
+    uses = measure(RoundTrips(least_ms=1, most_ms=20, use_percent_min=0), LIMITS, windows=3, algorithms=ALGORITHMS)
+    assert {(use.algorithm, use.operation) for use in uses} == {(a, o) for a in ALGORITHMS for o in LIMITS}
     assert [use for use in uses if use.refused] == []
     assert all(use.window_max <= LIMITS[Operation(use.operation)].requests for use in uses)
     assert all(use.concurrent_max <= (LIMITS[Operation(use.operation)].concurrent or 0) for use in uses)
