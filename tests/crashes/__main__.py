@@ -1,19 +1,21 @@
 """Kills real processes at random moments, many times, and counts what it cost.
 
-python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--record]
+python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--commits] [--record]
 
 Each run sends its jobs to a service in another process, which loses 2 % of its answers and 10 % of its webhooks; every
 other run is collected by polling alone. The ledger is audited as each kill has left it. Exits with 1 where a job has
 not exactly one outcome, where more was paid twice than uncertain submissions were sent again, or where a ledger is
-damaged.
+damaged. With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it.
 """
 
 import argparse
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Final
 
+from tests.crashes.commits import commits_of_a_run, killed
 from tests.crashes.kills import Killed, killed_run
 from tests.guarantees.recording import record
 from tests.system.processes import Desk, Service
@@ -23,7 +25,7 @@ HOOKS_LOST: Final = 0.1
 LINGER_S: Final = 0.3
 
 HEAD: Final = (
-    f"{'run':>4}{'kills':>7}{'jobs':>7}{'results':>9}{'answers lost':>14}{'in flight':>11}{'uncertain':>11}"
+    f"{'run':>4}{'kills':>7}{'jobs':>7}{'results':>9}{'given up':>10}{'answers lost':>14}{'in flight':>11}{'uncertain':>11}"
     f"{'adopted':>9}{'sent again':>12}{'paid twice':>12}{'damaged':>9}"
 )
 
@@ -35,19 +37,33 @@ def main() -> None:
     parser.add_argument("--kills-per-run", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--jobs", type=int, default=2_000, help="jobs of each run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--commits", action="store_true", help="at each commit of a small run, too")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
     chosen = parser.parse_args()
+    if chosen.commits:
+        _at_commits()
     print(HEAD)
     runs: list[Killed] = []
     while (left := chosen.kills - sum(run.kills for run in runs)) > 0:
-        killed = _one(chosen.seed + len(runs), jobs=chosen.jobs, kills=min(left, chosen.kills_per_run))
-        runs.append(killed)
-        print(_line(len(runs), killed), flush=True)
-        for fault in killed.faults():
-            print(f"     {fault}; repeat with --kills {killed.kills} --seed {chosen.seed + len(runs) - 1}")
+        ended = _one(chosen.seed + len(runs), jobs=chosen.jobs, kills=min(left, chosen.kills_per_run))
+        runs.append(ended)
+        print(_line(len(runs), ended), flush=True)
+        for fault in ended.faults():
+            print(f"     {fault}; repeat with --kills {ended.kills} --seed {chosen.seed + len(runs) - 1}")
     if chosen.record:
         _record(runs, f"python -m tests.crashes --kills {chosen.kills}")
     sys.exit(1 if any(run.faults() for run in runs) else 0)
+
+
+def _at_commits() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        commits = commits_of_a_run(folder)
+        for number, after in product(range(1, commits + 1), (False, True)):
+            place = folder / f"{number} {after}"
+            place.mkdir()
+            killed(place, number, after=after)
+    print(f"killed before and after each of {commits} commits: each time the next process ended the run", flush=True)
 
 
 def _one(seed: int, *, jobs: int, kills: int) -> Killed:
@@ -66,7 +82,7 @@ def _one(seed: int, *, jobs: int, kills: int) -> Killed:
 
 def _line(number: int, run: Killed) -> str:
     return (
-        f"{number:4}{run.kills:7}{run.jobs:7,}{run.succeeded:9,}{run.dropped:14}{run.submitting:11}{run.uncertain:11}"
+        f"{number:4}{run.kills:7}{run.jobs:7,}{run.succeeded:9,}{run.given_up:10}{run.dropped:14}{run.submitting:11}{run.uncertain:11}"
         f"{run.adopted:9}{run.resubmitted:12}{run.paid_twice:12}{run.corrupt:9}"
     )
 
@@ -74,7 +90,7 @@ def _line(number: int, run: Killed) -> str:
 def _record(runs: list[Killed], command: str) -> None:
     jobs, kills = sum(run.jobs for run in runs), sum(run.kills for run in runs)
     record("processes killed", kills, "kills", command)
-    missing = jobs - sum(run.succeeded for run in runs)
+    missing = jobs - sum(run.succeeded + run.given_up for run in runs)
     record("jobs without their one outcome", missing, f"of {jobs:,} jobs", command, at_most=0)
     resubmitted = sum(run.resubmitted for run in runs)
     record("jobs paid twice", sum(run.paid_twice for run in runs), "jobs", command, at_most=resubmitted)

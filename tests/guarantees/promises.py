@@ -135,7 +135,7 @@ PROMISES: Final = (
         ),
         tests=(
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
-            "tests/system/test_kills.py::test_a_run_killed_five_times_loses_nothing_and_repeats_only_what_was_uncertain",
+            "tests/system/test_kills.py::test_a_killed_run_loses_nothing_and_repeats_only_what_was_uncertain",
             "tests/services/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
             "tests/system/test_resume.py::test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent",
             "tests/system/test_full_disk.py::test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost",

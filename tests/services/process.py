@@ -40,7 +40,7 @@ from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
 from tests.services.rows import empty_ledger, rows
 from tests.simulation.clock import VirtualClock
-from tests.simulation.database import async_creator
+from tests.simulation.database import CommitWatch, async_creator
 from tests.simulation.world import ENDPOINT, URL
 
 KEY = bytes(range(KEY_BYTES))
@@ -245,6 +245,7 @@ async def process(
     limits: dict[Operation, Limit] | None = None,
     webhooks: bool = False,
     delay: Callable[[], float] | None = None,
+    commits: CommitWatch | None = None,
     name: str = "run",
     is_local: bool = False,
     environ: Mapping[str, str] | None = None,
@@ -254,7 +255,7 @@ async def process(
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
     clock = clock or VirtualClock()
-    connect = async_creator(empty_ledger(path), delay=delay)
+    connect = async_creator(empty_ledger(path), delay=delay, commits=commits, whole=commits is not None)
     async with open_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as outer:
         await outer.start(ledger.serve)
         await ledger.intake_remove_unfinished()

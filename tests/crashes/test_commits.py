@@ -1,0 +1,24 @@
+"""The program is killed at its commits: every third of them here, every one by `python -m tests.crashes --commits`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.crashes.commits import commits_of_a_run, killed
+
+pytestmark = pytest.mark.no_cover
+
+STRIDE = 3
+
+
+@pytest.mark.parametrize(("first", "after"), [(1, True), (2, False)], ids=["after", "before"])
+def test_a_run_killed_at_any_of_its_commits_is_ended_by_the_next_process(
+    tmp_path: Path, first: int, after: bool
+) -> None:
+    commits = commits_of_a_run(tmp_path)
+    assert commits > 14, "the run has become too small to show anything"
+
+    for number in range(first, commits + 1, STRIDE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        killed(folder, number, after=after)
