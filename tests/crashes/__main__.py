@@ -1,11 +1,13 @@
 """Kills real processes at random moments, many times, and counts what it cost.
 
-python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--commits] [--record]
+python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--commits]
+                       [--lock-s 0] [--record]
 
 Each run sends its jobs to a service in another process, which loses 2 % of its answers and 10 % of its webhooks; every
 other run is collected by polling alone. The ledger is audited as each kill has left it. Exits with 1 where a job has
 not exactly one outcome, where more was paid twice than uncertain submissions were sent again, or where a ledger is
-damaged. With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it.
+damaged. With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it; with `--lock-s 30`,
+another program holds the ledger's lock for so long, the run stops, and goes on later.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from typing import Final
 
 from tests.crashes.commits import commits_of_a_run, killed
 from tests.crashes.kills import Killed, killed_run
+from tests.crashes.locked import locked_run
 from tests.guarantees.recording import record
 from tests.system.processes import Desk, Service
 
@@ -38,10 +41,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2_000, help="jobs of each run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--commits", action="store_true", help="at each commit of a small run, too")
+    parser.add_argument("--lock-s", type=float, default=0, help="hold the lock for so long, first (default: not)")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
     chosen = parser.parse_args()
     if chosen.commits:
         _at_commits()
+    if chosen.lock_s:
+        _locked(chosen.lock_s)
     print(HEAD)
     runs: list[Killed] = []
     while (left := chosen.kills - sum(run.kills for run in runs)) > 0:
@@ -64,6 +70,18 @@ def _at_commits() -> None:
             place.mkdir()
             killed(place, number, after=after)
     print(f"killed before and after each of {commits} commits: each time the next process ended the run", flush=True)
+
+
+def _locked(hold_s: float) -> None:
+    service = Service(finish_after_s=(0.05, 0.5))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            faults = locked_run(Desk(Path(folder)), service, hold_s=hold_s)
+    finally:
+        service.stop()
+    if faults:
+        sys.exit("\n".join(faults))
+    print(f"the lock held for {hold_s:g} s: stopped with exit code 3, went on, one result for each job", flush=True)
 
 
 def _one(seed: int, *, jobs: int, kills: int) -> Killed:

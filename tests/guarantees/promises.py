@@ -141,7 +141,7 @@ PROMISES: Final = (
             "tests/system/test_damage.py::test_files_copied_at_any_moment_and_cut_off_anywhere_hold_a_prefix_of_the_commits",
             "tests/system/test_damage.py::test_a_damaged_page_is_recognised_where_it_is_met_and_found_by_verify",
             "tests/system/test_damage.py::test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_sent",
-            "tests/system/test_damage.py::test_a_writer_that_holds_the_lock_for_a_moment_is_waited_for",
+            "tests/system/test_damage.py::test_another_program_that_takes_the_lock_again_and_again_is_waited_for",
             "tests/system/test_resume.py::test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent",
             "tests/system/test_full_disk.py::test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost",
             "tests/system/test_interruption.py::test_a_second_signal_leaves_at_once_and_loses_nothing",
