@@ -29,6 +29,9 @@ FIRST_MOMENT: Final = 20
 LAST_MOMENT_BEFORE_END: Final = 300
 """The last kill comes so many submissions before the end at the latest: a process that has ended cannot be killed."""
 
+PATIENCE_S: Final = 600.0
+"""For the last process of a run, on a machine with much else to do."""
+
 FAST: Final = ("--uncertain-after", "300ms", "--limit", "run=600/1:40", "--limit", "status=2000/1:200")
 
 
@@ -103,7 +106,7 @@ def killed_run(
         program.kill()
         submitting += desk.states().get("submitting", 0)
         audits.append(verified_copy(desk.folder))
-    ended = desk.call(*command)
+    ended = desk.start(*command, within_s=PATIENCE_S).ended()
     assert ended.exit_code in (0, 1), ended
     audits.append(verified(desk.folder, files=True))
     return _tally(desk, service, ended.summary, audits, jobs=jobs, kills=kills, submitting=submitting)

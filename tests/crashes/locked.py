@@ -5,11 +5,11 @@ import time
 from contextlib import closing
 from typing import Final
 
-from tests.crashes.kills import FAST, LEDGER, verified
+from tests.crashes.kills import FAST, LEDGER, PATIENCE_S, verified
 from tests.system.processes import Desk, Service
 
 JOBS: Final = 2_000
-AT: Final = 500
+AT: Final = 100
 """So many submissions were accepted when the lock is taken."""
 
 
@@ -17,14 +17,16 @@ def locked_run(desk: Desk, service: Service, *, hold_s: float) -> list[str]:
     """Runs jobs, holds the lock for `hold_s`, then lets the run be resumed; returns what was not as it should be."""
     desk.inputs(JOBS)
     place = ("--output", "results.jsonl", "--json", *FAST)
-    program = desk.start("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *place)
+    program = desk.start(
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *place, within_s=PATIENCE_S
+    )
     service.wait("accepted", AT)
     with closing(sqlite3.connect(desk.folder / LEDGER, isolation_level=None, timeout=60)) as other:
         other.execute("BEGIN IMMEDIATE")
         time.sleep(hold_s)
         other.execute("ROLLBACK")
     stopped = program.ended()
-    resumed = desk.call("resume", "prompts", "--output", "results.jsonl", "--json")
+    resumed = desk.start("resume", "prompts", "--output", "results.jsonl", "--json", within_s=PATIENCE_S).ended()
     audit = verified(desk.folder, files=True)
     rules = {
         f"it did not stop with exit code 3: {stopped}": stopped.exit_code != 3,

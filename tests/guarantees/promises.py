@@ -166,8 +166,6 @@ PROMISES: Final = (
             "tests/services/test_compare.py::test_a_line_that_stands_twice_or_in_the_other_file_is_one_too_many",
             "tests/ledger/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
             "tests/system/test_full_disk.py::test_no_space_for_the_results_leaves_no_half_of_them",
-            "tests/services/test_audit.py::test_what_others_do_to_the_tables_is_found",
-            "tests/services/test_compare.py::test_a_line_that_stands_twice_or_in_the_other_file_is_one_too_many",
         ),
         figures={"crashes": ("jobs without",), "simulation": ("",)},
     ),

@@ -95,7 +95,9 @@ class Program:
         folder: Path,
         environment: Mapping[str, str],
         before: Callable[[], None] | None = None,
+        within_s: float = SECONDS_MAX,
     ) -> None:
+        self._within_s = within_s
         self._process = subprocess.Popen(
             [ORCHESTRATOR, *arguments],
             cwd=folder,
@@ -107,7 +109,7 @@ class Program:
             text=True,
         )
         self._said: list[str] = []
-        self._watchdog = threading.Timer(SECONDS_MAX, self._process.kill)
+        self._watchdog = threading.Timer(within_s, self._process.kill)
         self._watchdog.start()
 
     @property
@@ -129,8 +131,9 @@ class Program:
         assert self._process.poll() is None, "it has ended already"
         self._process.send_signal(number)
 
-    def ended(self, within_s: float = SECONDS_MAX, given: str | None = None) -> Ended:
+    def ended(self, within_s: float | None = None, given: str | None = None) -> Ended:
         """Waits for its end. `given` goes to its standard input."""
+        within_s = within_s or self._within_s
         try:
             stdout, stderr = self._process.communicate(given, timeout=within_s)
         finally:
@@ -159,10 +162,15 @@ class Desk:
         return kept | {"PATH": path, "ORCHESTRATOR_API_KEY": KEY, "NO_COLOR": "1"} | dict(more or {})
 
     def start(
-        self, *arguments: str, environ: Mapping[str, str] | None = None, before: Callable[[], None] | None = None
+        self,
+        *arguments: str,
+        environ: Mapping[str, str] | None = None,
+        before: Callable[[], None] | None = None,
+        within_s: float = SECONDS_MAX,
     ) -> Program:
         """Starts `orchestrator` with these arguments; `environ` comes on top of `environment`."""
-        return Program(arguments, folder=self.folder, environment=self.environment(environ), before=before)
+        environment = self.environment(environ)
+        return Program(arguments, folder=self.folder, environment=environment, before=before, within_s=within_s)
 
     def call(
         self,
