@@ -252,6 +252,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     stuck: StuckSummary = StuckSummary()
     janitor: JanitorSummary | None = None
     margin_min_s: float | None
+    safe_offline_s: float | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
+
+    webhooks_fail: bool = False
+    """Whether results are asked for because most of the webhooks do not arrive."""
+
     wall_s: float
 
 
@@ -274,6 +280,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     margin_s: MarginSummary
     created_at: int
     """Microseconds since the epoch, UTC."""
+
+    safe_offline_s: float | None = None
+    """For how long no result of the run can expire if nobody collects; None where none can."""
 
     janitor: JanitorSummary | None = None
 

@@ -7,8 +7,10 @@ from typing import Final
 
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.files import line_of
+from orchestrator.app.local import LOCAL
 from orchestrator.clock import SystemClock
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
+from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger, reports
@@ -43,6 +45,10 @@ async def _status(
     sending = next((meter for meter in of_endpoint if meter.operation is Operation.RUN), None)
     counts = await ledger.read(partial(reports.counts_of, run=run.id))
     margins = await ledger.read(partial(reports.margins_of, run=run.id))
+    safe_us = None
+    if counts.get(State.OUTSTANDING.value) and run.service_url != LOCAL:
+        retention_us = run.settings.retention_us
+        safe_us = await ledger.read(partial(reports.safe_until, run=run.id, retention_us=retention_us))
     vitals = await ledger.read(partial(vitals_of, run=run.id))
     return RunStatus(
         run=run.name,
@@ -57,6 +63,7 @@ async def _status(
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         created_at=run.created_at,
+        safe_offline_s=None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US,
         stuck=vitals.stuck if held_by else StuckSummary(),
         janitor=vitals.janitor,
         jobs_per_s=jobs_per_s,

@@ -245,6 +245,11 @@ class Parts:
         deadlines = [deadline for each in self.collectors if (deadline := each.soonest_deadline()) is not None]
         return min(deadlines) - self._around.clock.now() if deadlines else None
 
+    def safe_offline_s(self) -> float | None:
+        """The same in seconds, never negative."""
+        left_us = self.safe_for_us()
+        return None if left_us is None else max(0, left_us) / SECOND_US
+
     def figures(self, operation: Operation) -> Figures:
         """The figures of the run's own endpoint."""
         return self._apis[self._run.endpoint_id].figures(operation)

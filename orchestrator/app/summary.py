@@ -58,5 +58,7 @@ def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float
         stuck=parts.stuck.found(parts.run_id),
         janitor=parts.janitor.summary,
         margin_min_s=progress.margin_min_s,
+        safe_offline_s=parts.safe_offline_s(),
+        webhooks_fail=parts.endpoint.arrivals.expected and not parts.endpoint.arrivals.healthy,
         wall_s=wall_s,
     )

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 from orchestrator.cli import printing
-from orchestrator.cli.figures import finished, lasting, percent, rate, total, troubles, window
+from orchestrator.cli.figures import finished, lasting, offline, percent, rate, total, troubles, window
 from orchestrator.settings import Snapshot
 
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
+
+WEBHOOKS_FAIL: Final = "webhooks do not arrive: asking instead"
 
 QUEUE_FULL: Final = "its queue is full: waiting"
 """Said of the service; collecting goes on."""
@@ -88,6 +90,9 @@ def progress_line(snapshot: Snapshot) -> str:
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
     parts += troubles(snapshot)
+    if snapshot.webhooks_fail:
+        parts.append(WEBHOOKS_FAIL)
+    parts += offline(snapshot.safe_offline_s)
     return f"{snapshot.run}: {', '.join(parts)}"
 
 

@@ -33,6 +33,12 @@ def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
         yield f"the janitor cannot {', '.join(of.janitor.failing)}"
 
 
+def offline(seconds: float | None) -> Iterator[str]:
+    """How long nobody needs to collect, where a result can expire at all."""
+    if seconds is not None:
+        yield f"safe to be offline for {lasting(seconds)}"
+
+
 def finished(counts: Mapping[str, int]) -> int:
     """Jobs that have come to an end."""
     return sum(counts.get(state, 0) for state in ENDED)

@@ -19,8 +19,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.display import QUEUE_FULL, QuietView
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, total, troubles, window
+from orchestrator.cli.display import QUEUE_FULL, WEBHOOKS_FAIL, QuietView
+from orchestrator.cli.figures import STATES, finished, lasting, offline, percent, rate, total, troubles, window
 from orchestrator.settings import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
@@ -157,5 +157,9 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
     for text in troubles(snapshot):
         yield Text(text, style="yellow")
+    if snapshot.webhooks_fail:
+        yield Text(WEBHOOKS_FAIL)
+    for text in offline(snapshot.safe_offline_s):
+        yield Text(text)
     if snapshot.margin_min_s is not None:
         yield Text(f"margin {lasting(snapshot.margin_min_s)}")

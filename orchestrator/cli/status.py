@@ -13,7 +13,7 @@ import typer
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import STATES, finished, lasting, percent, rate, troubles, window
+from orchestrator.cli.figures import STATES, finished, lasting, offline, percent, rate, troubles, window
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import RunStatus
@@ -118,6 +118,7 @@ def _parts(run: RunStatus) -> list[str]:
     if run.expired:
         parts.append(f"{run.expired:,} expired")
     parts += troubles(run)
+    parts += offline(run.safe_offline_s)
     if run.margin_s.min is not None:
         parts.append(f"smallest margin {lasting(run.margin_s.min)}")
     return parts

@@ -61,6 +61,9 @@ LADDER = (0.7, 0.95, 0.995)
 questions for each job, whatever the times are like.
 """
 
+FEW = 50
+"""The first jobs to finish are the quickest: while fewer than this have, twice their time is taken for the others'."""
+
 WEBHOOK_RUNG = 0.999
 """With webhooks that arrive, only a job that is later than this share of its like is asked for."""
 
@@ -77,13 +80,16 @@ def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool
 
     `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
     sent, where nothing was learned yet), with webhooks that much later that all their tries have had their time; then
-    at the later rungs of the ladder; beyond them at gaps of a quarter of its age; past the hard deadline at a pace
+    at the later rungs of the ladder; beyond them at gaps of half its age (a quarter, if nothing is known);
+    past the hard deadline at a pace
     that grows towards the last moment.
     """
     deadline = hard_deadline(job, retention_us)
     if asked_at is None:
         started_at = job.unfinished_at or 0
         wait = learned.quantile_us(WEBHOOK_RUNG if webhooks else LADDER[0])
+        if wait is not None and not webhooks and learned.weight < FEW:
+            wait *= 2
         slack = min(WEBHOOK_SLACK_US, retention_us // 4) if webhooks else 0
         wanted = started_at + max(wait or 0, ASK_GAP_US_MIN) + slack
         return Ask(max(min(wanted, deadline), started_at), is_likely=wait is not None and wanted <= deadline)
@@ -91,7 +97,11 @@ def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool
         return Ask(asked_at + _late_gap(job, asked_at, retention_us), is_likely=False)
     age = asked_at - (job.sent_at or 0)
     rung = _next_rung(age, learned)
-    gap = max(ASK_GAP_US_MIN, min(age // 4, margin_us(retention_us))) if rung is None else rung - age
+    gap = (
+        max(ASK_GAP_US_MIN, min(age // (2 if learned.weight else 4), margin_us(retention_us)))
+        if rung is None
+        else rung - age
+    )
     wanted = min(asked_at + gap, deadline)
     return Ask(max(wanted, asked_at + ASK_GAP_US_MIN), is_likely=rung is not None and wanted < deadline)
 

@@ -123,6 +123,21 @@ async def margins_of(connection: AsyncConnection, run: int) -> Margins:
     return Margins(round(least, 3), round(max(least, p1 * TENTH_US / SECOND_US), 3))
 
 
+async def safe_until(connection: AsyncConnection, *, run: int, retention_us: int) -> int | None:
+    """Until when no result of an outstanding job of `run` can expire, if nobody asks for any; None without such jobs.
+
+    It looks at all outstanding jobs.
+    """
+    retained_until = jobs.c.unfinished_at + retention_us
+    query = (
+        select(func.min(func.min(retained_until, func.coalesce(submissions.c.ttl_at, retained_until))))
+        .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
+        .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.run_id == run)
+    )
+    found: int | None = (await connection.execute(query)).scalar()
+    return found
+
+
 async def jobs_in(connection: AsyncConnection, *, state: State, after: tuple[int, int], most: int) -> list[Job]:
     """Up to `most` jobs in `state` (submitting, uncertain or outstanding) after the one at `(due_at, id)`.
 

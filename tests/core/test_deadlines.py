@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.deadlines import (
     ASK_GAP_US_MIN,
+    FEW,
     RETENTION_US_DEFAULT,
     Absence,
     Absences,
@@ -157,6 +158,11 @@ def test_with_webhooks_only_the_latest_are_asked_for_once_all_tries_have_had_the
     assert first_ask(learned(86_400), webhooks=True) == (25 * 60, False)
 
 
+def test_the_first_to_finish_are_the_quickest_so_that_others_get_twice_their_time() -> None:
+    assert first_ask(learned(*[100] * (FEW - 1))) == (229, True)
+    assert first_ask(learned(*[100] * FEW)) == (114, True)
+
+
 def next_gap(age_s: float, known: Learned) -> tuple[int, bool]:
     job = outstanding(unfinished_at=EPOCH_AT + 86_400 * S)
     at = EPOCH_AT + round(age_s * S)
@@ -164,10 +170,10 @@ def next_gap(age_s: float, known: Learned) -> tuple[int, bool]:
     return (ask.at - at) // S, ask.is_likely
 
 
-def test_a_job_that_had_not_finished_is_asked_for_at_the_next_rung_and_then_at_gaps_of_a_quarter_of_its_age() -> None:
+def test_a_job_that_had_not_finished_is_asked_for_at_the_next_rung_and_then_at_gaps_of_half_its_age() -> None:
     spread = learned(*[10] * 70, *[100] * 25, *[1_000] * 5)
 
-    assert [next_gap(age, spread) for age in (11, 106, 1_100)] == [(103, True), (942, True), (275, False)]
+    assert [next_gap(age, spread) for age in (11, 106, 1_100)] == [(103, True), (942, True), (300, False)]
 
 
 def test_where_nothing_is_known_the_gaps_between_questions_grow_with_the_age_of_the_job() -> None:
@@ -175,7 +181,7 @@ def test_where_nothing_is_known_the_gaps_between_questions_grow_with_the_age_of_
 
 
 def test_a_rung_that_is_too_near_is_left_out() -> None:
-    assert next_gap(100, learned(90)) == (25, False)
+    assert next_gap(100, learned(90)) == (50, False)
 
 
 def test_a_job_without_times_is_still_asked_for_only_once_a_second() -> None:

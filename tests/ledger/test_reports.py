@@ -39,6 +39,23 @@ async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
     )
 
 
+async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, 3)
+
+        async def safe_until() -> int | None:
+            return await ledger.read(partial(reports.safe_until, run=run.id, retention_us=1_800 * S))
+
+        assert await safe_until() is None
+        for at, ttl_us in ((10 * S, 86_400 * S), (20 * S, 100 * S)):
+            queued = next(job for job in await jobs_now(ledger) if job.state is State.QUEUED)
+            claimed = steps.claimed(queued, submission=EPOCH_AT + at, ttl_us=ttl_us, at=EPOCH_AT + at)
+            accepted = steps.accepted(claimed.after, remote_id="r", sent_at=EPOCH_AT + at, at=EPOCH_AT + at)
+            assert await ledger.step(claimed)
+            assert await ledger.step(accepted)
+            assert await safe_until() == EPOCH_AT + min(10 * S + 1_800 * S, at + ttl_us)
+
+
 @pytest.mark.parametrize(
     ("margins_us", "expected"),
     [

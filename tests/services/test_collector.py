@@ -64,7 +64,7 @@ async def test_an_unknown_endpoint_is_asked_after_a_second_and_then_at_gaps_of_a
 async def test_where_turnarounds_are_known_the_first_question_comes_when_most_have_finished(tmp_path: Path) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport) as p:
-        for _ in range(10):
+        for _ in range(60):
             p.endpoint.turnaround.observe(1_000, 15_000)
         predicted_us = p.endpoint.turnaround.whole.quantile_us(0.7)
         assert predicted_us is not None

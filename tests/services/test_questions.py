@@ -1,0 +1,68 @@
+"""How many questions it takes to collect: by polling alone, with webhooks, and with webhooks that do not arrive."""
+
+import random
+from pathlib import Path
+
+import httpx
+import pytest
+
+from orchestrator.core.pacing import Operation
+from tests.services.process import Process, process
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import SimulatedService
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+JOBS = 300
+
+
+def lasting(rng: random.Random) -> float:
+    return rng.uniform(5.0, 15.0)
+
+
+async def collected(p: Process) -> float:
+    """Questions for each job, once all have their results."""
+    await p.begin()
+    await p.finish()
+    assert await p.counts() == {"succeeded": JOBS}
+    return p.api.figures(Operation.STATUS).sent / JOBS
+
+
+async def test_at_full_speed_polling_takes_two_questions_for_each_job_at_most(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=JOBS, seconds=lasting)
+    async with (
+        service.serving(),
+        process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=JOBS) as p,
+    ):
+        assert await collected(p) <= 2.0
+
+
+async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=JOBS, seconds=lasting)
+    async with (
+        service.serving(),
+        process(tmp_path / "db", service.transport(), clock=clock, jobs=JOBS, webhooks=True) as p,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=p.listener)) as client,
+    ):
+
+        async def receive(url: str, body: bytes) -> int:
+            return (await client.post(url, content=body)).status_code
+
+        service.receiver = receive
+        assert await collected(p) <= 0.05
+        assert p.endpoint.arrivals.healthy
+
+
+async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_told_once(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=60, seconds=lasting)
+    async with (
+        service.serving(),
+        process(tmp_path / "db", service.transport(), clock=clock, jobs=JOBS, webhooks=True) as p,
+    ):
+        assert await collected(p) <= 3.0
+        assert [line for line in p.warnings if "only 0% of the webhooks arrive" in line] == p.warnings
+        assert len(p.warnings) == 1
+        assert not p.endpoint.arrivals.healthy
