@@ -81,8 +81,7 @@ def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool
     `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
     sent, where nothing was learned yet), with webhooks that much later that all their tries have had their time; then
     at the later rungs of the ladder; beyond them at gaps of half its age (a quarter, if nothing is known);
-    past the hard deadline at a pace
-    that grows towards the last moment.
+    past the hard deadline at a pace that grows towards the last moment.
     """
     deadline = hard_deadline(job, retention_us)
     if asked_at is None:
