@@ -57,7 +57,7 @@ def main() -> None:
         for fault in ended.faults():
             print(f"     {fault}; repeat with --kills {ended.kills} --seed {chosen.seed + len(runs) - 1}")
     if chosen.record:
-        _record(runs, f"python -m tests.crashes --kills {chosen.kills}")
+        _record(runs, f"python -m tests.crashes --kills {chosen.kills} --kills-per-run {chosen.kills_per_run}")
     sys.exit(1 if any(run.faults() for run in runs) else 0)
 
 
