@@ -27,11 +27,11 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall time at start plus the larger of the wall's and the monotonic clock's advance.
+    """Wall time at start plus the monotonic clock's advance, and whatever the wall jumped forward meanwhile.
 
     A wall clock set back must not make deadlines late, and a machine that slept (its monotonic clock stood still)
-    must not believe that no time has passed. Taking the larger advance makes every error an early one: a result is
-    asked for too soon, never too late.
+    must not believe that no time has passed. So every error is an early one: a result is asked for too soon, never too
+    late.
     """
 
     def __init__(
@@ -42,13 +42,17 @@ class SystemClock:
         self._monotonic_start = monotonic_ns() // 1000
         self._latest = self._wall_start
         self._skew = 0
+        self._ahead = 0
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC. Never goes back."""
         wall = self._wall_ns() // 1000 - self._wall_start
         monotonic = self._monotonic_ns() // 1000 - self._monotonic_start
-        if abs(wall - monotonic - self._skew) > JUMP_US_MIN:
-            log.warning("the wall clock jumped by %+.1f s", (wall - monotonic - self._skew) / SECOND)
-            self._skew = wall - monotonic
-        self._latest = max(self._latest, self._wall_start + max(wall, monotonic))
+        if abs(jump := wall - monotonic - self._skew) > JUMP_US_MIN:
+            log.warning("the wall clock jumped by %+.1f s", jump / SECOND)
+            self._skew += jump
+            # A jump back is not followed, one forward is, and stays: a clock that stood still until the wall had caught
+            # up would let results expire meanwhile.
+            self._ahead += max(jump, 0)
+        self._latest = max(self._latest, self._wall_start + monotonic + self._ahead)
         return self._latest
