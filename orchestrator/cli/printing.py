@@ -7,35 +7,45 @@ from typing import IO, NoReturn
 
 import msgspec
 
+from orchestrator.errors import StoppedError
+
 
 class ReaderLeftError(Exception):
     """Whoever read our standard output has enough of it (`| head`)."""
 
 
+class UnwritableError(StoppedError):
+    """Standard output takes nothing (a full disk)."""
+
+
 def put(data: bytes) -> None:
-    """Writes to standard output. Raises `ReaderLeftError`."""
+    """Writes to standard output. Raises `ReaderLeftError` and `UnwritableError`."""
     try:
         sys.stdout.buffer.write(data)
-    except BrokenPipeError as error:
-        raise _reader_left() from error
+    except OSError as error:
+        raise _given_up(error) from error
 
 
 def flush() -> None:
-    """Hands on what `put` still holds. Raises `ReaderLeftError`."""
+    """Hands on what `put` still holds. Raises `ReaderLeftError` and `UnwritableError`."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise _reader_left() from error
+    except OSError as error:
+        raise _given_up(error) from error
 
 
-def _reader_left() -> ReaderLeftError:
+def _given_up(error: OSError) -> ReaderLeftError | UnwritableError:
     # Python flushes standard output once more at exit, and would complain then.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ReaderLeftError()
+    if isinstance(error, BrokenPipeError):
+        return ReaderLeftError()
+    return UnwritableError(
+        f"standard output cannot be written ({error.strerror}); what it was to show is cut off, what was sent is sent"
+    )
 
 
 def put_json(value: object) -> None:
-    """Writes `value` to standard output as one line of JSON. Raises `ReaderLeftError`."""
+    """Writes `value` to standard output as one line of JSON. Raises as `put` does."""
     put(msgspec.json.encode(value) + b"\n")
     flush()
 

@@ -75,8 +75,9 @@ def verification_lines(verification: "Verification") -> list[str]:
         if finding.count > len(finding.examples):
             lines.append(f"  ... and {finding.count - len(finding.examples):,} more")
         lines.append(f"  what to do: {finding.advice}")
+    runs = f"{figures.runs:,} {'run' if figures.runs == 1 else 'runs'}"
     looked_at = (
-        f"{figures.runs:,} runs, {figures.jobs:,} jobs, {figures.events:,} events, {figures.submissions:,} submissions,"
+        f"{runs}, {figures.jobs:,} jobs, {figures.events:,} events, {figures.submissions:,} submissions,"
         f" {figures.outcomes:,} outcomes ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
     )
     if files is not None:

@@ -108,7 +108,9 @@ def read_faults(path: Path | None, given: Sequence[str] = ()) -> Faults:
     if path is not None:
         try:
             values.update(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise UsageError(f"faults file {path}: cannot be read ({error.strerror})") from error
+        except ValueError as error:
             raise UsageError(f"faults file {path}: {error}") from error
     for text in given:
         name, equals, number = text.partition("=")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -37,6 +38,17 @@ def test_a_reader_that_left_has_had_what_it_wanted() -> None:
         raise printing.ReaderLeftError
 
     assert execute(command) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_a_full_disk_behind_standard_output_is_no_defect(capfd: pytest.CaptureFixture[str]) -> None:
+    async def command() -> int:
+        printing.put_json({"run": "captions"})
+        return 0
+
+    with Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full):
+        assert execute(command) == 3
+    assert "standard output cannot be written (No space left on device)" in capfd.readouterr().err
 
 
 def test_a_person_that_left_is_no_reason_to_stop() -> None:

@@ -30,7 +30,7 @@ def test_a_good_ledger_is_one_line_with_figures() -> None:
 
     assert result.exit_code == 0
     assert result.stdout == (
-        "ok: orchestrator.db: 1 runs, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
+        "ok: orchestrator.db: 1 run, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
         " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors;"
         " 3 jobs ended after the files were written; 1.2 s\n"
     )
