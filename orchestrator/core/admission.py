@@ -8,8 +8,6 @@ TTL in the queue; and no job whose TTL ends before its turn and its execution wo
 from enum import Enum, auto
 from typing import Final, Literal
 
-import msgspec
-
 from orchestrator.core.deadlines import margin_us
 from orchestrator.core.turnaround import Turnaround
 
@@ -124,24 +122,3 @@ class Outlook:
 def _rounded_down(quantile_us: int) -> int:
     """Quantiles are rounded up by as much as a step, a quarter: a job must not be held back for that."""
     return quantile_us * 4 // 5
-
-
-class _Jobs(msgspec.Struct, frozen=True):
-    running: int = msgspec.field(name="inProgress")
-
-
-class _Health(msgspec.Struct, frozen=True):
-    jobs: _Jobs
-
-
-_decode: Final = msgspec.json.Decoder(_Health).decode
-
-
-def running_jobs(status: int, body: bytes) -> int | None:
-    """How many jobs are in execution, by an answer of `/health`; None where it does not say."""
-    if not 200 <= status < 300:  # noqa: PLR2004
-        return None
-    try:
-        return max(0, _decode(body).jobs.running)
-    except (ValueError, RecursionError):
-        return None

@@ -90,24 +90,3 @@ class Stalls:
 
 def _since(suspects: dict[int, Suspect], before: int) -> list[Suspect]:
     return sorted((each for each in suspects.values() if each.since < before), key=lambda each: each.since)
-
-
-class _Workers(msgspec.Struct, frozen=True):
-    idle: int
-
-
-class _Health(msgspec.Struct, frozen=True):
-    workers: _Workers
-
-
-_decode: Final = msgspec.json.Decoder(_Health).decode
-
-
-def idle_workers(status: int, body: bytes) -> int:
-    """How many workers are idle, by an answer of `/health`; none where it does not say."""
-    if not 200 <= status < 300:  # noqa: PLR2004
-        return 0
-    try:
-        return max(0, _decode(body).workers.idle)
-    except (ValueError, RecursionError):
-        return 0

@@ -7,8 +7,6 @@ when a request is answered 429 all the same.
 
 from typing import Final
 
-import msgspec
-
 from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Limit, Operation
 
 RULED: Final = frozenset({Operation.RUN, Operation.STATUS, Operation.CANCEL})
@@ -22,27 +20,6 @@ LOOK_EVERY_S: Final = 5.0
 
 UNKNOWN_US_MAX: Final = 15_000_000
 """For how long the latest number of workers holds while `/health` gives none."""
-
-
-class _Workers(msgspec.Struct, frozen=True):
-    running: int
-
-
-class _Health(msgspec.Struct, frozen=True):
-    workers: _Workers
-
-
-_decode: Final = msgspec.json.Decoder(_Health).decode
-
-
-def running_workers(status: int, body: bytes) -> int | None:
-    """How many workers run, by an answer of `/health`; None where it does not say."""
-    if not 200 <= status < 300:  # noqa: PLR2004
-        return None
-    try:
-        return max(0, _decode(body).workers.running)
-    except (ValueError, RecursionError):
-        return None
 
 
 class WorkerLimits:

@@ -21,6 +21,7 @@ from orchestrator.core.deadlines import (
     lost_gap_us,
     margin_left,
 )
+from orchestrator.core.health import health_of
 from orchestrator.core.job import RETRY_UNANSWERED, Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
@@ -330,9 +331,10 @@ class Collector:
             answer = await self._endpoint.api.health(turn)
         except (NotSent, Unanswered):
             return False
-        if is_well := 200 <= answer.status < 300:  # noqa: PLR2004
-            self._well_at = answer.sent_at
-        return is_well
+        if health_of(answer.status, answer.body) is None:
+            return False
+        self._well_at = answer.sent_at
+        return True
 
     async def _fail(self, job: Job, trouble: Trouble, message: str) -> None:
         outcome = Outcome(

@@ -14,7 +14,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
-from orchestrator.core.admission import Outlook, Prospect, outstanding_max, running_jobs
+from orchestrator.core.admission import Outlook, Prospect, outstanding_max
+from orchestrator.core.health import health_of
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
@@ -145,7 +146,8 @@ class Dispatcher:
             answer = await self._endpoint.api.health(turn)
         except (NotSent, Unanswered):
             return
-        self._endpoint.running = running_jobs(answer.status, answer.body) or 0
+        health = health_of(answer.status, answer.body)
+        self._endpoint.running = 0 if health is None else health.jobs_in_progress or 0
 
     async def is_heard(self, operation: Operation) -> bool:
         """Whether jobs may be sent; while submissions go unanswered, a question goes first."""

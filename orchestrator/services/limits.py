@@ -13,9 +13,10 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
+from orchestrator.core.health import health_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit
 from orchestrator.core.ports import JobApi
-from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits, running_workers
+from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
 from orchestrator.errors import NotSent, StorageError, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
@@ -105,7 +106,8 @@ class EndpointLimits:
             answer = await self.api.health(turn)
         except (NotSent, Unanswered):
             return None
-        return running_workers(answer.status, answer.body)
+        health = health_of(answer.status, answer.body)
+        return None if health is None else health.workers_running
 
 
 class Limits:

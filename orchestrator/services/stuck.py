@@ -9,10 +9,11 @@ from functools import partial
 from typing import Final
 
 from orchestrator.clock import Clock
+from orchestrator.core.health import health_of
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
-from orchestrator.core.stuck import Suspect, idle_workers, running_us_max, waiting_us_max
+from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import cancels_owe
@@ -98,7 +99,8 @@ class Stuck:
             answer = await endpoint.api.health(await endpoint.api.turn(Operation.HEALTH))
         except (NotSent, Unanswered):
             return False
-        return idle_workers(answer.status, answer.body) > 0
+        health = health_of(answer.status, answer.body)
+        return health is not None and bool(health.workers_idle)
 
     async def _of_run(
         self, endpoint: Endpoint, run: int, running: list[Suspect], waiting: list[Suspect]

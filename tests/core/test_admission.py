@@ -12,7 +12,6 @@ from orchestrator.core.admission import (
     Throughput,
     at_service_max,
     outstanding_max,
-    running_jobs,
 )
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.turnaround import Turnaround
@@ -103,20 +102,3 @@ def test_where_the_service_tells_no_time_in_the_queue_only_the_execution_counts(
 def test_a_ttl_that_the_usual_job_meets_is_never_held_back(delay_s: float, execution_s: float, is_idle: bool) -> None:
     ttl_us = round((delay_s + execution_s) * S) + 2 * S
     assert Outlook(known(delay_s, execution_s), is_idle=is_idle).of(ttl_us) is Prospect.GOOD
-
-
-# --- what runs
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "running"),
-    [
-        (200, b'{"jobs":{"inProgress":7,"inQueue":3},"workers":{}}', 7),
-        (200, b'{"jobs":{"inProgress":-7}}', 0),
-        (200, b'{"jobs":{}}', None),
-        (200, b"[" * 100_000, None),
-        (500, b'{"jobs":{"inProgress":7}}', None),
-    ],
-)
-def test_health_tells_how_many_jobs_are_in_execution(status: int, body: bytes, running: int | None) -> None:
-    assert running_jobs(status, body) == running

@@ -1,6 +1,5 @@
 """Jobs that do not come to an end are suspected late, and only while they were last seen so."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,6 @@ from orchestrator.core.stuck import (
     WAITING_US_MIN,
     WAITING_US_UNLEARNED,
     Stalls,
-    idle_workers,
     running_us_max,
     waiting_us_max,
 )
@@ -76,18 +74,3 @@ def test_each_job_is_in_one_list_at_most_the_longest_first_and_none_that_was_for
     running, waiting = stalls.running(now, 0), stalls.waiting(now, 0)
     assert sorted(suspect.job for suspect in (*running, *waiting)) == sorted(there)
     assert [suspect.since for suspect in running] == sorted(suspect.since for suspect in running)
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "idle"),
-    [
-        (200, b'{"jobs":{},"workers":{"idle":3,"running":1}}', 3),
-        (200, b'{"workers":{"idle":-1}}', 0),
-        (200, b"{}", 0),
-        (200, b"<html>", 0),
-        (200, b"[" * 100_000, 0),
-        (500, b'{"workers":{"idle":3}}', 0),
-    ],
-)
-def test_idle_workers_are_those_that_health_tells_of(status: int, body: bytes, idle: int) -> None:
-    assert idle_workers(status, body) == idle

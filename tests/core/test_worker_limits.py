@@ -1,11 +1,10 @@
 """Limits that grow with the running workers: slowly up, at once down, never below the contract's."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Operation
-from orchestrator.core.worker_limits import RAISE_SHARE, RULED, UNKNOWN_US_MAX, WorkerLimits, running_workers
+from orchestrator.core.worker_limits import RAISE_SHARE, RULED, UNKNOWN_US_MAX, WorkerLimits
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -82,20 +81,3 @@ def test_no_limit_is_ever_below_the_contract_s_or_above_what_the_workers_allow(
             base = CONTRACT_LIMITS[operation].requests
             assert base <= limit.requests <= max(base, min(running * per_worker, REQUESTS_MAX))
             assert limit.requests <= before[operation].requests * (1 + RAISE_SHARE) + 1
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "running"),
-    [
-        (200, b'{"jobs":{},"workers":{"idle":2,"running":7,"new":[]}}', 7),
-        (200, b'{"workers":{"running":0}}', 0),
-        (200, b'{"workers":{"running":-3}}', 0),
-        (200, b'{"workers":{}}', None),
-        (200, b'{"workers":{"running":"7"}}', None),
-        (200, b"<html>", None),
-        (200, b"[" * 100_000, None),
-        (500, b'{"workers":{"running":7}}', None),
-    ],
-)
-def test_running_workers_are_read_from_health_where_it_says_so(status: int, body: bytes, running: int | None) -> None:
-    assert running_workers(status, body) == running

@@ -19,6 +19,7 @@ from tests.services.scripted import (
     FAILED,
     IN_PROGRESS,
     REFUSED,
+    WELL,
     Asked,
     Reply,
     Script,
@@ -201,7 +202,7 @@ async def test_a_job_is_lost_after_two_404s_half_a_minute_apart_and_a_good_healt
         assert await p.counts() == {"succeeded": 1, "lost": 1}
 
 
-@pytest.mark.parametrize("health", [Reply(404), Reply(500), CUT, REFUSED])
+@pytest.mark.parametrize("health", [Reply(404), Reply(500), Reply(body=b'{"error":"no"}'), CUT, REFUSED])
 async def test_nothing_is_lost_while_the_endpoint_is_not_well(tmp_path: Path, health: Reply) -> None:
     def status(asked: Asked) -> Reply:
         return Reply(404) if asked.at_s < 200 else COMPLETED
@@ -220,7 +221,7 @@ async def test_an_endpoint_that_comes_back_just_after_the_second_404_loses_nothi
     def hidden(reply: Reply) -> Script:
         return lambda asked: Reply(404) if asked.at_s < 31.1 else reply
 
-    transport = Scripted(status=hidden(COMPLETED), health=hidden(Reply()))
+    transport = Scripted(status=hidden(COMPLETED), health=hidden(WELL))
     async with process(tmp_path / "db", transport) as p:
         await p.begin()
         await p.finish()

@@ -1,0 +1,40 @@
+"""What is read from an answer of `/health`."""
+
+import pytest
+
+from orchestrator.core.health import Health, health_of
+
+
+@pytest.mark.parametrize(
+    ("body", "jobs", "idle", "running"),
+    [
+        (b'{"jobs":{"inProgress":7,"inQueue":3},"workers":{"idle":2,"running":7,"new":[]}}', 7, 2, 7),
+        (b'{"jobs":{"inProgress":-7},"workers":{"idle":-1,"running":-3}}', 0, 0, 0),
+        (b'{"jobs":{},"workers":{}}', None, None, None),
+        (b'{"workers":{"running":0}}', None, None, 0),
+        (b'{"jobs":{"inProgress":"7"},"workers":{"idle":true,"running":1.5}}', None, None, None),
+        (b'{"error":"a note","workers":{"idle":1}}', None, 1, None),
+        (b"{}", None, None, None),
+    ],
+)
+def test_what_health_says_is_read_and_what_it_does_not_say_is_unknown(
+    body: bytes, jobs: int | None, idle: int | None, running: int | None
+) -> None:
+    assert health_of(200, body) == Health(jobs_in_progress=jobs, workers_idle=idle, workers_running=running)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b'{"jobs":{"inProgress":7},"workers":{"idle":3}}'),
+        (301, b"{}"),
+        (200, b'{"error":"the endpoint is gone"}'),
+        (200, b"<html>"),
+        (200, b""),
+        (200, b"[]"),
+        (200, b'{"jobs":[]}'),
+        (200, b"[" * 100_000),
+    ],
+)
+def test_a_refusal_an_error_and_rubbish_are_no_news_of_health(status: int, body: bytes) -> None:
+    assert health_of(status, body) is None
