@@ -1,5 +1,6 @@
 """What `orchestrator emulate` is asked for, and the emulator's settings that follow from it."""
 
+import re
 import shlex
 import shutil
 import sys
@@ -19,6 +20,9 @@ from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.errors import UsageError
+
+ENDPOINT_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""What a client takes for an endpoint's id; nobody could ask for another."""
 
 CONTRACT_WEBHOOK_DELAYS_S = (10.0, 10.0)
 OBSERVED_WEBHOOK_DELAYS_S = (5.0, 15.0)
@@ -103,8 +107,10 @@ def _handlers(request: EmulateRequest) -> dict[str, Handler]:
     handlers = {} if request.handler is None else {ANY_ENDPOINT: load_handler(request.handler)}
     for given in request.endpoints:
         name, equals, reference = given.partition("=")
-        if not equals or not name or "/" in name:
-            raise UsageError(f"--endpoint {given}: write it as NAME=FILE.py:FUNCTION")
+        if not equals or ENDPOINT_NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"--endpoint {given}: write it as NAME=FILE.py:FUNCTION; a name is 1-128 letters, digits, '-' and '_'"
+            )
         handlers[name] = load_handler(reference)
     return handlers
 

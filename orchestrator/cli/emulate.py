@@ -67,7 +67,10 @@ Workers = Annotated[
     int | None, typer.Option(metavar="N", min=0, rich_help_panel=SCALING, help="So many workers at all times.")
 ]
 WorkersMin = Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=SCALING, help="Never fewer workers.")]
-WorkersMax = Annotated[int, typer.Option(metavar="N", min=0, rich_help_panel=SCALING, help="Never more workers.")]
+WorkersMax = Annotated[
+    int,
+    typer.Option(metavar="N", min=0, rich_help_panel=SCALING, help="Never more workers; raised to --workers-min."),
+]
 IdleTimeout = Annotated[
     float, typer.Option(metavar="SECONDS", min=0, rich_help_panel=SCALING, help="Stop a worker idle for so long.")
 ]

@@ -20,8 +20,8 @@ from orchestrator.emulator.posting import post
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.emulator.webhooks import Deliver
 
-ANY_KEY = "emulator"
-"""The key to use where any will do."""
+ANY_KEY = "emulator-takes-any-key"
+"""The key to use where any will do; no common word, which a client that hides its key would hide in paths, too."""
 
 
 class ServedEmulator:

@@ -119,3 +119,17 @@ def test_a_function_and_a_worker_for_every_endpoint_exclude_each_other(tmp_path:
     file.write_text("def f(job):\n    return 1\n")
     with pytest.raises(UsageError, match="exclude each other"):
         emulator_settings(EmulateRequest(handler=f"{file}:f", worker="python h.py"))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "\u00e9", "a" * 129])
+def test_an_endpoint_that_no_client_could_ask_for_is_refused(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "h.py"
+    file.write_text("def f(job):\n    return 1\n")
+    with pytest.raises(UsageError, match="letters, digits"):
+        emulator_settings(EmulateRequest(endpoints=(f"{name}={file}:f",)))
+
+
+@pytest.mark.anyio
+async def test_the_key_to_paste_is_no_common_word() -> None:
+    async with emulator.serve(double) as service:
+        assert service.environment()["RUNPOD_API_KEY"] not in emulator.__name__
