@@ -75,7 +75,7 @@ GraphqlKey = Annotated[
     ),
 ]
 Timeout = Annotated[
-    str, typer.Option(metavar="D", help="How long --wait may take, as in 90s or 10m.", show_default=True)
+    str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
 Json = Annotated[
@@ -188,10 +188,12 @@ def confirm(question: str, *, yes: bool, terminal: TextIO | None = None) -> None
         raise UsageError("not confirmed; nothing was done")
 
 
-def wait_s(wait: bool, timeout: str) -> float | None:
-    """How long `--wait` may take, in seconds; None without it. Raises `UsageError`."""
+def wait_s(wait: bool, timeout: str | None) -> float | None:
+    """How long `--wait` may take, in seconds; None without it. Raises `UsageError`, also for a time without a wait."""
+    if timeout is not None and not wait:
+        raise UsageError("--timeout says how long --wait may take, which is missing")
     try:
-        seconds = parse_duration(timeout) / _SECOND_US
+        seconds = parse_duration(timeout or WAIT_DEFAULT) / _SECOND_US
     except ValueError as error:
         raise UsageError(f"--timeout: {error}") from None
     return seconds if wait else None

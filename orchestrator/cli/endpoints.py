@@ -63,7 +63,7 @@ def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
         idle_timeout: IdleTimeout = None,
         set_: Set = None,
         wait: Wait = False,
-        timeout: access.Timeout = access.WAIT_DEFAULT,
+        timeout: access.Timeout = None,
         rest_url: access.RestUrl = None,
         serverless_url: options.ServerlessUrl = None,
         config: options.Config = None,

@@ -85,7 +85,7 @@ def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, descript
     def act(
         pod_id: PodId,
         wait: Wait = False,
-        timeout: access.Timeout = access.WAIT_DEFAULT,
+        timeout: access.Timeout = None,
         base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
@@ -101,7 +101,7 @@ def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
         pod_id: PodId,
         yes: access.Yes = False,
         wait: Wait = False,
-        timeout: access.Timeout = access.WAIT_DEFAULT,
+        timeout: access.Timeout = None,
         base_url: access.BaseUrl = None,
         team: Team = None,
         config: options.Config = None,
@@ -156,7 +156,9 @@ async def _show(pod_id: str, service: "Service", as_json: bool) -> None:
         put_pod(pod)
 
 
-async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
+async def _act(
+    action: PodAction, pod_id: str, wait: bool, timeout: str | None, service: "Service", as_json: bool
+) -> None:
     wait_s = access.wait_s(wait, timeout)
     acts: Mapping[PodAction, Callable[..., Awaitable[Pod]]] = {
         PodAction.START: service.pods.start,
@@ -169,7 +171,9 @@ async def _act(action: PodAction, pod_id: str, wait: bool, timeout: str, service
     printing.say(f"pod {pod_id}: {action} applied; it is {plain(pod.status)} now")
 
 
-async def _terminate(pod_id: str, yes: bool, wait: bool, timeout: str, service: "Service", as_json: bool) -> None:
+async def _terminate(
+    pod_id: str, yes: bool, wait: bool, timeout: str | None, service: "Service", as_json: bool
+) -> None:
     wait_s = access.wait_s(wait, timeout)
     if not yes:
         pod = await service.pods.show(pod_id)

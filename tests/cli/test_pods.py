@@ -218,9 +218,17 @@ def test_a_wait_that_is_too_long_ends_with_where_the_pod_is() -> None:
 
 
 def test_a_timeout_that_is_none_is_refused() -> None:
-    refused = Shell()("stop", "p1", "--timeout", "soon")
+    refused = Shell()("stop", "p1", "--wait", "--timeout", "soon")
     assert refused.exit_code == 2
     assert refused.stderr.startswith('error: --timeout: "soon" is not a duration')
+
+
+def test_a_timeout_for_no_wait_is_refused() -> None:
+    refused = Shell()("stop", "p1", "--timeout", "5s")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "error: --timeout says how long --wait may take, which is missing\n",
+    )
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
