@@ -163,7 +163,6 @@ class Process:
         recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
         await self.desk.recover()
         await self.start("collector", "desk", "janitor", "canceller", "control")
-        await self.count()
         await self.start("dispatcher")
         return recovered
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ BIN: Final = Path(sys.executable).parent
 ORCHESTRATOR: Final = str(BIN / "orchestrator")
 KEY: Final = "the-key-of-the-tests"
 SECONDS_MAX: Final = 60.0
+LOOKS_MAX: Final = 500_000
+"""Looks at a ledger, of some hundredths of a millisecond each."""
 
 FAST: Final = ("--limit", "run=1000/1:100", "--limit", "status=2000/1:200", "--limit", "retry=200/1:20")
 """Limits that keep a test short."""
@@ -207,6 +210,16 @@ class Desk:
     def ids(self, name: str = "results.jsonl") -> list[str]:
         """The custom_ids of a file, in order."""
         return [row["custom_id"] for row in self.rows(name)]
+
+    def until_outstanding(self, jobs: int, ledger: str = "orchestrator.db") -> None:
+        """Returns once the ledger of a process at work holds the answers to so many submissions."""
+        found = None
+        with closing(sqlite3.connect(f"file:{self.folder / ledger}?mode=ro", uri=True)) as connection:
+            for _ in range(LOOKS_MAX):
+                found = connection.execute("SELECT count(*) FROM jobs WHERE state = 'outstanding'").fetchone()[0]
+                if found == jobs:
+                    return
+        raise AssertionError(f"never {jobs} outstanding, at last {found}")
 
     def states(self, ledger: str = "orchestrator.db") -> dict[str, int]:
         """Jobs in each state, read from a copy of a ledger: looking must not tidy up after a crash."""

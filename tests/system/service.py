@@ -62,7 +62,6 @@ class Job:
     body: dict[str, Any]
     status: str = "IN_QUEUE"
     executions: int = 0
-    was_asked_for: bool = False
 
     def record(self) -> dict[str, Any]:
         told: dict[str, Any] = {"id": self.id, "status": self.status}
@@ -148,9 +147,6 @@ class Service:
             return 404, {"error": "job not found"}
         match method, operation:
             case "GET", "status":
-                if not job.was_asked_for:  # so the client knows its id
-                    job.was_asked_for = True
-                    self.count("asked_for")
                 return 200, job.record()
             case "POST", "retry" if job.status == "FAILED":
                 self.begin(job)

@@ -214,7 +214,7 @@ def held(desk: Desk, service: Service) -> Program:
     desk.inputs(3)
     program = desk.start("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url)
     service.wait("accepted", 3)
-    service.wait("asked_for", 3)  # the answers to /run are in the ledger
+    desk.until_outstanding(3)
     return program
 
 

@@ -36,7 +36,6 @@ def test_one_signal_stops_in_order_and_says_how_to_go_on(
 ) -> None:
     service.change(hold=True)
     program = at_work(desk, service, "--json", "--ledger", "my ledger.db")
-    service.wait("asked_for", JOBS)  # each answer to /run is known
 
     program.signal(number)
     ended = program.ended()

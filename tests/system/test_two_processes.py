@@ -17,7 +17,7 @@ def test_a_second_run_is_told_who_holds_the_ledger_and_a_dead_holder_is_taken_ov
     command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json", *FAST)
     first = desk.start(*command)
     service.wait("accepted", 20)
-    service.wait("asked_for", 20)
+    desk.until_outstanding(20)
 
     second = desk.call(*command)
     assert (second.exit_code, second.stdout) == (2, "")
