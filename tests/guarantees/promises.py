@@ -46,7 +46,7 @@ PROMISES: Final = (
         tests=(
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/services/test_runs.py::test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_retention",
-            "tests/simulation/test_swarm.py::test_each_scenario_keeps_the_promises_by_polling_and_by_webhook",
+            "tests/simulation/test_swarm.py::test_each_quick_scenario_keeps_the_promises",
             "tests/simulation/test_many.py::test_as_many_as_may_be_outstanding_are_all_collected_in_time_by_polling_alone",
             "tests/services/test_collector.py::test_no_job_is_asked_for_later_than_its_hard_deadline_even_where_nobody_answers",
             "tests/services/test_collector.py::test_scarce_questions_go_to_the_earliest_deadline_first",

@@ -11,7 +11,7 @@ from orchestrator.settings import Wish
 from tests.services.process import Process, process
 from tests.services.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 
 async def ask(p: Process, wish: Wish) -> None:

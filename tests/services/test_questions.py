@@ -11,7 +11,7 @@ from tests.services.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 JOBS = 300
 

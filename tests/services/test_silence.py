@@ -8,7 +8,7 @@ import pytest
 from tests.services.process import process
 from tests.services.scripted import ACCEPTED, COMPLETED, CUT, WELL, Asked, Reply, Scripted
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 BACK_AT_S = 400.0
 JOBS = 60
