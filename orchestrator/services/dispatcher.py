@@ -113,8 +113,7 @@ class Dispatcher:
         room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
         if operation is not Operation.RUN:
             return room
-        on_their_way = len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
-        in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=on_their_way)
+        in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=self._on_their_way())
         return room if in_silence is None else min(room, in_silence)
 
     def admissible(self) -> int:
@@ -123,12 +122,15 @@ class Dispatcher:
         if self._outlook().of(settings.ttl_us) is Prospect.LATE:
             self._tell(Prospect.LATE, settings.ttl_us)
             return 0
-        at_service = self._outstanding() + len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
+        at_service = self._outstanding() + self._on_their_way()
         most = outstanding_max(self._endpoint.status_per_s, settings.retention_us)
         shallow = self._endpoint.at_service_max(settings.queue_depth)
         if shallow is not None and shallow <= at_service:
             self._count_running()
         return max(0, (most if shallow is None else min(most, shallow)) - at_service)
+
+    def _on_their_way(self) -> int:
+        return len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
 
     def _outlook(self) -> Outlook:
         return self._endpoint.outlook(is_idle=not self._outstanding() and not self._in_flight)

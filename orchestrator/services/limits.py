@@ -13,13 +13,13 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core.health import health_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit
 from orchestrator.core.ports import JobApi
 from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
-from orchestrator.errors import NotSent, StorageError, Unanswered
+from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
+from orchestrator.services.health import ask_health
 from orchestrator.services.loop import POLL_S_MAX, Bell, keep_polling
 
 log = logging.getLogger(__name__)
@@ -93,21 +93,13 @@ class EndpointLimits:
     async def follow_workers(self) -> None:
         """Reads `/health` and lets the limits follow the running workers, until cancelled; returns if they do not."""
         while self._workers is not None:
-            running = await self._running()
+            health = await ask_health(self.api)
+            running = None if health is None else health.workers_running
             throttled = sum(self.api.figures(operation).throttled for operation in RULED)
             self._workers.seen(self._clock.now(), running, throttled=throttled > self._throttled)
             self._throttled = throttled
             self._apply()
             await anyio.sleep(LOOK_EVERY_S)
-
-    async def _running(self) -> int | None:
-        turn = await self.api.turn(Operation.HEALTH)
-        try:
-            answer = await self.api.health(turn)
-        except (NotSent, Unanswered):
-            return None
-        health = health_of(answer.status, answer.body)
-        return None if health is None else health.workers_running
 
 
 class Limits:

@@ -9,15 +9,13 @@ from functools import partial
 from typing import Final
 
 from orchestrator.clock import Clock
-from orchestrator.core.health import health_of
 from orchestrator.core.job import CancelWhy
-from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
-from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import cancels_owe
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.health import ask_health
 from orchestrator.settings import OnStuck, StuckSummary
 
 EXAMPLES_MAX: Final = 3
@@ -95,11 +93,7 @@ class Stuck:
         return waiting
 
     async def _has_idle_workers(self, endpoint: Endpoint) -> bool:
-        try:
-            answer = await endpoint.api.health(await endpoint.api.turn(Operation.HEALTH))
-        except (NotSent, Unanswered):
-            return False
-        health = health_of(answer.status, answer.body)
+        health = await ask_health(endpoint.api)
         return health is not None and bool(health.workers_idle)
 
     async def _of_run(
