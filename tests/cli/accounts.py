@@ -1,15 +1,12 @@
 """`orchestrator templates`, `secrets` and `endpoints` at an emulated account."""
 
-import typer
-from typer.testing import CliRunner, Result
-
 from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.templates import add_templates
 from orchestrator.client import Service
 from orchestrator.emulator.account import Account
-from tests.cli.fake_app import FakeApp
+from tests.cli.command_line import Result, call_only
 from tests.client.accounts import Script, scripted, service_at
 from tests.emulator.accounts import KEY, account
 
@@ -25,11 +22,9 @@ class Shell:
         self.access: Access | None = None
 
     def __call__(self, *arguments: str, stdin: str | bytes | None = None, **environment: str) -> Result:
-        commands = typer.Typer()
-        for add in (add_templates, add_secrets, add_endpoints):
-            add(commands, FakeApp, self.connect)
+        adds = (add_templates, add_secrets, add_endpoints)
         environment = {"ORCHESTRATOR_API_KEY": self.key, "COLUMNS": "200", **environment}
-        return CliRunner().invoke(commands, list(arguments), env=environment, input=stdin)
+        return call_only(adds, self.connect, arguments, environment=environment, given=stdin)
 
     def _connect(self, access: Access) -> Service:
         self.access = access

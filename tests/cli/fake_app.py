@@ -3,12 +3,9 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
-
 from orchestrator.app import View
 from orchestrator.app.emulation import EmulateRequest
 from orchestrator.app.verifying import Verification
-from orchestrator.cli import build
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import (
     EndpointLimits,
@@ -22,6 +19,7 @@ from orchestrator.settings import (
     VerifyRequest,
     Wish,
 )
+from tests.cli.command_line import Result, call
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
@@ -171,4 +169,4 @@ class FakeApp:
 
 def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:
     """`orchestrator` with these arguments and variables; the result has `exit_code`, `stdout` and `stderr`."""
-    return CliRunner().invoke(build(lambda: app), list(arguments), env=environment, prog_name="orchestrator")
+    return call(lambda: app, arguments, environment=environment)

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 
 from anyio.abc import SocketStream
 from anyio.from_thread import start_blocking_portal
-from typer.testing import CliRunner, Result
 
-from orchestrator.cli import build
+from tests.cli.command_line import Result, call
 from tests.cli.fake_app import FakeApp
 from tests.client.raw_server import read_request, response, serving
 
@@ -41,9 +40,8 @@ class Service:
     def api(self, *arguments: str, app: FakeApp | None = None, input: str | None = None, **environment: str) -> Result:  # noqa: A002
         """`orchestrator api` with these arguments, at this service."""
         variables = {"ORCHESTRATOR_API_KEY": KEY, "ORCHESTRATOR_SERVERLESS_URL": self.url, "COLUMNS": "100"}
-        commands = build(lambda: app or FakeApp())
-        result = CliRunner().invoke(
-            commands, ["api", *arguments], input=input, env={**variables, **environment}, prog_name="orchestrator"
+        result = call(
+            lambda: app or FakeApp(), ["api", *arguments], environment={**variables, **environment}, given=input
         )
         for stream in (result.stdout, result.stderr):
             assert KEY not in stream

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
 from orchestrator import __version__
 from orchestrator.app.emulation import EmulateRequest
-from orchestrator.cli import build
 from orchestrator.cli.execution import App, load_app
 from orchestrator.cli.status import status_text
 from orchestrator.settings import MarginSummary, RunStatus, UncertainSummary
+from tests.cli.command_line import call
 from tests.cli.fake_app import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
@@ -135,7 +134,7 @@ def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path) -> None:
     def load() -> App:
         raise ImportError("no such library")
 
-    result = CliRunner().invoke(build(load), ["status"])
+    result = call(load, ["status"], environment={})
     assert result.exit_code == 70
     assert result.stderr.startswith("error: ImportError: this is a defect of orchestrator")
     assert len(list(tmp_path.iterdir())) == 1

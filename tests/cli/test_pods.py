@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from orchestrator.cli import tables
 from orchestrator.cli.access import Access, Interface
@@ -23,6 +21,7 @@ from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import parse_creation
 from orchestrator.emulator.pod_records import Action, Cluster
 from orchestrator.emulator.pods import PodSettings
+from tests.cli.command_line import Result, call_only
 from tests.cli.fake_app import FakeApp, invoke
 from tests.core.test_pods import WHOLE
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService
@@ -51,10 +50,8 @@ class Shell:
         )
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
-        commands = typer.Typer()
-        add_pods(commands, FakeApp, self.connect)
         variables = {"ORCHESTRATOR_API_KEY": KEY, "COLUMNS": "100", **environment}
-        result = CliRunner().invoke(commands, ["pods", *arguments], env=variables)
+        result = call_only([add_pods], self.connect, ["pods", *arguments], environment=variables)
         assert KEY not in result.output
         assert "Traceback" not in result.output
         return result

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from orchestrator.cli.access import Access
 from orchestrator.cli.api import add_api
@@ -23,7 +21,7 @@ from orchestrator.cli.pods import add_pods
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.templates import add_templates
 from orchestrator.client import Service
-from tests.cli.fake_app import FakeApp
+from tests.cli.command_line import Result, call_only
 
 KEY = "the-key/of+the=account"
 SECRET = 'hunter2 "and" more\nof it'
@@ -115,10 +113,8 @@ class Told:
 
 
 def call(service: Told, area: str, *more: str) -> Result:
-    commands = typer.Typer()
-    ADDED[area](commands, FakeApp, service.connect)
     environment: Mapping[str, str] = {"ORCHESTRATOR_API_KEY": KEY, "THE_SECRET": SECRET}
-    return CliRunner().invoke(commands, [*COMMANDS[area], *more], env=environment)
+    return call_only([ADDED[area]], service.connect, [*COMMANDS[area], *more], environment=environment)
 
 
 def told(result: Result) -> str:
@@ -175,8 +171,6 @@ def test_a_refusal_of_graphql_is_one_clear_line_whatever_its_status(area: str) -
 def test_an_action_that_the_pod_does_not_allow_is_not_even_sent() -> None:
     """Contract of pods, 409: an invalid transition is refused with the actions that are valid."""
     service = Told(409)
-    commands = typer.Typer()
-    add_pods(commands, FakeApp, service.connect)
-    result = CliRunner().invoke(commands, ["pods", "start", "p1"], env={"ORCHESTRATOR_API_KEY": KEY})
+    result = call_only([add_pods], service.connect, ["pods", "start", "p1"], environment={"ORCHESTRATOR_API_KEY": KEY})
     assert (result.exit_code, service.changes) == (2, 0)
     assert "it allows: stop, restart, terminate; nothing was sent" in result.stderr

@@ -1,0 +1,111 @@
+"""The command line called in this process. What Typer makes of our functions is made once for each set of commands:
+making it again for each call would be half of what a test of the command line costs.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
+
+from orchestrator.cli import build
+from orchestrator.cli.access import Access, Connect
+from orchestrator.cli.execution import App
+from orchestrator.client import Service
+
+Add = Callable[[typer.Typer, Callable[[], App], Connect], None]
+"""What registers the commands of a noun."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended and what it wrote; `output` is both streams as they came. `exception` was raised by it."""
+
+    exit_code: int
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    output_bytes: bytes
+    exception: BaseException | None
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode()
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode()
+
+    @property
+    def output(self) -> str:
+        return self.output_bytes.decode()
+
+
+class _Placed:
+    """What the commands work with during a call."""
+
+    load: Callable[[], App]
+    connect: Connect
+
+
+def call(
+    load: Callable[[], App],
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    given: str | bytes | None = None,
+) -> Result:
+    """`orchestrator` with these arguments, beside the program that `load` gives; `given` is its standard input."""
+    _Placed.load = load
+    return _call(_whole(), arguments, environment, given)
+
+
+def call_only(
+    adds: Sequence[Add],
+    connect: Connect,
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    given: str | bytes | None = None,
+) -> Result:
+    """A command line of these nouns alone, which reach the service through `connect`."""
+    _Placed.connect = connect
+    return _call(_only(*adds), arguments, environment, given)
+
+
+@cache
+def _whole() -> Any:
+    return typer.main.get_command(build(_load))
+
+
+@cache
+def _only(*adds: Add) -> Any:
+    commands = typer.Typer(name="orchestrator")
+    for add in adds:
+        add(commands, _load, _connect)
+    return typer.main.get_command(commands)
+
+
+def _load() -> App:
+    return _Placed.load()
+
+
+def _connect(access: Access) -> Service:
+    return _Placed.connect(access)
+
+
+def _call(commands: Any, arguments: Sequence[str], environment: Mapping[str, str], given: str | bytes | None) -> Result:
+    code: object = 0
+    raised: BaseException | None = None
+    with CliRunner().isolation(input=given, env=environment) as (stdout, stderr, output):
+        try:
+            commands.main(args=list(arguments), prog_name="orchestrator")
+        except SystemExit as end:
+            code = end.code or 0
+            raised = end if code else None
+        assert isinstance(code, int)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Result(code, stdout.getvalue(), stderr.getvalue(), output.getvalue(), raised)
