@@ -162,7 +162,9 @@ def _explain(path: Path, error: BaseException | None) -> str:
     if "is full" in text or "disk I/O" in text:
         return f"{path}: cannot write the ledger ({text}); free some space on its disk, then resume"
     if "readonly" in text or "read-only" in text:
-        return f"{path}: the ledger is read-only ({text}); make the file and its folder writable, then resume"
+        # What SQLite puts beside a file has the file's mode, and keeps it when the file gets another one.
+        advice = "make the file, the -wal and -shm beside it, and its folder writable, then resume"
+        return f"{path}: the ledger is read-only ({text}); {advice}"
     if "locked" in text:
         return f"{path}: another program has locked the ledger ({text}); close it, then resume"
     if "malformed" in text or "not a database" in text:

@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
 from anyio import to_thread
 from anyio.abc import TaskStatus
-from sqlalchemy import insert, select, update
+from sqlalchemy import false, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -31,6 +31,9 @@ from orchestrator.settings import RunSettings
 Result = TypeVar("Result")
 TtlOf = Callable[[Payload], int]
 """The TTL of a job with this payload, in microseconds."""
+
+_WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
+"""Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -65,7 +68,11 @@ class Ledger:
         return self._secret_names
 
     async def prepare(self) -> None:
-        """Learns what is needed before the first claim."""
+        """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
+        # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
+        # told, and would wait for half a minute.
+        async with self._database.writing() as connection:
+            await connection.execute(_WRITE_NOTHING)
         self._latest_submission = await self.read(reports.submissions_latest_id)
         self._secret_names = await self.read(reports.secret_names)
 

@@ -35,7 +35,7 @@ def dispatcher_lock(ledger: Path, *, now: int) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        message = f"{path}: cannot be created ({error.strerror}); is the folder there and writable?"
+        message = f"{path}: cannot be written ({error.strerror}); is the folder there and writable, and the file, too?"
         raise UsageError(message) from error
     try:
         if not _locked(descriptor):

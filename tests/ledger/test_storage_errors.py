@@ -1,6 +1,7 @@
 """What a user reads when the file, not the program, is to blame; and that our own defects are not taken for that."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from orchestrator.errors import StorageError
+from orchestrator.ledger import open_ledger
 from orchestrator.ledger.database import Database, storage_errors
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.records import PACK_BYTES_MIN, pack, unpack
 from tests.ledger.ledgers import dump
+from tests.simulation.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +83,21 @@ async def test_a_full_disk_rolls_back_and_says_so(tmp_path: Path) -> None:
 
     assert dump(path)["events"] == []
     assert dump(path)["counts"] == [(1, "after", 1)]
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+async def test_a_ledger_that_cannot_be_written_is_told_when_it_is_opened(tmp_path: Path, journal: str) -> None:
+    path = tmp_path / "l.db"
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+    with path.open("r+b") as file:
+        file.seek(18)  # "file format write version": above 2 the file is read-only, for root, too
+        file.write(b"\x03")
+
+    with pytest.raises(StorageError, match=r"l\.db: the ledger is read-only"):
+        async with open_ledger(path, clock=VirtualClock()):
+            raise AssertionError("a ledger that nothing can be written to was opened to work on")
 
 
 async def test_the_ledger_is_as_durable_as_it_says(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_sent(desk: Desk,
 
     assert ended.exit_code == 3, ended
     assert "the ledger is read-only" in ended.stderr
-    assert "make the file and its folder writable, then resume" in ended.stderr
+    assert "make the file, the -wal and -shm beside it, and its folder writable, then resume" in ended.stderr
     assert len(service.accepted()) == 3
     assert len(desk.call("results", "prompts").stdout.splitlines()) == 3
 
