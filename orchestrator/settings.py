@@ -220,6 +220,21 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
+class Hold(StrEnum):
+    """Why no job of a run is sent at present, though some may be queued."""
+
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """Going on is pointless until somebody changes something."""
+
+    SUSPECT = "suspect"
+    """The service knows so few of the jobs (404) that the endpoint must be to blame."""
+
+    UNANSWERED = "unanswered"
+    """Submissions go unanswered: one is sent now and then, to see whether that is over."""
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands at one moment, for the progress display."""
 
@@ -245,6 +260,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     throttled: int
     queue_full: bool = False
     """Whether the service takes no more submissions for now, because its queue is full."""
+
+    hold: Hold | None = None
+    unreachable_s: float | None = None
+    """For how long no request has got through to the service; None while they do."""
 
     uncertain_seen: int
     paid_twice: int = 0
@@ -285,6 +304,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """For how long no result of the run can expire if nobody collects; None where none can."""
 
     janitor: JanitorSummary | None = None
+
+    paused: bool = False
+    cancelled: bool = False
+    """What people have asked of the run."""
 
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""

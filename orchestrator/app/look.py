@@ -14,6 +14,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.limits import Reading, meters_all
 from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
@@ -49,6 +50,7 @@ async def _status(
     if counts.get(State.OUTSTANDING.value) and run.service_url != LOCAL:
         retention_us = run.settings.retention_us
         safe_us = await ledger.read(partial(reports.safe_until, run=run.id, retention_us=retention_us))
+    wishes = await ledger.read(partial(wishes_of, run=run.id))
     vitals = await ledger.read(partial(vitals_of, run=run.id))
     return RunStatus(
         run=run.name,
@@ -66,6 +68,8 @@ async def _status(
         safe_offline_s=None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US,
         stuck=vitals.stuck if held_by else StuckSummary(),
         janitor=vitals.janitor,
+        paused=wishes.pause,
+        cancelled=wishes.cancel,
         jobs_per_s=jobs_per_s,
         held_by=held_by,
         window_used=None if sending is None else sending.used,

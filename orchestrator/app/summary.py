@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.parts import Parts
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
+from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger.reports import Margins
 from orchestrator.settings import Snapshot, Summary
@@ -40,18 +41,22 @@ def summary_of(
 def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
     """How a run stands now. `rows_read` is None once the input was read."""
     progress, figures = parts.progress, parts.figures(Operation.RUN)
+    hold = parts.hold()
+    waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
         run=name,
         reading=rows_read is not None,
         rows_read=rows_read or 0,
         counts=progress.counts,
         jobs_per_s=progress.jobs_per_s(),
-        eta_s=progress.eta_s(),
+        eta_s=None if waits else progress.eta_s(),
         sent=figures.sent,
         window_used=figures.used,
         window_allowed=figures.allowance,
         throttled=sum(figure.throttled for _, figure in parts.all_figures()),
         queue_full=figures.queue_full,
+        hold=hold,
+        unreachable_s=parts.unreachable_s(),
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),

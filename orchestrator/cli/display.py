@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 from orchestrator.cli import printing
-from orchestrator.cli.figures import finished, lasting, offline, percent, rate, total, troubles, window
+from orchestrator.cli.figures import finished, lasting, offline, percent, rate, standstill, total, troubles, window
 from orchestrator.settings import Snapshot
 
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
 
 WEBHOOKS_FAIL: Final = "webhooks do not arrive: asking instead"
-
-QUEUE_FULL: Final = "its queue is full: waiting"
-"""Said of the service; collecting goes on."""
 
 
 class QuietView:
@@ -76,6 +73,7 @@ def progress_line(snapshot: Snapshot) -> str:
         return f"{snapshot.run}: reading the input, {snapshot.rows_read:,} rows checked"
     done, of = finished(snapshot.counts), total(snapshot.counts)
     parts = [
+        *standstill(snapshot),
         f"{done:,}/{of:,} jobs finished ({percent(done, of)})",
         *(f"{snapshot.counts[state]:,} {state}" for state in ("outstanding", "failed") if snapshot.counts.get(state)),
     ]
@@ -85,8 +83,6 @@ def progress_line(snapshot: Snapshot) -> str:
         parts.append(f"{lasting(math.ceil(snapshot.eta_s))} left")
     if snapshot.window_used or snapshot.throttled:
         parts.append(window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled))
-    if snapshot.queue_full:
-        parts.append(QUEUE_FULL)
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
     parts += troubles(snapshot)

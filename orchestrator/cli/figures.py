@@ -4,12 +4,24 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.settings import RunStatus, Snapshot, StuckSummary
+from orchestrator.settings import Hold, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
 STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
 """In the order in which a job goes through them."""
+
+QUEUE_FULL: Final = "its queue is full: waiting"
+"""Said of the service; collecting goes on."""
+
+HOLDS: Final[Mapping[Hold, str]] = {
+    Hold.PAUSED: "paused: nothing is sent",
+    Hold.CANCELLED: "cancelled: nothing is sent",
+    Hold.STOPPED: "nothing more is sent",
+    Hold.SUSPECT: "it knows too few of the jobs: nothing is sent",
+    Hold.UNANSWERED: "submissions go unanswered: one at a time",
+}
+"""Why no job is sent, as it is shown for as long as it holds."""
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -31,6 +43,16 @@ def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
         yield text
     if of.janitor is not None and of.janitor.failing:
         yield f"the janitor cannot {', '.join(of.janitor.failing)}"
+
+
+def standstill(snapshot: Snapshot) -> Iterator[str]:
+    """Why nothing goes on, for as long as it does not."""
+    if snapshot.hold is not None:
+        yield HOLDS[snapshot.hold]
+    if snapshot.unreachable_s is not None:
+        yield f"unreachable for {lasting(snapshot.unreachable_s)}"
+    if snapshot.queue_full:
+        yield QUEUE_FULL
 
 
 def offline(seconds: float | None) -> Iterator[str]:

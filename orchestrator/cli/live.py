@@ -19,8 +19,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.display import QUEUE_FULL, WEBHOOKS_FAIL, QuietView
-from orchestrator.cli.figures import STATES, finished, lasting, offline, percent, rate, total, troubles, window
+from orchestrator.cli.display import WEBHOOKS_FAIL, QuietView
+from orchestrator.cli.figures import (
+    STATES,
+    finished,
+    lasting,
+    offline,
+    percent,
+    rate,
+    standstill,
+    total,
+    troubles,
+    window,
+)
 from orchestrator.settings import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
@@ -149,10 +160,10 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 
 
 def _service(snapshot: Snapshot) -> Iterable[Text]:
+    for text in standstill(snapshot):
+        yield Text(text, style="bold yellow")
     used = window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled)
     yield Text(used, style="yellow" if snapshot.throttled else "")
-    if snapshot.queue_full:
-        yield Text(QUEUE_FULL, style="yellow")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
     for text in troubles(snapshot):

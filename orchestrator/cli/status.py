@@ -13,10 +13,10 @@ import typer
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import STATES, finished, lasting, offline, percent, rate, troubles, window
+from orchestrator.cli.figures import HOLDS, STATES, finished, lasting, offline, percent, rate, troubles, window
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
-from orchestrator.settings import RunStatus
+from orchestrator.settings import Hold, RunStatus
 
 if TYPE_CHECKING:
     from rich.table import Table  # at run time `--help` would pay for it
@@ -104,7 +104,9 @@ def _remark(run: RunStatus) -> str:
 
 def _parts(run: RunStatus) -> list[str]:
     jobs, uncertain = run.jobs, run.uncertain
-    parts = [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
+    wished = Hold.CANCELLED if run.cancelled else Hold.PAUSED if run.paused else None
+    parts = [] if wished is None or finished(jobs) == jobs["total"] else [HOLDS[wished]]
+    parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
     if run.window_used is not None and run.window_allowed is not None:

@@ -187,6 +187,8 @@ class Collector:
             result: Answer | NotSent | Unanswered = await self._endpoint.api.status(turn, job.remote_id)
         except (NotSent, Unanswered) as error:
             result = error
+        else:
+            self._endpoint.reach.answered()
         now = self._clock.now()
         entry.asked_at, entry.asks = now, entry.asks + 1
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:

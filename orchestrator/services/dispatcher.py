@@ -252,13 +252,17 @@ class Dispatcher:
         sent_at = self._clock.now()
         try:
             result: Answer | NotSent | Unanswered = await self._request(claim, turn)
-        except (NotSent, Unanswered) as error:
+        except NotSent as error:
+            result = error
+        except Unanswered as error:
+            self._endpoint.reach.failed(self._clock.now())
             result = error
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._ledger.step(self._unanswered(job, "interrupted before the answer came", sent_at))
             raise
         if isinstance(result, Answer):
+            self._endpoint.reach.answered()
             sent_at = result.sent_at
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))

@@ -11,6 +11,7 @@ from orchestrator.core.job import Job
 from orchestrator.core.outcome import HINT_CHARS_MAX, Deferred, Record, RunOutcome, Trouble, Uncertain
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.ports import JobApi
+from orchestrator.core.reach import Reach
 from orchestrator.core.silence import Silence
 from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import Stalls
@@ -58,6 +59,7 @@ class Endpoint:
         self.absences = Absences()
         self.stalls = Stalls()
         self.silence = Silence()
+        self.reach = Reach()
         self.throughput = Throughput()
         self.running = 0
         """How many jobs were in execution when the service was last asked how many."""
@@ -93,6 +95,7 @@ class Endpoint:
 
     def unreachable(self, reason: str, now: int) -> None:
         """A request found no way to the service: it is repeated without end, so the user must hear of it."""
+        self.reach.failed(now)
         if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
             self._told_at = now
             self._warn(f"{reason}; trying again")
@@ -115,6 +118,9 @@ class Endpoint:
             answer = await self.api.health(turn)
         except (NotSent, Unanswered):
             answer = None
+            self.reach.failed(self.clock.now())
+        else:
+            self.reach.answered()
         if answer is not None and answer.status < 500:  # noqa: PLR2004  a server error is an answer of the way there
             return True
         self.silence.unanswered(sent_at=sent_at, now=self.clock.now())

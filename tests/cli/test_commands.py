@@ -54,6 +54,15 @@ def test_status_shows_each_run() -> None:
     ]
 
 
+def test_status_says_first_what_was_asked_of_an_unfinished_run() -> None:
+    paused = msgspec.structs.replace(run_status(queued=3), paused=True)
+    cancelled = msgspec.structs.replace(paused, cancelled=True)
+    ended = msgspec.structs.replace(run_status(succeeded=3), paused=True, cancelled=True)
+    assert "at abc123: paused: nothing is sent, 3 queued" in status_text([paused], width=80, colours=False)
+    assert "at abc123: cancelled: nothing is sent, 3 queued" in status_text([cancelled], width=80, colours=False)
+    assert "nothing left to do" in status_text([ended], width=80, colours=False)
+
+
 def test_status_has_colours_on_a_terminal_only() -> None:
     runs = [run_status(succeeded=1, failed=1)]
     assert "\x1b[" in status_text(runs, width=80, colours=True)

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.cli.display import PlainView, QuietView, progress_line, view_for_stderr
+from orchestrator.cli.figures import HOLDS
 from orchestrator.cli.live import Display, LiveView, terminal
-from orchestrator.settings import Snapshot
+from orchestrator.settings import Hold, Snapshot
 from tests.cli.fake_app import snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -137,6 +138,27 @@ async def test_a_full_queue_at_the_service_is_shown() -> None:
     waiting = msgspec.structs.replace(HALFWAY, queue_full=True)
     assert "its queue is full: waiting" in " ".join(drawn(waiting, 120))
     assert "its queue is full: waiting" in progress_line(waiting)
+
+
+async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None:
+    paused = msgspec.structs.replace(HALFWAY, hold=Hold.PAUSED, eta_s=None)
+    assert drawn(paused)[2:] == [
+        "speed     98.7 jobs/s   1 min 02 s so far",
+        "service   paused: nothing is sent   used 994/1000 in this window, 3 × 429",
+        "          2 were uncertain   margin 24 min 10 s",
+    ]
+    gone = msgspec.structs.replace(HALFWAY, unreachable_s=185.4)
+    assert drawn(gone)[3].startswith("service   unreachable for 3 min 05 s   used 994/1000")
+    assert "captions: paused: nothing is sent, 6,139/10,000 jobs finished" in progress_line(paused)
+    assert "unreachable for 3 min 05 s" in progress_line(gone)
+
+
+@pytest.mark.parametrize("hold", Hold)
+async def test_every_reason_to_send_nothing_has_its_words_and_fits_a_line(hold: Hold) -> None:
+    held = msgspec.structs.replace(snapshot(queued=3), hold=hold)
+    first, *others = drawn(held)[3:]
+    assert HOLDS[hold] in first
+    assert len(others) <= 1
 
 
 async def test_quiet_is_quiet_until_the_end_is_near(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,35 @@
+"""Whether requests get through to the service, and for how long they have not. Times are microseconds UTC."""
+
+from typing import Final
+
+_SECOND: Final = 1_000_000
+
+SHOWN_AFTER_US: Final = 3 * _SECOND
+"""A request that does not get through while others do is nothing to speak of; the next one tells."""
+
+STALE_US: Final = 120 * _SECOND
+"""What was found out longer ago says nothing: nobody has asked since. Whoever has to, does so every minute."""
+
+
+class Reach:
+    """What the requests of a process tell about the way to the service."""
+
+    def __init__(self) -> None:
+        self._first_at: int | None = None
+        self._last_at = 0
+
+    def failed(self, now: int) -> None:
+        """A request did not get through, or its answer did not."""
+        if self._first_at is None:
+            self._first_at = now
+        self._last_at = now
+
+    def answered(self) -> None:
+        """A request was answered, in whatever way."""
+        self._first_at = None
+
+    def unreachable_us(self, now: int) -> int | None:
+        """For how long nothing has got through; None while something does, and when nobody has tried of late."""
+        if self._first_at is None or now > self._last_at + STALE_US:
+            return None
+        return None if now < self._first_at + SHOWN_AFTER_US else now - self._first_at
