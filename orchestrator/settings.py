@@ -216,6 +216,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failed_executions: int = 0
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
+    safe_offline_s: float | None = None
+    """For how long no result of the run can expire if nobody collects; None where none can."""
+
     wall_s: float
     interrupted: bool
 

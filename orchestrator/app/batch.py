@@ -4,7 +4,7 @@ Stopping is nesting. The innermost group takes new work; the one around it holds
 the outermost writes, listens and shows, and ends last.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from orchestrator.app import files, messages
 from orchestrator.app.identity import check_reach, find_run, resume_command
 from orchestrator.app.local import LOCAL
+from orchestrator.app.look import safe_offline_s
 from orchestrator.app.parts import Parts, Webhook
 from orchestrator.app.signals import IN_FLIGHT_S_MAX, Stop
 from orchestrator.app.summary import snapshot_of, summary_of
@@ -26,7 +27,7 @@ from orchestrator.core import job as steps
 from orchestrator.core.job import PAID_TWICE, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
-from orchestrator.errors import StoppedError, leading
+from orchestrator.errors import StoppedError, StorageError, UsageError, leading
 from orchestrator.ledger import Ledger, open_ledger, reports
 from orchestrator.ledger.key import webhook_key
 from orchestrator.ledger.reports import Run
@@ -53,13 +54,18 @@ SECOND_US: Final = 1_000_000
 async def run(request: RunRequest, view: View | None = None, surroundings: Surroundings | None = None) -> Summary:
     """Runs or resumes a batch until every job has an outcome, or a signal interrupts it.
 
-    Raises `UsageError` (nothing was sent), `StoppedError` where going on is pointless (its `summary` says how far it
-    came) and other `OrchestratorError`s; everything so far is in the ledger.
+    Raises `UsageError` (nothing was sent), `StoppedError` where going on is pointless and other `OrchestratorError`s;
+    everything so far is in the ledger. Whatever ends a run that had begun has an attribute `summary`, which says how
+    far it came.
     """
+    batch = Batch(request, view or Silent(), surroundings or Surroundings())
     try:
-        return await Batch(request, view or Silent(), surroundings or Surroundings()).run()
+        return await batch.run()
     except BaseExceptionGroup as group:
-        raise leading(group) from group
+        cause = leading(group)
+        if not isinstance(cause, UsageError):
+            cause.summary = batch.so_far  # type: ignore[attr-defined]  # a defect's exception may be anybody's
+        raise cause from group
 
 
 class Batch:
@@ -76,6 +82,8 @@ class Batch:
         self._intake: Intake | None = None
         self._parts: Parts | None = None
         self._scrub: Callable[[bytes], bytes] = bytes
+        self.so_far: Summary | None = None
+        """How far the run had come when an error ended it; None where it had not begun."""
 
     async def run(self) -> Summary:
         """Everything, in order. What can be refused is refused before anything is opened."""
@@ -93,10 +101,14 @@ class Batch:
         path = self._request.ledger
         connect = self._around.connect(path) if self._around.connect else None
         async with open_ledger(path, clock=self._clock, connect=connect) as ledger:
-            async with anyio.create_task_group() as outer:
-                await outer.start(ledger.serve)
-                summary = await self._work(ledger, outer)
-                outer.cancel_scope.cancel()
+            try:
+                async with anyio.create_task_group() as outer:
+                    await outer.start(ledger.serve)
+                    summary = await self._work(ledger, outer)
+                    outer.cancel_scope.cancel()
+            except Exception:
+                self.so_far = await self._cut_short(ledger)
+                raise
             return summary
 
     async def _work(self, ledger: Ledger, outer: TaskGroup) -> Summary:
@@ -194,13 +206,13 @@ class Batch:
                 requests_per_worker=self._request.connection.requests_per_worker,
             )
             await parts.add_endpoints(service)
-            outer.start_soon(self._view.follow, partial(self._snapshot, run, parts))
+            outer.start_soon(self._view.follow, partial(self._snapshot, parts))
             async with anyio.create_task_group() as taking:
                 taking.start_soon(self._cancel_on_stop, taking)
                 await self._take_work(run, ledger, taking, parts, webhook)
                 taking.cancel_scope.cancel()
             flights.cancel_scope.deadline = anyio.current_time() + self._patience_s(parts)
-        return await self._end(run, ledger, parts)
+        return await self._end(ledger, parts)
 
     def _patience_s(self, parts: Parts) -> float:
         """How long to wait for requests in flight: once every job has its outcome, no answer matters any more."""
@@ -287,30 +299,49 @@ class Batch:
 
     # --- ending
 
-    async def _end(self, run: Run, ledger: Ledger, parts: Parts) -> Summary:
+    async def _end(self, ledger: Ledger, parts: Parts) -> Summary:
         """Files and summary; raises `StoppedError` when the run could not go on."""
         request = self._request
         if request.output is not None and request.errors is not None:
-            await files.write_files(ledger, run.id, request.output, request.errors)
-        summary = summary_of(
-            run.name,
-            await ledger.read(partial(reports.counts_of, run=run.id)),
-            await ledger.read(partial(reports.margins_of, run=run.id)),
-            parts,
-            wall_s=self._wall_s(),
-            interrupted=self._stop.asked.is_set(),
-        )
+            await files.write_files(ledger, parts.run.id, request.output, request.errors)
+        summary = await self._summary(ledger, parts)
         if summary.interrupted:
             messages.say_goodbye(self._view, request, parts, is_reading=self._intake is not None)
         elif parts.progress.unfinished:
-            error = StoppedError(f"{parts.endpoint.pointless}; mend that, then: {resume_command(request)}")
-            error.summary = summary
-            raise error
+            raise StoppedError(f"{parts.endpoint.pointless}; mend that, then: {resume_command(request)}")
         return summary
 
-    def _snapshot(self, run: Run, parts: Parts) -> Snapshot:
+    async def _summary(self, ledger: Ledger, parts: Parts) -> Summary:
+        counts = await ledger.read(partial(reports.counts_of, run=parts.run.id))
+        margins = await ledger.read(partial(reports.margins_of, run=parts.run.id))
+        retention_us = self._settings_of[parts.run.id].retention_us
+        safe_s = await safe_offline_s(ledger, parts.run, counts, retention_us=retention_us)
+        return self._summary_of(parts, counts, margins, safe_s)
+
+    def _summary_of(
+        self, parts: Parts, counts: Mapping[str, int], margins: reports.Margins, safe_s: float | None
+    ) -> Summary:
+        interrupted = self._stop.asked.is_set()
+        return summary_of(counts, margins, parts, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted)
+
+    async def _cut_short(self, ledger: Ledger) -> Summary | None:
+        """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by
+        what was heard of it. None where the run had not begun.
+        """
+        parts = self._parts
+        if parts is None:
+            return None
+        try:
+            return await self._summary(ledger, parts)
+        except StorageError:
+            heard = parts.progress
+            return self._summary_of(
+                parts, heard.tallied, reports.Margins(min=heard.margin_min_s), parts.safe_offline_s()
+            )
+
+    def _snapshot(self, parts: Parts) -> Snapshot:
         rows_read = None if self._intake is None else self._intake.rows_read
-        return snapshot_of(run.name, parts, rows_read=rows_read, wall_s=self._wall_s())
+        return snapshot_of(parts, rows_read=rows_read, wall_s=self._wall_s())
 
     def _wall_s(self) -> float:
         return (self._clock.now() - self._started_at) / SECOND_US

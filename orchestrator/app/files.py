@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.core.policy import Policy
-from orchestrator.errors import UsageError
+from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.outcome_lines import error_line, result_line
 from orchestrator.formats.replace import Replacement, check_writable
@@ -67,7 +67,17 @@ def _opened(source: str) -> AbstractContextManager[BinaryIO]:
 
 
 async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
-    """Both files of a run, as it stands now, each written beside and renamed."""
+    """Both files of a run, as it stands now, each written beside and renamed.
+
+    Raises `StorageError` where they cannot be written any more: they could when the run began.
+    """
+    try:
+        await _write_files(ledger, run, output, errors)
+    except UsageError as error:
+        raise StorageError(f"{error}; everything is in the ledger") from error
+
+
+async def _write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
     with Replacement(output) as results, Replacement(errors) as failures:
         async for page in finished_jobs(ledger, run, RESULTS):
             results.write(b"".join(map(line_of, page)))

@@ -1,6 +1,6 @@
 """Looking at a ledger, beside whoever works on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -46,10 +46,6 @@ async def _status(
     sending = next((meter for meter in of_endpoint if meter.operation is Operation.RUN), None)
     counts = await ledger.read(partial(reports.counts_of, run=run.id))
     margins = await ledger.read(partial(reports.margins_of, run=run.id))
-    safe_us = None
-    if counts.get(State.OUTSTANDING.value) and run.service_url != LOCAL:
-        retention_us = run.settings.retention_us
-        safe_us = await ledger.read(partial(reports.safe_until, run=run.id, retention_us=retention_us))
     wishes = await ledger.read(partial(wishes_of, run=run.id))
     vitals = await ledger.read(partial(vitals_of, run=run.id))
     return RunStatus(
@@ -65,7 +61,7 @@ async def _status(
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         created_at=run.created_at,
-        safe_offline_s=None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US,
+        safe_offline_s=await safe_offline_s(ledger, run, counts, retention_us=run.settings.retention_us),
         stuck=vitals.stuck if held_by else StuckSummary(),
         janitor=vitals.janitor,
         paused=wishes.pause,
@@ -76,6 +72,16 @@ async def _status(
         window_allowed=None if sending is None else sending.allowance,
         throttled=sum(meter.throttled for meter in of_endpoint) if of_endpoint else None,
     )
+
+
+async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *, retention_us: int) -> float | None:
+    """For how many seconds no result of `run` can expire if nobody collects; None where none can, as with `local:`
+    endpoints, whose jobs run again. `counts` are the run's, of the ledger.
+    """
+    if not counts.get(State.OUTSTANDING.value) or run.service_url == LOCAL:
+        return None
+    safe_us = await ledger.read(partial(reports.safe_until, run=run.id, retention_us=retention_us))
+    return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
 
 
 async def results(ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:

@@ -66,7 +66,7 @@ class Parts:
         scrub: Callable[[bytes], bytes] = bytes,
         requests_per_worker: int | None = None,
     ) -> None:
-        self._run = run
+        self.run = run
         self._requests_per_worker = requests_per_worker
         self._ledger = ledger
         self._around = surroundings
@@ -129,14 +129,9 @@ class Parts:
         )
 
     @property
-    def run_id(self) -> int:
-        """The ledger's number of the run."""
-        return self._run.id
-
-    @property
     def endpoint(self) -> Endpoint:
         """The run's own endpoint."""
-        return self._endpoints[self._run.endpoint_id]
+        return self._endpoints[self.run.endpoint_id]
 
     @property
     def collectors(self) -> tuple[Collector, ...]:
@@ -152,10 +147,10 @@ class Parts:
 
         A process submits only its own run, but collects for all of them: results do not wait for their run's turn.
         """
-        local = self._run.service_url == LOCAL
+        local = self.run.service_url == LOCAL
         for run in await self._ledger.read(reports.runs_all):
-            same_service = run.service_url == self._run.service_url
-            served = run.endpoint_id == self._run.endpoint_id if local else same_service
+            same_service = run.service_url == self.run.service_url
+            served = run.endpoint_id == self.run.endpoint_id if local else same_service
             if served and run.endpoint_id not in self._endpoints:
                 api = service.endpoint(LOCAL_ENDPOINT if local else run.endpoint).api
                 self._add(api, run.endpoint_id, run.endpoint, local=local)
@@ -212,7 +207,7 @@ class Parts:
 
     def dispatcher(self) -> Dispatcher:
         """The one that sends the run's jobs."""
-        run = self._run.id
+        run = self.run.id
         self._dispatcher = Dispatcher(
             run=run,
             endpoint=self.endpoint,
@@ -220,7 +215,7 @@ class Parts:
             bodies=Bodies(lambda: self._settings_of[run], self._around.environ, self._webhook),
             clock=self._around.clock,
             flights=self._flights,
-            outstanding=lambda: self._collectors[self._run.endpoint_id].outstanding,
+            outstanding=lambda: self._collectors[self.run.endpoint_id].outstanding,
             may_send=lambda: self.control.may_send,
         )
         return self._dispatcher
@@ -269,7 +264,7 @@ class Parts:
 
     def figures(self, operation: Operation) -> Figures:
         """The figures of the run's own endpoint."""
-        return self._apis[self._run.endpoint_id].figures(operation)
+        return self._apis[self.run.endpoint_id].figures(operation)
 
     def all_figures(self) -> list[tuple[Operation, Figures]]:
         """The figures of every operation of every endpoint."""

@@ -13,7 +13,13 @@ from orchestrator.settings import Snapshot, Summary
 
 
 def summary_of(
-    name: str, counts: Mapping[str, int], margins: Margins, parts: Parts, *, wall_s: float, interrupted: bool
+    counts: Mapping[str, int],
+    margins: Margins,
+    parts: Parts,
+    *,
+    safe_offline_s: float | None,
+    wall_s: float,
+    interrupted: bool,
 ) -> Summary:
     """The summary of a run: what `counts` and `margins` of the ledger say, and what this process sent."""
     figures = parts.all_figures()
@@ -22,7 +28,7 @@ def summary_of(
         if figure.sent:
             sent[operation.value] += figure.sent
     return Summary(
-        run=name,
+        run=parts.run.name,
         jobs=state_counts(counts),
         requests=dict(sent),
         throttled=sum(figure.throttled for _, figure in figures),
@@ -31,20 +37,21 @@ def summary_of(
         expired=counts.get("expired", 0),
         paid_twice=counts.get(PAID_TWICE, 0),
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
-        stuck=parts.stuck.found(parts.run_id),
+        stuck=parts.stuck.found(parts.run.id),
         margin_s=margin_summary(margins),
+        safe_offline_s=safe_offline_s,
         wall_s=round(wall_s, 3),
         interrupted=interrupted,
     )
 
 
-def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
+def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
     """How a run stands now. `rows_read` is None once the input was read."""
     progress, figures = parts.progress, parts.figures(Operation.RUN)
     hold = parts.hold()
     waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
-        run=name,
+        run=parts.run.name,
         reading=rows_read is not None,
         rows_read=rows_read or 0,
         counts=progress.counts,
@@ -60,7 +67,7 @@ def snapshot_of(name: str, parts: Parts, *, rows_read: int | None, wall_s: float
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
-        stuck=parts.stuck.found(parts.run_id),
+        stuck=parts.stuck.found(parts.run.id),
         janitor=parts.janitor.summary,
         margin_min_s=progress.margin_min_s,
         safe_offline_s=parts.safe_offline_s(),

@@ -63,6 +63,9 @@ def _effort(summary: Summary, first: Snapshot | None) -> Iterator[tuple[str, str
     if margin.min is not None:
         most = f", {lasting(margin.p1)} or more for 99 %" if margin.p1 is not None else ""
         yield "margin", f"{lasting(margin.min)} at the least{most}"
+    if summary.safe_offline_s is not None:
+        left_s = summary.safe_offline_s
+        yield "offline", f"safe for {lasting(left_s)}" if left_s else "results may have expired already: resume soon"
     sent = [f"{count:,} /{operation}" for operation, count in summary.requests.items() if count]
     if sent:
         yield "requests", ", ".join(sent)

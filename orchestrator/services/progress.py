@@ -68,6 +68,11 @@ class Progress:
         return {state.value: self._counts[state.value] for state in State}
 
     @property
+    def tallied(self) -> dict[str, int]:
+        """Jobs in each state, and the cumulative counters, as the ledger counts them."""
+        return dict(self._counts)
+
+    @property
     def unfinished(self) -> int:
         """Jobs that have no outcome yet."""
         return sum(self._counts[state.value] for state in State if state not in ENDS)

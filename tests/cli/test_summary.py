@@ -70,6 +70,15 @@ def test_one_margin_alone_is_told_alone() -> None:
     assert "  margin     1 min 00 s at the least" in lines
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(1_770.4, "safe for 29 min 30 s"), (0.0, "results may have expired already: resume soon")],
+)
+def test_what_is_left_at_the_service_is_told_with_how_long_it_is_safe_there(seconds: float, told: str) -> None:
+    left = msgspec.structs.replace(summary(outstanding=1), safe_offline_s=seconds)
+    assert f"  offline      {told}" in summary_lines(left, REQUEST, None)
+
+
 def test_nothing_sent_is_nothing_told() -> None:
     lines = summary_lines(msgspec.structs.replace(summary(), requests={"run": 0}, wall_s=0.0), REQUEST, snapshot())
     assert not any("requests" in line for line in lines)
