@@ -23,6 +23,9 @@ PAGE: Final = 1_000
 AGAIN_S: Final = 1.0
 """While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
 
+CANCELLED: Final = "the run was cancelled"
+"""What the errors file says of its jobs."""
+
 IDLE_S: Final = 5.0
 
 
@@ -81,7 +84,7 @@ class Control:
         if not self.wishes.cancel:
             return IDLE_S
         while page := await self._ledger.read(partial(jobs_unsent, run=self._run, most=PAGE)):
-            await self._ledger.take([self._cancelled(job) for job in page])
+            await self._ledger.take([cancelled_by_wish(job, CANCELLED, at=self._clock.now()) for job in page])
         now = self._clock.now()
         while await self._ledger.write(
             lambda transaction: cancels_owe_run(transaction.connection, self._run, most=PAGE, now=now)
@@ -89,12 +92,14 @@ class Control:
             self._owed()
         return AGAIN_S
 
-    def _cancelled(self, job: Job) -> Step:
-        outcome = Outcome(
-            submission=job.submission,
-            remote_id=job.remote_id,
-            status=None,
-            trouble=Trouble.CANCELLED,
-            message="the run was cancelled",
-        )
-        return steps.cancelled(job, outcome, reason="asked for", at=self._clock.now())
+
+def cancelled_by_wish(job: Job, message: str, *, at: int) -> Step:
+    """The step for `job` of a run that somebody has cancelled."""
+    outcome = Outcome(
+        submission=job.submission,
+        remote_id=job.remote_id,
+        status=None,
+        trouble=Trouble.CANCELLED,
+        message=message,
+    )
+    return steps.cancelled(job, outcome, reason="asked for", at=at)

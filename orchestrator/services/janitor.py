@@ -6,7 +6,7 @@ last ran is written down, so that its silence can be noticed.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,8 +22,10 @@ from orchestrator.core.outcome import Trouble
 from orchestrator.core.retry import backoff_us
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.vitals import vitals_write
 from orchestrator.ledger.writer import Transaction
+from orchestrator.services.control import cancelled_by_wish
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import Bell, keep_polling
 from orchestrator.services.verdict import in_trouble
@@ -191,15 +193,23 @@ class Janitor:
         async for page in self._pages(State.UNCERTAIN):
             due = [job for job in page if job.due_at <= now]
             if due:
-                await self._ledger.take([self._settled(job) for job in due])
+                over = await self._cancelled({job.run for job in due})
+                await self._ledger.take([self._settled(job, is_over=job.run in over) for job in due])
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
         return IDLE_S
 
-    def _settled(self, job: Job) -> Step:
-        """Nobody adopted it in time: the run's policy decides."""
+    async def _cancelled(self, runs: Iterable[int]) -> set[int]:
+        """Those of `runs` that somebody has cancelled."""
+        return {run for run in runs if (await self._ledger.read(partial(wishes_of, run=run))).cancel}
+
+    def _settled(self, job: Job, *, is_over: bool) -> Step:
+        """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
         endpoint = self._endpoint_of(job.endpoint)
         assert endpoint is not None
+        if is_over:
+            message = "the run was cancelled; the answer to its submission never came"
+            return cancelled_by_wish(job, message, at=self._clock.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message

@@ -73,4 +73,7 @@ async def test_an_uncertain_submission_of_a_cancelled_run_is_not_made_anew(tmp_p
         await ask(p, Wish.CANCEL)
         await p.finish()
         assert len(transport.of("run")) == 1
-        assert await p.story() == ["claimed", "unanswered uncertain", "retried uncertain", "cancelled cancelled"]
+        assert await p.story() == ["claimed", "unanswered uncertain", "cancelled cancelled"]
+        assert await p.counts() == {"cancelled": 1, "uncertain_seen": 1}, "nothing was submitted anew"
+        [failure] = await p.failures()
+        assert "never came" in (failure.message or "")
