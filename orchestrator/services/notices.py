@@ -6,7 +6,7 @@ of nothing but the execution at hand; otherwise it is a hint to ask.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -23,6 +23,7 @@ from orchestrator.core.notice import Notice
 from orchestrator.core.outcome import FINISHED, Record, ended
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import submissions_ran
+from orchestrator.ledger.reports import Submitted
 from orchestrator.ledger.writer import Settled
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import Bell, keep_polling
@@ -173,6 +174,7 @@ class Notices:
         if not taken and not settled:
             return again
         applied = await self._ledger.take(taken, settled=settled)
+        self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
         again += [by_job[step.before.id] for step in taken if step.before.id not in applied]
         return list(dict.fromkeys(again))
 
@@ -182,14 +184,23 @@ class Notices:
         for run, n in more.items():
             self._paid_twice(run, n)
 
+    def _tell_endpoints(self, settled: Iterable[Notice], found: Submitted) -> None:
+        """What notices say of their endpoints: once for each, when it is settled, however often it was gone through.
+
+        Whether it was news the job tells as it was `found`, before the notice's step.
+        """
+        for notice in settled:
+            job, record = found.jobs.get(found.job_of.get(notice.submission, 0)), notice.record
+            endpoint = None if job is None else self._endpoint_of(job.endpoint)
+            if job is not None and endpoint is not None and record is not None and record.status in FINISHED:
+                is_news = notice.submission == job.submission and job.is_first_execution and not is_ended(job)
+                endpoint.told(job, record, notice.received_at, is_news=is_news)
+
     def _step(self, notice: Notice, job: Job, *, was_stuck: bool) -> Step | None:
         """The step that `notice` causes for `job`, or None where it causes none."""
         endpoint = self._endpoint_of(job.endpoint)
         record = notice.record
         assert endpoint is not None
-        if record is not None and record.status in FINISHED:
-            is_news = notice.submission == job.submission and job.is_first_execution and not is_ended(job)
-            endpoint.told(job, record, notice.received_at, is_news=is_news)
         if is_ended(job):
             return None
         if record is None or record.status not in FINISHED:

@@ -17,6 +17,7 @@ from orchestrator.web.webhooks import Webhooks
 from tests.services.process import KEY, Process, process
 from tests.services.scripted import (
     ACCEPTED,
+    CANCELLED,
     COMPLETED,
     CUT,
     FAILED,
@@ -131,7 +132,7 @@ async def test_an_unanswered_retry_after_a_failure_told_by_webhook_costs_no_atte
     [
         (COMPLETED, ["claimed", "unanswered uncertain", "completed"]),
         (FAILED, ["claimed", "unanswered uncertain", "adopted", "retried failed"]),
-        (says("CANCELLED"), ["claimed", "unanswered uncertain", "adopted", "cancelled cancelled"]),
+        (CANCELLED, ["claimed", "unanswered uncertain", "adopted", "cancelled cancelled"]),
     ],
 )
 async def test_an_uncertain_submission_is_adopted_by_its_webhook(
@@ -147,6 +148,9 @@ async def test_an_uncertain_submission_is_adopted_by_its_webhook(
         counts = await p.counts()
         assert (counts["uncertain_seen"], counts["uncertain_adopted"]) == (1, 1)
         assert (await p.job()).remote_id == "r-1"
+        await anyio.sleep(0.1)
+        learned = 0 if record is CANCELLED else 1
+        assert p.endpoint.turnaround.execution.weight == learned, "an adopted job's webhook counts once"
 
 
 async def test_a_failure_without_a_usable_id_cannot_adopt(tmp_path: Path) -> None:
