@@ -41,10 +41,15 @@ Work = Callable[["EndpointJobs", Shown], Awaitable[int]]
 
 
 async def send(endpoint_id: str, quiet: bool, work: Work, service: "Service", as_json: bool) -> int:
-    """Does `work` at the endpoint."""
+    """Does `work` at the endpoint. Within which limits is said once, when something is really sent."""
     endpoint = service.endpoint(endpoint_id)
     shown = Shown(as_json, quiet)
-    shown.say(WITHIN)
+
+    def say_within() -> None:
+        endpoint.on_request(None)
+        shown.say(WITHIN)
+
+    endpoint.on_request(say_within)
     return await work(endpoint, shown)
 
 

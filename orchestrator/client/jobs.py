@@ -28,7 +28,7 @@ from orchestrator.client.job_request import (
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
 from orchestrator.client.repeating import repeated
-from orchestrator.client.serverless import ServerlessEndpoint
+from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path
 from orchestrator.client.streams import JobStream
 from orchestrator.core.outcome import Answer, is_remote_id
 from orchestrator.core.pacing import Operation
@@ -59,6 +59,7 @@ class EndpointJobs:
 
     def __init__(self, api: ServerlessEndpoint) -> None:
         self._api = api
+        self._notify: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"EndpointJobs({self._api.url!r})"
@@ -72,6 +73,12 @@ class EndpointJobs:
     def api(self) -> ServerlessEndpoint:
         """The same operations as `core.ports.JobApi`: with turns, bytes and bare answers."""
         return self._api
+
+    def on_request(self, notify: Callable[[], None] | None) -> None:
+        """`notify` is called whenever a request is about to wait for its turn; nothing of a call can be refused here
+        after that.
+        """
+        self._notify = notify
 
     async def run(
         self,
@@ -184,16 +191,13 @@ class EndpointJobs:
         The answer is read to its end before it is returned, also where `"stream": true` asks for events.
         """
         path = path if path.startswith("/") else f"/{path}"
+        try:
+            check_openai_path(path)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         text = None if body is None else object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
-
-        async def send(turn: Turn) -> Answer:
-            try:
-                return await self._api.openai(turn, path, text)
-            except ValueError as error:
-                turn.give_back()
-                raise UsageError(str(error)) from None
-
+        send = partial(self._api.openai, path=path, body=text)
         ask = self._once if text is not None else self._asked
         return await ask(f"openai{path}", Operation.OPENAI, send, records.read_json)
 
@@ -219,6 +223,8 @@ class EndpointJobs:
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
         with telling(doing, _CONSEQUENCES.get(operation, "")):
+            if self._notify is not None:
+                self._notify()
             answer = await send(await self._api.turn(operation))
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 raise JobRefusedError(doing, operation, read_refusal(answer, hiding))

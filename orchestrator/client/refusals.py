@@ -109,7 +109,8 @@ class RefusedError(OrchestratorError):
         self.errors = refusal.errors
         self.retry_after_s = refusal.retry_after_s
         self.advice = advice
-        super().__init__("; ".join(filter(None, (f"{doing}: {meaning} ({refusal.quoted})", advice))))
+        is_told = advice.casefold() in refusal.quoted.casefold()  # the service has said so itself
+        super().__init__(f"{doing}: {meaning} ({refusal.quoted}){'' if is_told else f'; {advice}'}")
 
     @property
     def passing(self) -> bool:

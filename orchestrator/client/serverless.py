@@ -139,8 +139,7 @@ class ServerlessEndpoint:
 
         Raises `ValueError` for a path that would lead elsewhere.
         """
-        if _OPENAI_PATH.fullmatch(path) is None:
-            raise ValueError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
+        check_openai_path(path)
         path = f"openai{path}"
         request = self._question(path) if body is None else self._submission(path, body)
         return await self._send(turn, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
@@ -178,6 +177,12 @@ def _job_path(operation: str, remote_id: str) -> str:
     if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
         raise ValueError(f"{remote_id!r} is no remote id")
     return f"{operation}/{remote_id}"
+
+
+def check_openai_path(path: str) -> None:
+    """Raises `ValueError` for a path that would lead elsewhere than below `/openai`."""
+    if _OPENAI_PATH.fullmatch(path) is None:
+        raise ValueError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
 
 
 def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:

@@ -299,6 +299,7 @@ def test_a_purge_asks_first() -> None:
         result = served.api("purge", "abc", input="y\n")
     assert (result.exit_code, served.requests) == (2, [])
     assert "take every waiting job out of the queue of abc? Nobody is here to ask; give --yes" in result.stderr
+    assert SAID not in result.stderr, "nothing is sent"
 
 
 def test_a_purge_warns_about_jobs_of_the_ledger_at_that_endpoint(tmp_path: Path) -> None:
@@ -317,7 +318,7 @@ def test_a_purge_warns_about_jobs_of_the_ledger_at_that_endpoint(tmp_path: Path)
     warning = (
         "warning: run night of orchestrator.db has {} at this endpoint; those that still wait in its queue go, too\n"
     )
-    assert result.stderr == SAID + warning.format("1,201 jobs") + warning.format("1 job")
+    assert result.stderr == warning.format("1,201 jobs") + warning.format("1 job") + SAID
 
 
 def test_a_ledger_that_cannot_be_read_is_told_and_the_purge_asked_for_all_the_same(tmp_path: Path) -> None:
@@ -391,6 +392,39 @@ def test_a_500_is_one_line_that_says_where_to_look() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "abc", "../x"),
+        ("run", "abc", "--input", "{}"),
+        ("runsync", "abc", "--input", '{"n":1}', "--wait", "10m"),
+        ("openai", "abc", "/../run"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_is_refused_here_does_not_speak_of_sending(arguments: tuple[str, ...]) -> None:
+    with service(QUEUED) as served:
+        result = served.api(*arguments)
+    assert (result.exit_code, served.requests) == (2, [])
+    assert "sending" not in result.stderr
+
+
+def test_what_a_question_that_is_repeated_is_sent_within_is_said_once() -> None:
+    with service(refusal("503 Busy"), RUNNING) as served:
+        result = served.api("status", "abc", "job-1")
+    assert (result.exit_code, len(served.requests)) == (0, 2)
+    assert result.stderr.count(SAID) == 1
+
+
+def test_advice_that_the_service_has_given_itself_is_not_given_again() -> None:
+    said = "only a failed or timed-out job can be retried; this one is COMPLETED"
+    with service(refusal("400 Bad Request", f'{{"error":"{said}"}}')) as served:
+        result = served.api("retry", "abc", "job-1")
+    assert result.stderr.removeprefix(SAID) == (
+        f"error: retry job-1: the service does not retry this job (400 Bad Request: {said})\n"
+    )
+
+
 def test_nobody_there_is_one_line_and_exit_code_3() -> None:
     address = closed_port()
     with service(QUEUED) as served:
@@ -410,7 +444,7 @@ def test_an_interrupted_command_ends_as_others_do(tmp_path: Path) -> None:
     (tmp_path / "orchestrator.db").touch()
     with service(ok("{}")) as served:
         result = served.api("purge", "abc", "--yes", app=Interrupted())
-    assert (result.exit_code, result.stdout, result.stderr, served.requests) == (130, "", SAID, [])
+    assert (result.exit_code, result.stdout, result.stderr, served.requests) == (130, "", "", [])
 
 
 def test_the_secrets_of_a_refused_job_are_in_no_message() -> None:
