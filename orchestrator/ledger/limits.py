@@ -28,6 +28,10 @@ _RESET: Final = delete(limits).where(
     limits.c.endpoint_id == bindparam("of"),
     limits.c.operation.in_(select(func.json_each(bindparam("operations")).table_valued("value").c.value)),
 )
+_FORGET: Final = delete(meters).where(
+    meters.c.endpoint_id == bindparam("of"),
+    meters.c.operation.in_(select(func.json_each(bindparam("operations")).table_valued("value").c.value)),
+)
 _write = insert(meters)
 _WRITE: Final = _write.on_conflict_do_update(
     index_elements=["endpoint_id", "operation"],
@@ -67,7 +71,9 @@ async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operat
 async def limits_set(
     connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int
 ) -> None:
-    """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
+    """Sets limits of an endpoint, whatever they were; at least one is `chosen`. How their operations stand with the
+    former limits is forgotten.
+    """
     rows = [
         {
             "endpoint_id": endpoint_id,
@@ -80,11 +86,17 @@ async def limits_set(
         for operation, limit in chosen.items()
     ]
     await connection.execute(_SET, rows)
+    await connection.execute(_FORGET, _these(endpoint_id, chosen))
 
 
 async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]) -> None:
-    """Forgets what was set for these operations of an endpoint."""
-    await connection.execute(_RESET, {"of": endpoint_id, "operations": json.dumps(sorted(operations))})
+    """Forgets what was set for these operations of an endpoint, and how they stand with that."""
+    await connection.execute(_RESET, _these(endpoint_id, operations))
+    await connection.execute(_FORGET, _these(endpoint_id, operations))
+
+
+def _these(endpoint_id: int, operations: Collection[Operation]) -> Mapping[str, object]:
+    return {"of": endpoint_id, "operations": json.dumps(sorted(operations))}
 
 
 async def meters_replace(

@@ -118,7 +118,9 @@ class Limits:
         self._endpoints[number] = name, limits
 
     def look(self) -> None:
-        """There may be news in the ledger."""
+        """There may be news in the ledger. Whoever set a limit has forgotten the meters: they are written anew."""
+        if self._written is not None:
+            self._written = {}
         self._bell.ring()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -209,6 +209,21 @@ async def test_meters_are_written_for_those_who_look_from_outside_and_only_when_
         assert await there.other.read(meters_all) == [later], "nothing has changed: nothing was written"
 
 
+async def test_whoever_sets_a_limit_sees_how_it_is_used_soon_although_nothing_is_sent(tmp_path: Path) -> None:
+    async with world(tmp_path / "l.db") as there:
+        await there.send(3)
+        await anyio.sleep(30)
+        for chosen in (Limit(500, 10), Limit(500, 10)):
+            await there.set({RUN: chosen})
+            await anyio.sleep(MEASURE_EVERY_S)
+            [reading] = await there.other.read(meters_all)
+            assert (reading.used, reading.allowance) == (0, 500)
+        await there.reset(RUN)
+        await anyio.sleep(MEASURE_EVERY_S)
+        [reading] = await there.other.read(meters_all)
+        assert (reading.used, reading.allowance) == (0, 1000)
+
+
 async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

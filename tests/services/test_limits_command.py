@@ -91,11 +91,15 @@ async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: 
         await ledger.write(block)
         line = of((await limits(path, "captions"))[0])["run"]
         assert (line.used, line.allowed, line.throttled) == (7, 1000, 2)
-        changed = await limits_set(path, "captions", {RUN: Limit(5, 1)})
-        assert changed.held_by is not None
         found = {run.run: run for run in await status(path)}
         assert (found["titles"].window_used, found["titles"].window_allowed, found["titles"].throttled) == (7, 1000, 4)
         assert found["night"].window_used is None
+        changed = await limits_set(path, "captions", {RUN: Limit(5, 1)})
+        assert changed.held_by is not None
+        assert of(changed)["run"].allowed is None, "how it stood with the former limit says nothing of the new one"
+        assert of(changed)["status"].allowed == 1000
+        changed = await limits_reset(path, "captions", ())
+        assert of(changed)["status"].allowed is None
     assert of((await limits(path, "captions"))[0])["run"].used is None, "of a process that has ended"
     assert all(run.window_used is None for run in await status(path))
 
