@@ -3,6 +3,9 @@
 The service counts the workers that run at the moment of a request; we know those of our latest look at `/health`. So a
 higher limit is used slowly, and given up at once: when fewer workers run, when nothing is known of them any more, and
 when a request is answered 429 all the same.
+
+Which workers the service counts as running is not said. A batch that the limits hold back keeps few of them busy, so
+idle ones are counted, too, until a 429 says that the service does not.
 """
 
 from typing import Final
@@ -29,17 +32,24 @@ class WorkerLimits:
         self._per_worker = requests_per_worker
         self._requests = {operation: CONTRACT_LIMITS[operation].requests for operation in RULED}
         self._looked_at: int | None = None
+        self._idle_count = True
 
-    def seen(self, now: int, running: int | None, *, throttled: bool) -> None:
-        """A look at the workers, or one that told nothing (None). `throttled`: 429s came since the latest look."""
-        if running is not None:
+    def seen(self, now: int, busy: int | None, *, idle: int = 0, throttled: bool) -> None:
+        """A look at the workers, or one that told nothing (`busy` is None). `throttled`: 429s came since the latest."""
+        if throttled and self._is_raised():
+            self._idle_count = False
+        up = None if busy is None else busy + (idle if self._idle_count else 0)
+        if up is not None:
             self._looked_at = now
         elif self._looked_at is None or now - self._looked_at > UNKNOWN_US_MAX:
-            running = 0
+            up = 0
         if throttled:
-            running = 0
-        if running is not None:
-            self._follow(running * self._per_worker)
+            up = 0
+        if up is not None:
+            self._follow(up * self._per_worker)
+
+    def _is_raised(self) -> bool:
+        return any(requests > CONTRACT_LIMITS[operation].requests for operation, requests in self._requests.items())
 
     def _follow(self, allowed: int) -> None:
         for operation, requests in self._requests.items():

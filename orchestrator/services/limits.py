@@ -94,9 +94,10 @@ class EndpointLimits:
         """Reads `/health` and lets the limits follow the running workers, until cancelled; returns if they do not."""
         while self._workers is not None:
             health = await ask_health(self.api)
-            running = None if health is None else health.workers_running
+            busy = None if health is None else health.workers_running
+            idle = 0 if health is None else health.workers_idle or 0
             throttled = sum(self.api.figures(operation).throttled for operation in RULED)
-            self._workers.seen(self._clock.now(), running, throttled=throttled > self._throttled)
+            self._workers.seen(self._clock.now(), busy, idle=idle, throttled=throttled > self._throttled)
             self._throttled = throttled
             self._apply()
             await anyio.sleep(LOOK_EVERY_S)

@@ -50,6 +50,20 @@ def test_a_429_lowers_it_to_the_base_whatever_the_workers() -> None:
     assert run_requests(limits) == 1_100
 
 
+def test_idle_workers_count_until_a_429_says_that_the_service_does_not_count_them() -> None:
+    limits = WorkerLimits(100)
+    limits.seen(START, 0, idle=40, throttled=True)
+    assert run_requests(limits) == BASE, "a 429 at the base limit tells nothing of workers"
+    for _ in range(20):
+        limits.seen(START, 1, idle=39, throttled=False)
+    assert run_requests(limits) == 4_000
+    limits.seen(START, 12, idle=28, throttled=True)
+    assert run_requests(limits) == BASE
+    for _ in range(20):
+        limits.seen(START, 12, idle=28, throttled=False)
+    assert run_requests(limits) == 1_200
+
+
 def test_a_number_of_workers_holds_a_while_when_no_other_comes() -> None:
     limits = grown(50, 20)
     limits.seen(START + UNKNOWN_US_MAX, None, throttled=False)
@@ -65,18 +79,18 @@ def test_without_any_look_the_base_limits_hold() -> None:
 
 
 @given(
-    looks=st.lists(st.tuples(st.none() | st.integers(0, 10**12), st.booleans()), max_size=30),
+    looks=st.lists(st.tuples(st.none() | st.integers(0, 10**12), st.integers(0, 10**12), st.booleans()), max_size=30),
     per_worker=st.integers(1, 10**9),
 )
 def test_no_limit_is_ever_below_the_contract_s_or_above_what_the_workers_allow(
-    looks: list[tuple[int | None, bool]], per_worker: int
+    looks: list[tuple[int | None, int, bool]], per_worker: int
 ) -> None:
     limits = WorkerLimits(per_worker)
     running = 0
-    for number, (seen, throttled) in enumerate(looks):
+    for number, (busy, idle, throttled) in enumerate(looks):
         before = limits.limits
-        limits.seen(START + number * SECOND, seen, throttled=throttled)
-        running = running if seen is None else seen
+        limits.seen(START + number * SECOND, busy, idle=idle, throttled=throttled)
+        running = running if busy is None else busy + idle
         for operation, limit in limits.limits.items():
             base = CONTRACT_LIMITS[operation].requests
             assert base <= limit.requests <= max(base, min(running * per_worker, REQUESTS_MAX))

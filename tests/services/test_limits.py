@@ -1,6 +1,7 @@
 """Limits that change while a run goes on, by a command of another process and by the number of workers."""
 
 import sqlite3
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from functools import partial
@@ -27,6 +28,7 @@ from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
+SECOND = 1_000_000
 RUN, STATUS = Operation.RUN, Operation.STATUS
 
 
@@ -50,7 +52,14 @@ class Health:
 class World:
     """Two processes at one ledger: the one that keeps the limits, and one for commands."""
 
-    def __init__(self, ledger: Ledger, other: Ledger, health: Health, requests_per_worker: int | None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        other: Ledger,
+        health: Health,
+        requests_per_worker: int | None,
+        answer: Callable[[httpx.Request], httpx.Response] | None,
+    ) -> None:
         self.ledger, self.other, self.health = ledger, other, health
         self.said: list[str] = []
         self.based: list[Mapping[Operation, Limit]] = []
@@ -60,7 +69,7 @@ class World:
             "key",
             clock,
             limits=for_a_batch(CONTRACT_LIMITS),
-            transport=httpx.MockTransport(health.answer),
+            transport=httpx.MockTransport(answer or health.answer),
         )
         self.api = self.service.endpoint("ep").api
         self.limits = Limits(ledger=ledger, clock=clock, say=self.said.append)
@@ -95,7 +104,13 @@ class World:
 
 
 @asynccontextmanager
-async def world(path: Path, *, requests_per_worker: int | None = None, begun: bool = True) -> AsyncIterator[World]:
+async def world(
+    path: Path,
+    *,
+    requests_per_worker: int | None = None,
+    begun: bool = True,
+    answer: Callable[[httpx.Request], httpx.Response] | None = None,
+) -> AsyncIterator[World]:
     clock, connect = VirtualClock(), async_creator(empty_ledger(path))
     async with (
         open_ledger(path, clock=clock, connect=connect) as ledger,
@@ -108,7 +123,7 @@ async def world(path: Path, *, requests_per_worker: int | None = None, begun: bo
             await other.run_create(
                 name="captions", service_url="http://service", endpoint="ep", source="-", settings=RunSettings()
             )
-        there = World(ledger, other, Health(), requests_per_worker)
+        there = World(ledger, other, Health(), requests_per_worker, answer)
         if begun:
             await group.start(there.limits.serve)
             await group.start(there.watch.serve)
@@ -167,6 +182,55 @@ async def test_limits_follow_the_workers_and_health_is_asked_seldom(tmp_path: Pa
         await anyio.sleep(21)
         assert there.api.limit(RUN) == CONTRACT_LIMITS[RUN], "of workers nobody knows anything"
         assert there.based == [], "what has to be collected in time is not planned with workers that may go"
+
+
+class Dynamic:
+    """A service that keeps to the dynamic rule by a sliding log, with workers so fast that they are idle at any look."""
+
+    def __init__(self, clock: VirtualClock, *, counts_idle: bool) -> None:
+        self._clock = clock
+        self._counts_idle = counts_idle
+        self._log: deque[int] = deque()
+        self.up = 0
+        self.refused = 0
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/health"):
+            return httpx.Response(200, json={"workers": {"running": 0, "idle": self.up}})
+        now = self._clock.now()
+        while self._log and self._log[0] <= now - 10 * SECOND:
+            self._log.popleft()
+        if len(self._log) >= max(1000, self.up * 100 * self._counts_idle):
+            self.refused += 1
+            return httpx.Response(429)
+        self._log.append(now)
+        return httpx.Response(200, json={"id": "x"})
+
+
+async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tmp_path: Path) -> None:
+    service = Dynamic(VirtualClock(), counts_idle=True)
+    async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:
+        rates = []
+        for up in (0, 15, 15):
+            service.up = up
+            await anyio.sleep(11)
+            with anyio.move_on_after(10):
+                rates.append(0)
+                while True:
+                    await there.send()
+                    rates[-1] += 1
+        assert rates == [pytest.approx(1000, rel=0.02), pytest.approx(1400, rel=0.1), pytest.approx(1500, rel=0.02)]
+        assert service.refused == 0
+
+
+async def test_where_idle_workers_do_not_count_one_429_is_drawn_and_no_other(tmp_path: Path) -> None:
+    service = Dynamic(VirtualClock(), counts_idle=False)
+    service.up = 40
+    async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:
+        with anyio.move_on_after(50):
+            while True:
+                await there.send()
+        assert service.refused == 1
 
 
 async def test_a_429_ends_what_workers_add(tmp_path: Path) -> None:
