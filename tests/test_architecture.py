@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
@@ -170,3 +172,12 @@ def test_imports_point_down_only() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("package", ["orchestrator", "orchestrator.app"])
+def test_what_a_package_loads_when_it_is_first_used_stays_what_it_is(package: str) -> None:
+    """A submodule of the same name would take its place once it is imported."""
+    loaded = import_module(package)
+    first = {name: getattr(loaded, name) for name in loaded.__all__}
+    assert {name: getattr(loaded, name) for name in loaded.__all__} == first
+    assert [name for name, value in first.items() if isinstance(value, ModuleType)] == []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orchestrator.app.batch import run
     from orchestrator.app.controlling import control
-    from orchestrator.app.emulate import emulate
+    from orchestrator.app.emulating import emulate
     from orchestrator.app.limiting import limits, limits_reset, limits_set
     from orchestrator.app.look import results, status
     from orchestrator.app.verifying import verify
@@ -21,7 +21,7 @@ __all__ = ["View", "control", "emulate", "limits", "limits_reset", "limits_set",
 _HOME = {
     "View": "view",
     "control": "controlling",
-    "emulate": "emulate",
+    "emulate": "emulating",
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",
