@@ -15,7 +15,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
 from orchestrator.core.admission import Outlook, Prospect, outstanding_max
-from orchestrator.core.health import health_of
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
@@ -38,6 +37,7 @@ from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim, Ledger, reports
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.health import ask_health
 from orchestrator.services.loop import Bell, keep_polling
 
 AHEAD_US: Final = 250_000
@@ -143,13 +143,9 @@ class Dispatcher:
             self._flights.start_soon(self._count, name="count what runs")
 
     async def _count(self) -> None:
-        turn = await self._endpoint.api.turn(Operation.HEALTH)
-        try:
-            answer = await self._endpoint.api.health(turn)
-        except (NotSent, Unanswered):
-            return
-        health = health_of(answer.status, answer.body)
-        self._endpoint.running = 0 if health is None else health.jobs_in_progress or 0
+        health = await ask_health(self._endpoint.api)
+        if health is not None and health.jobs_in_progress is not None:  # else what was known last stands
+            self._endpoint.running = health.jobs_in_progress
 
     async def is_heard(self, operation: Operation) -> bool:
         """Whether jobs may be sent; while submissions go unanswered, a question goes first."""

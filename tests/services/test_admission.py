@@ -10,7 +10,7 @@ from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.settings import RunSettings
 from tests.services.process import Process, process
-from tests.services.scripted import COMPLETED, Reply, Scripted, numbered
+from tests.services.scripted import COMPLETED, REFUSED, Reply, Scripted, in_turn, numbered
 from tests.services.test_collector import with_policies
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -43,6 +43,15 @@ async def test_a_health_that_does_not_answer_changes_nothing(tmp_path: Path) -> 
         await p.start("dispatcher")
         await anyio.sleep(10)
         assert len(transport.of("run")) == 5
+
+
+async def test_how_many_jobs_run_stays_known_while_health_says_nothing_of_it(tmp_path: Path) -> None:
+    health = in_turn(Reply(200, b'{"jobs":{"inProgress":3}}'), Reply(503), Reply(200, b"{}"), REFUSED)
+    transport = Scripted(run=numbered(), health=health)
+    async with process(tmp_path / "db", transport, jobs=20, settings=RunSettings(queue_depth=5)) as p:
+        await p.start("dispatcher")
+        await anyio.sleep(90)
+        assert (len(transport.of("run")), len(transport.of("health")), p.endpoint.running) == (8, 6, 3)
 
 
 async def test_without_the_rule_everything_that_can_be_collected_is_sent(tmp_path: Path) -> None:
