@@ -198,6 +198,30 @@ class JanitorSummary(msgspec.Struct, frozen=True, kw_only=True):
     failing: tuple[str, ...] = ()
 
 
+class CollectedBy(StrEnum):
+    """How a run learns that its jobs have finished."""
+
+    WEBHOOKS = "webhooks"
+    """The service tells; only late ones are asked for."""
+
+    POLLING = "polling"
+    """They are asked for."""
+
+    POLLING_INSTEAD = "polling-instead"
+    """They are asked for because most of the webhooks do not arrive."""
+
+
+class Collecting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process at work collects the results of a run. Times are microseconds since the epoch, UTC."""
+
+    at: int
+    """When it said so."""
+
+    by: CollectedBy
+    safe_until: int | None
+    """Until when no result at the run's endpoint can expire; None where none can."""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What a run came to: the object that `--json` prints, in this order."""
 
@@ -305,6 +329,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     safe_offline_s: float | None = None
     """For how long no result of the run can expire if nobody collects; None where none can."""
+
+    collected_by: CollectedBy | None = None
+    """None where nobody works on the run, and for `local:` endpoints."""
 
     janitor: JanitorSummary | None = None
 

@@ -244,6 +244,7 @@ class Batch:
         await parts.desk.recover()
         await taking.start(parts.desk.serve)
         await taking.start(parts.watch.serve)
+        await taking.start(parts.pulse.serve)
         await self._take_in(run, ledger, parts, webhook)
         messages.say_recovered(self._view, recovered)
         await taking.start(parts.janitor.serve)

@@ -20,11 +20,14 @@ from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.vitals import vitals_of
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
-from orchestrator.settings import RunStatus, StuckSummary
+from orchestrator.settings import Collecting, RunStatus, StuckSummary
 
 SECOND_US: Final = 1_000_000
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute."""
+
+STALE_US: Final = 30 * SECOND_US
+"""What the process at work said longer ago says nothing of the present: it was stopped, or cannot write."""
 
 
 async def status(ledger: Path) -> list[RunStatus]:
@@ -48,6 +51,7 @@ async def _status(
     margins = await ledger.read(partial(reports.margins_of, run=run.id))
     wishes = await ledger.read(partial(wishes_of, run=run.id))
     vitals = await ledger.read(partial(vitals_of, run=run.id))
+    collecting = _at_present(vitals.collecting, ledger.now()) if held_by else None
     return RunStatus(
         run=run.name,
         endpoint=run.endpoint,
@@ -61,7 +65,8 @@ async def _status(
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         margin_s=margin_summary(margins),
         created_at=run.created_at,
-        safe_offline_s=await safe_offline_s(ledger, run, counts, retention_us=run.settings.retention_us),
+        safe_offline_s=await _safe_offline_s(ledger, run, counts, collecting),
+        collected_by=None if collecting is None else collecting.by,
         stuck=vitals.stuck if held_by else StuckSummary(),
         janitor=vitals.janitor,
         paused=wishes.pause,
@@ -72,6 +77,19 @@ async def _status(
         window_allowed=None if sending is None else sending.allowance,
         throttled=sum(meter.throttled for meter in of_endpoint) if of_endpoint else None,
     )
+
+
+def _at_present(said: Collecting | None, now: int) -> Collecting | None:
+    return said if said is not None and now - said.at <= STALE_US else None
+
+
+async def _safe_offline_s(
+    ledger: Ledger, run: Run, counts: Mapping[str, int], collecting: Collecting | None
+) -> float | None:
+    """By what the process at work says, which costs nothing; else by the outstanding jobs."""
+    if collecting is not None and collecting.safe_until is not None and counts.get(State.OUTSTANDING.value):
+        return max(0, collecting.safe_until - ledger.now()) / SECOND_US
+    return await safe_offline_s(ledger, run, counts, retention_us=run.settings.retention_us)
 
 
 async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *, retention_us: int) -> float | None:

@@ -24,11 +24,12 @@ from orchestrator.services.janitor import Duty, Janitor
 from orchestrator.services.limits import EndpointLimits, Limits
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
+from orchestrator.services.pulse import Pulse
 from orchestrator.services.reconciler import Reconciler
 from orchestrator.services.stuck import Stuck
 from orchestrator.services.tidy import Tidy
 from orchestrator.services.watch import Watch
-from orchestrator.settings import Hold, RunSettings
+from orchestrator.settings import Collecting, Hold, RunSettings
 
 SECOND_US: Final = 1_000_000
 RECONCILE_EVERY_S: Final = 30.0
@@ -78,6 +79,7 @@ class Parts:
         self._apis: dict[int, ServerlessEndpoint] = {}
         self._endpoints: dict[int, Endpoint] = {}
         self._collectors: dict[int, Collector] = {}
+        self._endpoint_of_run: dict[int, int] = {}
         self.desk = desk
         self.progress = progress
         self.watch = Watch(ledger.data_version, every_s=surroundings.watch_every_s)
@@ -104,6 +106,7 @@ class Parts:
         )
         self.watch.subscribe(self.control.look)
         self.janitor = self._janitor()
+        self.pulse = Pulse(ledger=ledger, collecting=self.collecting)
 
     def _janitor(self) -> Janitor:
         ledger, clock = self._ledger, self._around.clock
@@ -151,6 +154,8 @@ class Parts:
         for run in await self._ledger.read(reports.runs_all):
             same_service = run.service_url == self.run.service_url
             served = run.endpoint_id == self.run.endpoint_id if local else same_service
+            if served:
+                self._endpoint_of_run[run.id] = run.endpoint_id
             if served and run.endpoint_id not in self._endpoints:
                 api = service.endpoint(LOCAL_ENDPOINT if local else run.endpoint).api
                 self._add(api, run.endpoint_id, run.endpoint, local=local)
@@ -251,6 +256,19 @@ class Parts:
         """For how many seconds no request to the run's endpoint has got through; None while they do."""
         since_us = self.endpoint.reach.unreachable_us(self._around.clock.now())
         return None if since_us is None else since_us / SECOND_US
+
+    def collecting(self) -> dict[int, Collecting]:
+        """How the results of each run are collected, those of embedded services excepted."""
+        now = self._around.clock.now()
+        return {
+            run: Collecting(
+                at=now,
+                by=self._endpoints[endpoint].collected_by,
+                safe_until=self._collectors[endpoint].soonest_deadline(),
+            )
+            for run, endpoint in self._endpoint_of_run.items()
+            if not self._endpoints[endpoint].is_local
+        }
 
     def safe_for_us(self) -> int | None:
         """How long nobody needs to collect, in microseconds; None where no result can expire."""

@@ -9,7 +9,7 @@ from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger.reports import Margins
-from orchestrator.settings import Snapshot, Summary
+from orchestrator.settings import CollectedBy, Snapshot, Summary
 
 
 def summary_of(
@@ -71,6 +71,6 @@ def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapsh
         janitor=parts.janitor.summary,
         margin_min_s=progress.margin_min_s,
         safe_offline_s=parts.safe_offline_s(),
-        webhooks_fail=parts.endpoint.arrivals.expected and not parts.endpoint.arrivals.healthy,
+        webhooks_fail=parts.endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )

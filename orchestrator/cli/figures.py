@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.settings import Hold, RunStatus, Snapshot, StuckSummary
+from orchestrator.settings import CollectedBy, Hold, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
@@ -53,6 +53,14 @@ def standstill(snapshot: Snapshot) -> Iterator[str]:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:
         yield QUEUE_FULL
+
+
+COLLECTED_BY: Final[Mapping[CollectedBy, str]] = {
+    CollectedBy.WEBHOOKS: "by webhooks",
+    CollectedBy.POLLING: "by polling",
+    CollectedBy.POLLING_INSTEAD: "by polling, since webhooks do not arrive",
+}
+"""How results are collected."""
 
 
 def offline(seconds: float | None) -> Iterator[str]:

@@ -13,7 +13,18 @@ import typer
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.figures import HOLDS, STATES, finished, lasting, offline, percent, rate, troubles, window
+from orchestrator.cli.figures import (
+    COLLECTED_BY,
+    HOLDS,
+    STATES,
+    finished,
+    lasting,
+    offline,
+    percent,
+    rate,
+    troubles,
+    window,
+)
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import Hold, RunStatus
@@ -120,6 +131,8 @@ def _parts(run: RunStatus) -> list[str]:
     if run.expired:
         parts.append(f"{run.expired:,} expired")
     parts += troubles(run)
+    if run.collected_by is not None and finished(jobs) < jobs["total"]:
+        parts.append(f"collected {COLLECTED_BY[run.collected_by]}")
     parts += offline(run.safe_offline_s)
     if run.margin_s.min is not None:
         parts.append(f"smallest margin {lasting(run.margin_s.min)}")

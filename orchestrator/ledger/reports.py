@@ -126,13 +126,14 @@ async def margins_of(connection: AsyncConnection, run: int) -> Margins:
 async def safe_until(connection: AsyncConnection, *, run: int, retention_us: int) -> int | None:
     """Until when no result of an outstanding job of `run` can expire, if nobody asks for any; None without such jobs.
 
-    It looks at all outstanding jobs.
+    It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask `vitals_of`.
     """
     retained_until = jobs.c.unfinished_at + retention_us
     query = (
         select(func.min(func.min(retained_until, func.coalesce(submissions.c.ttl_at, retained_until))))
         .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
-        .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.run_id == run)
+        # With a plus, or SQLite prefers the index of all jobs of the run, most of which have ended.
+        .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), literal_column("+jobs.run_id") == run)
     )
     found: int | None = (await connection.execute(query)).scalar()
     return found

@@ -1,5 +1,6 @@
 """What the process at work says of itself, for those who look at the ledger from outside."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -8,10 +9,11 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.tables import vitals
-from orchestrator.settings import JanitorSummary, StuckSummary
+from orchestrator.settings import Collecting, JanitorSummary, StuckSummary
 
 _JANITOR: Final = "janitor"
 _STUCK: Final = "stuck"
+_COLLECTING: Final = "collecting"
 
 _write = insert(vitals)
 _WRITE: Final = _write.on_conflict_do_update(
@@ -19,6 +21,7 @@ _WRITE: Final = _write.on_conflict_do_update(
 )
 _janitor: Final = msgspec.json.Decoder(JanitorSummary)
 _stuck: Final = msgspec.json.Decoder(StuckSummary)
+_collecting: Final = msgspec.json.Decoder(Collecting)
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +29,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
     janitor: JanitorSummary | None = None
     stuck: StuckSummary = StuckSummary()
+    collecting: Collecting | None = None
 
 
 async def vitals_write(
@@ -37,6 +41,15 @@ async def vitals_write(
     await connection.execute(_WRITE, rows)
 
 
+async def collecting_write(connection: AsyncConnection, collecting: Mapping[int, Collecting]) -> None:
+    """Writes down how the results of some runs, at least one, are collected."""
+    rows = [
+        {"run_id": run, "name": _COLLECTING, "value": msgspec.json.encode(said), "at": said.at}
+        for run, said in collecting.items()
+    ]
+    await connection.execute(_WRITE, rows)
+
+
 async def vitals_of(connection: AsyncConnection, run: int) -> Vitals:
     """What was said last of `run`."""
     query = select(vitals.c.name, vitals.c.value).where(vitals.c.run_id == run)
@@ -44,4 +57,5 @@ async def vitals_of(connection: AsyncConnection, run: int) -> Vitals:
     return Vitals(
         janitor=_janitor.decode(said[_JANITOR]) if _JANITOR in said else None,
         stuck=_stuck.decode(said[_STUCK]) if _STUCK in said else StuckSummary(),
+        collecting=_collecting.decode(said[_COLLECTING]) if _COLLECTING in said else None,
     )

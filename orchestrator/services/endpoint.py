@@ -17,7 +17,7 @@ from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import Stalls
 from orchestrator.core.turnaround import Turnaround
 from orchestrator.errors import NotSent, Unanswered
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.settings import CollectedBy, OnUncertain, RunSettings
 
 SECOND_US: Final = 1_000_000
 
@@ -140,6 +140,13 @@ class Endpoint:
     def is_suspect(self, now: int) -> bool:
         """Whether the endpoint is out of its mind for the moment."""
         return now < self._suspect_until
+
+    @property
+    def collected_by(self) -> CollectedBy:
+        """How it is found out that jobs have finished."""
+        if not self.arrivals.expected:
+            return CollectedBy.POLLING
+        return CollectedBy.WEBHOOKS if self.arrivals.healthy else CollectedBy.POLLING_INSTEAD
 
     @property
     def status_per_s(self) -> float:

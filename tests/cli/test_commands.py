@@ -15,7 +15,7 @@ from orchestrator import __version__
 from orchestrator.app.emulation import EmulateRequest
 from orchestrator.cli.execution import App, load_app
 from orchestrator.cli.status import status_text
-from orchestrator.settings import MarginSummary, RunStatus, UncertainSummary
+from orchestrator.settings import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_app import FakeApp, invoke, run_status
 
@@ -52,6 +52,24 @@ def test_status_shows_each_run() -> None:
         "a-name-longer-than-any-other-name at abc123: nothing left to do",
         "process 4711 since 2026-01-01 00:00:00 UTC is working on this ledger",
     ]
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        (CollectedBy.WEBHOOKS, "collected by webhooks, safe to be offline for 29 min 10 s"),
+        (CollectedBy.POLLING, "collected by polling, safe to be offline for 29 min 10 s"),
+        (
+            CollectedBy.POLLING_INSTEAD,
+            "collected by polling, since webhooks do not arrive, safe to be offline for 29 min 10 s",
+        ),
+    ],
+)
+def test_status_says_how_results_are_collected_as_long_as_some_are_missing(by: CollectedBy, told: str) -> None:
+    at_work = msgspec.structs.replace(run_status(outstanding=2), collected_by=by, safe_offline_s=1_750.0)
+    ended = msgspec.structs.replace(run_status(succeeded=2), collected_by=by)
+    assert f"2 outstanding, {told}\n" in status_text([at_work], width=200, colours=False)
+    assert "collected" not in status_text([ended], width=200, colours=False)
 
 
 def test_status_says_first_what_was_asked_of_an_unfinished_run() -> None:

@@ -277,6 +277,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "jobs_at_service (state=? AND due_at=? AND rowid>?)",
         partial(reports.jobs_in, state=State.OUTSTANDING, after=(0, 5), most=9),
     ),
+    "safe until": ("jobs_at_service (state=?)", partial(reports.safe_until, run=1, retention_us=1)),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
         partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9),

@@ -3,13 +3,17 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
 import httpx
+import msgspec
 import pytest
 
-from orchestrator.settings import Hold, Snapshot
+from orchestrator.clock import SECOND
+from orchestrator.services.pulse import BEAT_S
+from orchestrator.settings import CollectedBy, Collecting, Hold, Snapshot
 from tests.services.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
@@ -86,3 +90,24 @@ async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Pat
     assert paused.eta_s is None
     assert view.pictures[4].eta_s is not None
     assert view.pictures[-1].hold is Hold.CANCELLED
+
+
+async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_results_are_safe(tmp_path: Path) -> None:
+    clock, said = VirtualClock(), list[Collecting]()
+    service = SimulatedService(clock, workers=50, seconds=lambda _: 20.0)
+
+    async def look() -> None:
+        for _ in range(3):
+            await anyio.sleep(BEAT_S)
+            with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+                query = "SELECT value FROM vitals WHERE run_id = 1 AND name = 'collecting'"
+                said.append(msgspec.json.decode(connection.execute(query).fetchone()[0], type=Collecting))
+
+    async with service.serving(), anyio.create_task_group() as group:
+        group.start_soon(look)
+        await program(tmp_path, service, clock, Silence(), jobs=10)
+
+    assert [each.by for each in said] == [CollectedBy.POLLING] * 3
+    assert [(b.at - a.at) / SECOND for a, b in pairwise(said)] == pytest.approx([BEAT_S] * 2, abs=0.1)
+    assert said[0].safe_until is None, "nothing was outstanding"
+    assert 0 < 1_800 - ((said[-1].safe_until or 0) - said[-1].at) / SECOND < 3 * BEAT_S
