@@ -32,6 +32,7 @@ from orchestrator.ledger import Ledger, open_ledger, reports
 from orchestrator.ledger.key import webhook_key
 from orchestrator.ledger.reports import Run
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.flights import Flights
 from orchestrator.services.intake import Intake
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
@@ -191,7 +192,8 @@ class Batch:
         self, run: Run, ledger: Ledger, outer: TaskGroup, service: Service, desk: Notices, webhook: Webhook | None
     ) -> Summary:
         progress = await self._progress(run, ledger)
-        async with anyio.create_task_group() as flights:
+        async with anyio.create_task_group() as group:
+            flights = Flights(group)
             parts = self._parts = Parts(
                 run=run,
                 ledger=ledger,
@@ -211,7 +213,10 @@ class Batch:
                 taking.start_soon(self._cancel_on_stop, taking)
                 await self._take_work(run, ledger, taking, parts, webhook)
                 taking.cancel_scope.cancel()
-            flights.cancel_scope.deadline = anyio.current_time() + self._patience_s(parts)
+            flights.close()
+            group.cancel_scope.deadline = anyio.current_time() + self._patience_s(parts)
+        await ledger.flush()
+        flights.check()
         return await self._end(ledger, parts)
 
     def _patience_s(self, parts: Parts) -> float:

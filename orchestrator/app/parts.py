@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from anyio.abc import TaskGroup
-
 from orchestrator.app.local import LOCAL, LOCAL_ENDPOINT
 from orchestrator.app.surroundings import Surroundings
 from orchestrator.app.view import View
@@ -20,6 +18,7 @@ from orchestrator.services.collector import Collector
 from orchestrator.services.control import Control
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.flights import Flights
 from orchestrator.services.janitor import Duty, Janitor
 from orchestrator.services.limits import EndpointLimits, Limits
 from orchestrator.services.notices import Notices
@@ -62,7 +61,7 @@ class Parts:
         desk: Notices,
         progress: Progress,
         webhook: Webhook | None,
-        flights: TaskGroup,
+        flights: Flights,
         view: View,
         scrub: Callable[[bytes], bytes] = bytes,
         requests_per_worker: int | None = None,

@@ -25,7 +25,7 @@ from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.store import Payload
 from orchestrator.ledger.tables import SCHEMA_VERSION, endpoints, runs
-from orchestrator.ledger.writer import Settled, Subscriber, Transaction, Writer
+from orchestrator.ledger.writer import Settled, Subscriber, Then, Transaction, Writer
 from orchestrator.settings import RunSettings
 
 Result = TypeVar("Result")
@@ -110,6 +110,17 @@ class Ledger:
     async def step(self, step: Step) -> bool:
         """Takes one step; False when it was stale."""
         return bool(await self._writer.steps((step,)))
+
+    def post(self, step: Step, then: Then) -> None:
+        """Takes `step` soon, stale or not, and calls `then` with what went wrong (None: nothing) once that is known.
+
+        `flush` waits for it.
+        """
+        self._writer.post(step, then)
+
+    async def flush(self) -> None:
+        """Returns when everything that was handed over before has been written, or could not be."""
+        await self._writer.steps(())
 
     async def note(self, notice: Notice) -> None:
         """Makes a notice durable; raises `StorageError` when it could not be."""

@@ -1,15 +1,16 @@
 """Group commit: all writes go through one task, a batch to a transaction.
 
-Whoever hands something over waits shielded until its transaction has ended, bounded by the busy timeout, so that
-nobody is left in doubt whether a step was written. A batch holds at most one step for each job (in one set-based
-UPDATE two steps of one job would apply once); the next waits for the next batch. A batch that fails is replayed
-entry by entry, so that a bad one fails alone.
+Whoever hands over steps waits shielded until their transaction has ended, so that nobody is left in doubt whether a
+step was written, or posts one and is called back then. Both are bounded: a ledger in which no transaction ends for
+long counts as unusable. A batch holds at most one step for each job (in one set-based UPDATE two steps of one job
+would apply once); the next waits for the next batch. A batch that fails is replayed entry by entry, so that a bad one
+fails alone.
 """
 
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import anyio
@@ -30,10 +31,13 @@ GATHER_S: Final = 0.015
 """After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
 
 ANSWER_S_MAX: Final = BUSY_TIMEOUT_MS / 1000 + 20
-"""How long a caller waits for its transaction before the ledger counts as unusable."""
+"""The ledger counts as unusable once no transaction has ended for this long while somebody waits. It is looked at as
+often, so that a caller learns of it within twice this time; a timer for each caller would cost more than its wait."""
 
 Result = TypeVar("Result")
 Subscriber = Callable[[Sequence[Step]], None]
+Then = Callable[[Exception | None], None]
+"""Called after the transaction of what was posted, with what went wrong. It must neither raise nor wait."""
 
 
 class Settled(NamedTuple):
@@ -61,9 +65,9 @@ Block = Callable[[Transaction], Awaitable[Result]]
 
 
 class _Entry(Generic[Result]):
-    """Something handed over, and the one who waits for it."""
+    """Something handed over, and the one who waits for it, is called back, or neither."""
 
-    __slots__ = ("block", "done", "error", "notes", "result", "seen", "settled", "steps")
+    __slots__ = ("_done", "block", "error", "has_ended", "notes", "result", "seen", "settled", "steps", "then")
 
     def __init__(
         self,
@@ -73,15 +77,36 @@ class _Entry(Generic[Result]):
         notes: Sequence[Notice] = (),
         seen: Sequence[Job] = (),
         block: Block[Result] | None = None,
+        then: Then | None = None,
     ) -> None:
         self.steps = steps
         self.settled = settled
         self.notes = notes
         self.seen = seen
         self.block = block
-        self.done = anyio.Event()
-        self.error: BaseException | None = None
+        self.then = then
+        self.has_ended = False
+        self.error: Exception | None = None
         self.result: Result | None = None
+        self._done: anyio.Event | None = None
+
+    async def wait(self) -> None:
+        """Returns when the transaction has ended; raises what went wrong."""
+        if not self.has_ended:
+            self._done = anyio.Event()
+            await self._done.wait()
+        if self.error is not None:
+            raise self.error
+
+    def end(self, error: Exception | None = None) -> None:
+        """The transaction has ended, or is given up. The first end counts."""
+        if self.has_ended:
+            return
+        self.has_ended, self.error = True, error
+        if self._done is not None:
+            self._done.set()
+        if self.then is not None:
+            self.then(error)
 
 
 class Writer:
@@ -91,6 +116,8 @@ class Writer:
         self._database = database
         self._gather_s = gather_s
         self._pending: deque[_Entry[object]] = deque()
+        self._under_way: Sequence[_Entry[object]] = ()
+        self._transactions = 0
         self._bell = anyio.Event()
         self._subscribers: list[Subscriber] = []
         self._failure: StorageError | None = None
@@ -113,9 +140,18 @@ class Writer:
         entry: _Entry[frozenset[int]] = _Entry(steps=steps, settled=settled)
         return await self._hand_over(entry) or frozenset()
 
+    def post(self, step: Step, then: Then) -> None:
+        """Takes `step`, stale or not, with the next batch, and calls `then` afterwards.
+
+        For those whose task has nothing left to do: a task that waits costs more than its step (measured).
+        """
+        self._put(_Entry(steps=(step,), then=then))
+
     async def note(self, notice: Notice) -> None:
-        """Keeps a notice."""
-        await self._hand_over(_Entry(notes=(notice,)))
+        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
+        entry: _Entry[None] = _Entry(notes=(notice,))
+        self._put(entry)
+        await entry.wait()
 
     def seen(self, job: Job) -> None:
         """Writes `job.unfinished_at` with the next batch; nobody waits for it."""
@@ -129,44 +165,64 @@ class Writer:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes batches until cancelled; what was handed over before is written all the same."""
-        task_status.started()
-        try:
-            while True:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            task_status.started()
+            try:
+                while True:
+                    await self._bell.wait()
+                    self._bell = anyio.Event()
+                    await self._drain()
+                    await anyio.sleep(self._gather_s)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._drain()
+                self._has_ended = True
+
+    async def _watch(self) -> None:
+        """Gives up on everything when somebody waits and no transaction ends."""
+        while True:
+            longest = next(chain(self._under_way, self._pending), None)
+            if longest is None:
                 await self._bell.wait()
-                self._bell = anyio.Event()
-                await self._drain()
-                await anyio.sleep(self._gather_s)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._drain()
-            self._has_ended = True
+                continue
+            before = self._transactions
+            await anyio.sleep(ANSWER_S_MAX)
+            if self._transactions == before and not longest.has_ended:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Whoever waits is told that the ledger does not answer; nothing of it is written after we said so.
+
+        Only the transaction under way may still be: then its caller was told too much, and finds its step taken.
+        """
+        waiting = [*self._under_way, *self._pending]
+        self._pending.clear()
+        for entry in waiting:
+            entry.end(StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
 
     async def _hand_over(self, entry: _Entry[Result]) -> Result | None:
-        if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
-            raise StorageError(f"{self._database.path}: the ledger is closed")
         self._put(entry)
-        with anyio.move_on_after(ANSWER_S_MAX, shield=True):
-            await entry.done.wait()
-            if entry.error is not None:
-                raise entry.error
-            return entry.result
-        with suppress(ValueError):  # not in the transaction under way: it must not be written after we said it failed
-            self._pending.remove(entry)  # type: ignore[arg-type]
-        raise StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s")
+        with anyio.CancelScope(shield=True):
+            await entry.wait()
+        return entry.result
 
     def _put(self, entry: _Entry[Result]) -> None:
+        if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
+            raise StorageError(f"{self._database.path}: the ledger is closed")
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
         self._bell.set()
 
     async def _drain(self) -> None:
         while self._pending:
-            batch = self._take_batch()
+            batch = self._under_way = self._take_batch()
             try:
                 applied = await self._commit(batch)
             except Exception as error:  # noqa: BLE001  whoever waits gets it
                 await self._replay(batch, error)
             else:
-                self._tell(applied)
+                self._tell(batch, applied)
+            self._under_way = ()
 
     def _take_batch(self) -> list["_Entry[object]"]:
         """The next entries, as long as no job has a second step among them."""
@@ -199,36 +255,47 @@ class Writer:
             except Exception as own_error:  # noqa: BLE001
                 self._fail(entry, own_error)
             else:
-                self._tell(applied)
+                self._tell([entry], applied)
 
     def _fail(self, entry: "_Entry[object]", error: Exception) -> None:
         if isinstance(error, StorageError):
             self._failure = error
-        entry.error = error
-        entry.done.set()
+        entry.end(error)
 
     async def _commit(self, batch: Sequence["_Entry[object]"]) -> list[Step]:
-        """One transaction; afterwards everybody who waits is told. Returns every step that was written."""
+        """One transaction, which sets the results. Returns every step that was written."""
         results: list[object] = [None] * len(batch)
-        async with self._database.writing() as connection:
-            transaction = Transaction(connection)
-            applied = await transaction.apply([step for entry in batch for step in entry.steps])
-            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))
-            for position, entry in enumerate(batch):
-                if entry.block is not None:
-                    results[position] = await entry.block(transaction)
+        try:
+            async with self._database.writing() as connection:
+                transaction = Transaction(connection)
+                applied = await transaction.apply([step for entry in batch for step in entry.steps])
+                await _write_rest(connection, batch, frozenset(step.before.id for step in applied))
+                for position, entry in enumerate(batch):
+                    if entry.block is not None:
+                        results[position] = await entry.block(transaction)
+        finally:
+            self._transactions += 1
         self._failure = None
         ids = frozenset(step.before.id for step in applied)
         for entry, result in zip(batch, results, strict=True):
-            entry.result = result if entry.block is not None else ids & {step.before.id for step in entry.steps}
-            entry.done.set()
+            if entry.block is not None:
+                entry.result = result
+            elif entry.steps and entry.then is None:
+                entry.result = ids & {step.before.id for step in entry.steps}
         return transaction.applied
 
-    def _tell(self, applied: Sequence[Step]) -> None:
-        """Tells the feed. Outside of every `try`: what is committed must not be replayed for a subscriber's sake."""
-        if applied:
-            for subscriber in self._subscribers:
-                subscriber(applied)
+    def _tell(self, batch: Sequence["_Entry[object]"], applied: Sequence[Step]) -> None:
+        """Tells the feed, then whoever handed something over.
+
+        Outside of every `try` that replays: what is committed must not be replayed for a subscriber's sake.
+        """
+        try:
+            if applied:
+                for subscriber in self._subscribers:
+                    subscriber(applied)
+        finally:
+            for entry in batch:
+                entry.end()
 
 
 async def _write_rest(connection: AsyncConnection, batch: Sequence["_Entry[object]"], applied: frozenset[int]) -> None:

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
@@ -45,6 +45,7 @@ from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import is_cancelled_as_stuck
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.flights import Flights
 from orchestrator.services.loop import Bell, keep_polling
 from orchestrator.services.verdict import finished, in_trouble
 
@@ -61,7 +62,7 @@ LATE_US: Final = 300_000_000
 class Collector:
     """Collects for one endpoint. `flights` is where questions in flight live."""
 
-    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, clock: Clock, flights: TaskGroup) -> None:
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, clock: Clock, flights: Flights) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = clock
@@ -73,6 +74,8 @@ class Collector:
             per_s=endpoint.status_per_s,
             webhooks=endpoint.arrivals.healthy,
         )
+        self._posted: set[int] = set()
+        """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
         self._refusals = 0
         self._well_at = 0
@@ -154,7 +157,7 @@ class Collector:
             if entry is None:
                 turn.give_back()
                 break
-            self._flights.start_soon(self._ask, entry, turn, name="ask")
+            self._flights.launch(partial(self._ask, entry, turn))
         now = self._clock.now()
         wakes_at = self._plan.wakes_at(now)
         self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
@@ -200,9 +203,26 @@ class Collector:
             self._refusals = 0
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
             await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
-        if entry.is_hinted and self._plan.get(job.id) is entry:
+        if job.id not in self._posted:
+            self._obey_hint(entry)
+
+    def _obey_hint(self, entry: Entry) -> None:
+        """Asks anew at once where a hint came while the answer was on its way, and that did not settle the job."""
+        if entry.is_hinted and self._plan.get(entry.job.id) is entry:
             entry.is_hinted = False
             self._reschedule(entry, self._clock.now())
+
+    def _post(self, entry: Entry, step: Step) -> None:
+        """Hands `step` over; nobody asks for the job until it is known to be written, or stale."""
+        self._posted.add(entry.job.id)
+        self._ledger.post(step, partial(self._landed, entry))
+
+    def _landed(self, entry: Entry, error: Exception | None) -> None:
+        self._posted.discard(entry.job.id)
+        if error is not None:
+            self._flights.fail(error)
+        else:
+            self._obey_hint(entry)
 
     async def _act(self, entry: Entry, outcome: StatusOutcome, sent_at: int) -> None:
         match outcome:
@@ -218,7 +238,7 @@ class Collector:
                     self._endpoint.unreachable(reason, self._clock.now())
                 self._ask_again(entry, retry_after_s)
             case Undecodable(raw):
-                await self._undecodable(entry, raw)
+                self._undecodable(entry, raw)
             case Pointless(reason):
                 self._refusals += 1
                 if self._refusals >= REFUSALS_MAX:
@@ -261,12 +281,12 @@ class Collector:
                 trouble=Trouble.TRANSPORT,
                 retry_until=entry.deadline,
             )
-            await self._ledger.step(again)
+            self._post(entry, again)
             return
         margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
         was_stuck = record.status == "CANCELLED" and await self._is_cancelled_as_stuck(job)
         step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, was_stuck=was_stuck)
-        await self._ledger.step(step)
+        self._post(entry, step)
 
     async def _is_same_failure(self, job: Job, record: Record) -> bool:
         """Whether `record` is of the execution before a `/retry` that was not answered: it was not applied."""
@@ -277,7 +297,7 @@ class Collector:
         assert job.submission is not None
         return await self._ledger.read(partial(is_cancelled_as_stuck, submission=job.submission))
 
-    async def _undecodable(self, entry: Entry, raw: bytes) -> None:
+    def _undecodable(self, entry: Entry, raw: bytes) -> None:
         """Asked for again while there is time; at the deadline the raw answer is kept, since it was paid for."""
         job, now = entry.job, self._clock.now()
         if entry.troubles == 0 or now < entry.deadline:
@@ -291,7 +311,7 @@ class Collector:
             trouble=Trouble.INVALID_OUTPUT,
             message="the service's answer about the finished job could not be decoded",
         )
-        await self._ledger.step(steps.abandoned(job, outcome, reason="not decodable", at=now))
+        self._post(entry, steps.abandoned(job, outcome, reason="not decodable", at=now))
 
     # --- 404
 
@@ -300,9 +320,9 @@ class Collector:
         job, now = entry.job, self._clock.now()
         match absence(job, now=now, retention_us=self._retention_us(job)):
             case Absence.TTL:
-                await self._fail(job, Trouble.TIMED_OUT, "the job's TTL ran out at the service")
+                self._fail(entry, Trouble.TIMED_OUT, "the job's TTL ran out at the service")
             case Absence.EXPIRED:
-                await self._fail(job, Trouble.EXPIRED, "its result expired before it could be collected")
+                self._fail(entry, Trouble.EXPIRED, "its result expired before it could be collected")
             case Absence.MISSING:
                 await self._missing(entry, now)
 
@@ -319,7 +339,7 @@ class Collector:
         elif entry.gone_at is None:
             entry.gone_at = now if await self._is_well(now) else None
         elif now >= entry.gone_at + gap_us:
-            await self._fail(entry.job, Trouble.LOST, "the service no longer knows the job")
+            self._fail(entry, Trouble.LOST, "the service no longer knows the job")
             return
         self._reschedule(entry, max(self._clock.now(), (entry.gone_at or now) + gap_us))
 
@@ -338,8 +358,9 @@ class Collector:
         self._well_at = answer.sent_at
         return True
 
-    async def _fail(self, job: Job, trouble: Trouble, message: str) -> None:
+    def _fail(self, entry: Entry, trouble: Trouble, message: str) -> None:
+        job = entry.job
         outcome = Outcome(
             submission=job.submission, remote_id=job.remote_id, status=None, trouble=trouble, message=message
         )
-        await self._ledger.step(in_trouble(self._endpoint, job, outcome, reason=message))
+        self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message))

@@ -6,11 +6,12 @@ be in doubt. What happened is decided in `core.outcome`; nothing here repeats a 
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
@@ -37,6 +38,7 @@ from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim, Ledger, reports
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.endpoint import Endpoint
+from orchestrator.services.flights import Flights
 from orchestrator.services.health import ask_health
 from orchestrator.services.loop import Bell, keep_polling
 
@@ -70,7 +72,7 @@ class Dispatcher:
         ledger: Ledger,
         bodies: Bodies,
         clock: Clock,
-        flights: TaskGroup,
+        flights: Flights,
         outstanding: Callable[[], int],
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -140,7 +142,7 @@ class Dispatcher:
         now = self._clock.now()
         if now >= self._counted_at + COUNT_EVERY_US:
             self._counted_at = now
-            self._flights.start_soon(self._count, name="count what runs")
+            self._flights.launch(self._count)
 
     async def _count(self) -> None:
         health = await ask_health(self._endpoint.api)
@@ -234,16 +236,25 @@ class Dispatcher:
     def launch(self, claim: Claim, turn: Turn) -> None:
         """Sends `claim` beside everything else that is in flight."""
         self._in_flight.add(claim.job.id)
-        self._flights.start_soon(self._send, claim, turn, name=f"send {claim.job.id}")
+        self._flights.launch(partial(self._send, claim, turn))
 
     async def _send(self, claim: Claim, turn: Turn) -> None:
+        """One request, from its turn to its meaning, which is posted: the job is in flight until that is durable."""
+        job = claim.job.id
         try:
-            await self._send_and_record(claim, turn)
-        finally:
-            self._in_flight.discard(claim.job.id)
+            step = await self._sent(claim, turn)
+        except BaseException:
+            self._in_flight.discard(job)
+            raise
+        self._ledger.post(step, partial(self._landed, job))
 
-    async def _send_and_record(self, claim: Claim, turn: Turn) -> None:
-        """One request, from its turn to its durable meaning."""
+    def _landed(self, job: int, error: Exception | None) -> None:
+        self._in_flight.discard(job)
+        if error is not None:
+            self._flights.fail(error)
+
+    async def _sent(self, claim: Claim, turn: Turn) -> Step:
+        """Sends `claim`; the step is what came of it."""
         job = claim.job
         sent_at = self._clock.now()
         try:
@@ -269,7 +280,7 @@ class Dispatcher:
             self._endpoint.stop_submitting(outcome.reason)
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
             self._endpoint.unreachable(outcome.reason, self._clock.now())
-        await self._ledger.step(self._step(job, outcome, sent_at))
+        return self._step(job, outcome, sent_at)
 
     async def _request(self, claim: Claim, turn: Turn) -> Answer:
         if claim.job.by_retry:

@@ -49,7 +49,8 @@ class Progress:
                 continue
             self._counts[step.before.state.value] -= 1
             self._counts[step.after.state.value] += 1
-            self._counts.update(tallies(step))
+            for name in tallies(step):
+                self._counts[name] += 1
             ends += step.after.state in ENDS
             if step.outcome is not None and step.outcome.margin_us is not None:
                 margin_s = step.outcome.margin_us / SECOND_US

@@ -2,7 +2,7 @@
 
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from orchestrator.core.job import Job, Step
-from orchestrator.core.lifecycle import State
+from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.outcome import Record
 from orchestrator.errors import StorageError
@@ -224,20 +224,66 @@ async def test_what_was_handed_over_before_the_end_is_written(tmp_path: Path) ->
 async def test_a_ledger_that_does_not_answer_is_given_up_and_nothing_is_written_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
-        await a_run(ledger)
-        job = await job_now(ledger)
-    database = Database(path, connect=async_creator(path))
-    own = Writer(database)
-    with pytest.raises(StorageError, match=r"l\.db: the ledger did not answer for 30 s"):
-        await own.steps([claimed(job)])
+        await a_run(ledger, 2)
+        first, second = await jobs_now(ledger)
     before = dump(path)
-    async with anyio.create_task_group() as group:
-        await group.start(own.serve)
+    posted: list[Exception | None] = []
+    async with at_work(path) as (own, _):
+
+        async def hanging(transaction: Transaction) -> None:
+            await anyio.sleep(10 * writer.ANSWER_S_MAX)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(_refused, partial(own.run, hanging))
+            await anyio.sleep(1)
+            group.start_soon(_refused, partial(own.steps, [claimed(first)]))
+            own.post(claimed(second), posted.append)
+        assert [str(error) for error in posted] == [f"{path}: the ledger did not answer for 30 s"]
+        await anyio.sleep(10 * writer.ANSWER_S_MAX)
         assert await own.run(a_word) == "word"
-        group.cancel_scope.cancel()
-    await database.aclose()
 
     assert dump(path) == before
+    assert len(posted) == 1
+
+
+async def _refused(hand_over: Callable[[], Awaitable[object]]) -> None:
+    begun_s = running_loop().time()
+    with pytest.raises(StorageError, match=r"l\.db: the ledger did not answer for 30 s"):
+        await hand_over()
+    assert running_loop().time() - begun_s <= 2 * writer.ANSWER_S_MAX
+
+
+async def test_a_slow_ledger_in_which_transactions_end_is_not_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path):
+        pass
+    async with at_work(path) as (own, _):
+
+        async def slow(transaction: Transaction) -> str:
+            await anyio.sleep(0.9 * writer.ANSWER_S_MAX)
+            return "done"
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(own.run, slow)
+            await anyio.sleep(1)
+            assert await own.run(slow) == "done"
+
+
+async def test_a_posted_step_is_told_after_the_feed_and_a_stale_one_too(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger)
+        job = await job_now(ledger)
+    told: list[object] = []
+    async with at_work(path) as (own, _):
+        own.subscribe(lambda applied: told.extend(step.event for step in applied))
+        own.post(claimed(job), told.append)
+        own.post(claimed(job), told.append)
+        assert told == []
+        await own.steps(())
+
+    assert told == [Event.CLAIMED, None, None]
 
 
 async def test_whoever_comes_after_the_end_is_refused_at_once(tmp_path: Path) -> None:

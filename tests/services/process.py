@@ -28,6 +28,7 @@ from orchestrator.services.control import Control
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
+from orchestrator.services.flights import Flights
 from orchestrator.services.janitor import Duty, Janitor, Recovered
 from orchestrator.services.notices import Notices
 from orchestrator.services.progress import Progress
@@ -67,7 +68,8 @@ class Process:
     ) -> None:
         self.ledger, self.clock, self.run = ledger, clock, run
         self.settings = settings
-        self.flights, self.taking = flights, taking
+        self.in_flight, self.taking = flights, taking
+        self.flights = Flights(flights)
         self.warnings: list[str] = []
         self.steps: list[Step] = []
         ledger.subscribe(self.steps.extend)
@@ -85,7 +87,7 @@ class Process:
             scrub=secrets.scrub,
         )
         self.endpoints = {run.endpoint_id: self.endpoint}
-        self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, flights=flights)
+        self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, flights=self.flights)
         self.canceller = Canceller(
             ledger=ledger,
             clock=clock,
@@ -114,7 +116,7 @@ class Process:
             ledger=ledger,
             bodies=self.bodies,
             clock=clock,
-            flights=flights,
+            flights=self.flights,
             outstanding=lambda: self.collector.outstanding,
             may_send=lambda: self.control.may_send,
         )

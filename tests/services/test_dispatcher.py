@@ -190,7 +190,7 @@ async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in
         await anyio.sleep(0.1)
         sent = len(transport.of("run"))
         p.taking.cancel_scope.cancel()
-        p.flights.cancel_scope.deadline = anyio.current_time() + 10
+        p.in_flight.cancel_scope.deadline = anyio.current_time() + 10
         with anyio.CancelScope(shield=True):
             await anyio.sleep(1)
             assert await p.counts() == {"submitting": sent, "queued": 50 - sent}
