@@ -98,5 +98,9 @@ def backoff_us(failures: int, spread: int) -> int:
 
     `spread` is any number that differs between them: chance would make a run impossible to replay.
     """
-    whole = min(BACKOFF_S_MAX, 1 << min(failures - 1, 10)) * SECOND_US
-    return whole - (spread * 2654435761 % 2**32) * (whole // 4) // 2**32
+    return spread_out(min(BACKOFF_S_MAX, 1 << min(failures - 1, 10)) * SECOND_US, spread)
+
+
+def spread_out(wait_us: int, spread: int) -> int:
+    """`wait_us`, less up to a quarter, as `spread` wants it: any number that differs between those who wait."""
+    return wait_us - (spread * 2654435761 % 2**32) * (wait_us // 4) // 2**32

@@ -55,6 +55,12 @@ IDLE_S: Final = 5.0
 REFUSALS_MAX: Final = 3
 """So many refusals of the key in a row end the collecting: one may be a proxy's mood, and results are at stake."""
 
+TROUBLES: Final = 4
+"""The wait for another question grows with so many that came to nothing: to 8 s."""
+
+TROUBLES_IN_OUTAGE: Final = 3
+"""To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
+
 LATE_US: Final = 300_000_000
 """A job whose question is overdue by this, and past its deadline too, has been forgotten."""
 
@@ -151,7 +157,7 @@ class Collector:
     async def _poll(self) -> float:
         """Asks for whatever is due; returns the seconds until more is."""
         self._follow_endpoint()
-        while self._endpoint.uncollectable is None and self._is_due():
+        while self._endpoint.uncollectable is None and self._is_due() and not self._held_us():
             turn = await self._endpoint.api.turn(Operation.STATUS)
             entry = self._next()
             if entry is None:
@@ -161,11 +167,23 @@ class Collector:
         now = self._clock.now()
         wakes_at = self._plan.wakes_at(now)
         self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
-        return IDLE_S if self._endpoint.uncollectable else max(0.0, (self._wakes_at - now) / SECOND_US)
+        wait_us = max(0, self._wakes_at - now, self._held_us())
+        return IDLE_S if self._endpoint.uncollectable else wait_us / SECOND_US
 
     def _next(self) -> Entry | None:
         """What to ask for with the turn that has come; waiting for it may have changed everything."""
-        return None if self._endpoint.uncollectable is not None else self._plan.next(self._clock.now())
+        if self._endpoint.uncollectable is not None or self._held_us():
+            return None
+        now = self._clock.now()
+        entry = self._plan.next(now)
+        if entry is not None and self._endpoint.outage.is_on:
+            lost_at = self._plan.soonest_deadline() or 0
+            self._endpoint.outage.asked(now, left_us=lost_at - now if lost_at > now else None)
+        return entry
+
+    def _held_us(self) -> int:
+        """How long no question may go because none is answered."""
+        return self._endpoint.outage.wait_us(self._clock.now())
 
     def _is_due(self) -> bool:
         now = self._clock.now()
@@ -184,7 +202,7 @@ class Collector:
 
     async def _ask(self, entry: Entry, turn: Turn) -> None:
         """Asks for one job and acts on the answer."""
-        job = entry.job
+        job, sent_at = entry.job, self._clock.now()
         assert job.remote_id is not None
         try:
             result: Answer | NotSent | Unanswered = await self._endpoint.api.status(turn, job.remote_id)
@@ -197,6 +215,7 @@ class Collector:
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
             result = msgspec.structs.replace(result, body=scrubbed)
         outcome = of_status(result)
+        self._endpoint.question(outcome, sent_at, now)
         if isinstance(result, Answer) and not isinstance(outcome, AskAgain):
             self._endpoint.absences.observe(absent=isinstance(outcome, Gone), now=now)
         if isinstance(result, Answer) and not isinstance(outcome, Pointless):
@@ -258,10 +277,19 @@ class Collector:
         self._planned(entry)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
-        """Nothing learned: soon again, at a growing pace, but whatever the service wishes, once more in time."""
+        """Nothing learned: soon again, at a growing pace, but whatever the service wishes, once more in time.
+
+        In an outage the pace is that of all questions. The job gives way to the others for a little longer than that,
+        also past its deadline: it may be the only one that cannot be asked for.
+        """
         entry.troubles += 1
-        wait_us = max(backoff_us(min(entry.troubles, 4), entry.job.id), int((retry_after_s or 0) * SECOND_US))
         now = self._clock.now()
+        if self._endpoint.outage.is_on:
+            wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
+            left_us = entry.safe_second * SECOND_US - now
+            self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
+            return
+        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), int((retry_after_s or 0) * SECOND_US))
         self._reschedule(entry, min(now + wait_us, max(entry.deadline, now + ASK_GAP_US_MIN)))
 
     def _reschedule(self, entry: Entry, ask_at: int) -> None:

@@ -45,6 +45,9 @@ from orchestrator.services.loop import Bell, keep_polling
 AHEAD_US: Final = 250_000
 """Jobs are claimed for what can be sent within this time: a claimed job that a crash catches is uncertain."""
 
+SLOW_ROOM: Final = 4
+"""Where so few jobs leave within that time, it is enough to look twice in it whether the next one may be claimed."""
+
 HELD_S_MAX: Final = 1.0
 """A claimed job whose turn does not come within this time (429s, answers that hang) is given back."""
 
@@ -110,13 +113,22 @@ class Dispatcher:
 
     def room(self, operation: Operation) -> int:
         """How many jobs may be claimed ahead of being sent."""
-        if not self._may_send() or self._endpoint.pointless is not None or self._endpoint.is_suspect(self._clock.now()):
+        if self.held_s():
             return 0
         room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
         if operation is not Operation.RUN:
             return room
         in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=self._on_their_way())
         return room if in_silence is None else min(room, in_silence)
+
+    def held_s(self) -> float:
+        """Seconds after which to look again whether jobs may be sent at all; 0 where they may."""
+        if self._endpoint.pointless is not None:
+            return IDLE_S
+        now = self._clock.now()
+        if not self._may_send() or self._endpoint.is_suspect(now):
+            return AHEAD_US / SECOND_US
+        return self._endpoint.silence.wait_us(now) / SECOND_US
 
     def admissible(self) -> int:
         """How many more jobs may be sent now; those on their way count as sent (`core.admission`)."""
@@ -149,9 +161,15 @@ class Dispatcher:
         if health is not None and health.jobs_in_progress is not None:  # else what was known last stands
             self._endpoint.running = health.jobs_in_progress
 
-    async def is_heard(self, operation: Operation) -> bool:
-        """Whether jobs may be sent; while submissions go unanswered, a question goes first."""
-        return operation is not Operation.RUN or not self._endpoint.silence.is_long or await self._endpoint.is_heard()
+    async def unheard_s(self, operation: Operation) -> float:
+        """Seconds after which to look again; 0 where jobs may be sent.
+
+        While nothing is answered, a question goes first, if there are jobs to send.
+        """
+        if not self._endpoint.is_silent:
+            return 0.0
+        due_s = await self.next_due_s(operation)
+        return due_s or (0.0 if await self._endpoint.is_heard() else AHEAD_US / SECOND_US)
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
@@ -274,8 +292,7 @@ class Dispatcher:
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
         outcome = of_retry(result) if job.by_retry else of_run(result)
-        if not job.by_retry:
-            self._endpoint.submission(outcome, sent_at, self._clock.now())
+        self._endpoint.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
             self._endpoint.stop_submitting(outcome.reason)
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
@@ -375,9 +392,10 @@ class _Lane:
         missing = room - len(self._claimed)
         wanted = min(missing, self._dispatcher.admissible())
         if missing <= room // 2 or not wanted:
-            return AHEAD_US / SECOND_US / 4
-        if not await self._dispatcher.is_heard(self._operation):
-            return AHEAD_US / SECOND_US
+            quarters = 1 if room > SLOW_ROOM else 2
+            return max(self._dispatcher.held_s(), quarters * AHEAD_US / SECOND_US / 4)
+        if unheard_s := await self._dispatcher.unheard_s(self._operation):
+            return unheard_s
         claims = await self._dispatcher.claim(self._operation, wanted)
         self._claimed.extend(claims)
         if claims:

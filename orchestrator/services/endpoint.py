@@ -8,7 +8,17 @@ from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_serv
 from orchestrator.core.arrivals import Arrivals
 from orchestrator.core.deadlines import TTL_GRACE_US, Absences, uncertain_grace_us
 from orchestrator.core.job import Job
-from orchestrator.core.outcome import HINT_CHARS_MAX, Deferred, Record, RunOutcome, Trouble, Uncertain
+from orchestrator.core.outage import Outage
+from orchestrator.core.outcome import (
+    HINT_CHARS_MAX,
+    AskAgain,
+    Deferred,
+    Record,
+    RunOutcome,
+    StatusOutcome,
+    Trouble,
+    Uncertain,
+)
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.ports import JobApi
 from orchestrator.core.reach import Reach
@@ -59,6 +69,7 @@ class Endpoint:
         self.absences = Absences()
         self.stalls = Stalls()
         self.silence = Silence()
+        self.outage = Outage()
         self.reach = Reach()
         self.throughput = Throughput()
         self.running = 0
@@ -100,20 +111,42 @@ class Endpoint:
             self._told_at = now
             self._warn(f"{reason}; trying again")
 
-    def submission(self, outcome: RunOutcome, sent_at: int, now: int) -> None:
-        """What came of a `/run`: while none is answered, only one leaves at a time."""
-        if isinstance(outcome, Uncertain):
-            was_long = self.silence.is_long
-            self.silence.unanswered(sent_at=sent_at, now=now)
-            if self.silence.is_long and not was_long:
+    def submission(self, outcome: RunOutcome, sent_at: int, now: int, *, by_retry: bool = False) -> None:
+        """What came of a `/run` or `/retry`: while none is answered, only one leaves at a time.
+
+        That a `/retry` is answered is no reason to go on with a `/run` that may be paid twice.
+        """
+        if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
+            was_long, is_costly = self.silence.is_long, isinstance(outcome, Uncertain) and not by_retry
+            self.silence.unanswered(sent_at=sent_at, now=now, is_costly=is_costly)
+            if self.silence.is_long and not was_long and not _is_told(outcome):
                 self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
-        elif not isinstance(outcome, Deferred) or outcome.trouble is not Trouble.TRANSPORT:
+        elif not by_retry or not self.silence.is_costly:
+            was_long = self.silence.is_long
             self.silence.answered()
+            if was_long:
+                self._changed()
+
+    def question(self, outcome: StatusOutcome, sent_at: int, now: int) -> None:
+        """What came of a `/status`: while none is answered, single ones go, and the first answer lets all go again."""
+        if not isinstance(outcome, AskAgain) or _is_throttled(outcome):
+            if self.outage.heard(now):
+                self._changed()
+        elif self.outage.missed(sent_at=sent_at, now=now) and not _is_told(outcome):
+            self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing should be sent before a question that costs nothing was answered."""
+        return self.silence.is_long or self.outage.is_on
 
     async def is_heard(self) -> bool:
         """Whether the service answers a question that costs nothing; else the silence goes on."""
         turn = await self.api.turn(Operation.HEALTH)
         sent_at = self.clock.now()
+        if self.silence.wait_us(sent_at):  # somebody else has found out meanwhile
+            turn.give_back()
+            return False
         try:
             answer = await self.api.health(turn)
         except (NotSent, Unanswered):
@@ -123,7 +156,7 @@ class Endpoint:
             self.reach.answered()
         if answer is not None and answer.status < 500:  # noqa: PLR2004  a server error is an answer of the way there
             return True
-        self.silence.unanswered(sent_at=sent_at, now=self.clock.now())
+        self.silence.unanswered(sent_at=sent_at, now=self.clock.now(), is_costly=False)
         return False
 
     def suspect(self, now: int) -> None:
@@ -237,3 +270,13 @@ class Endpoint:
     def _changed(self) -> None:
         for ring in self._on_change:
             ring()
+
+
+def _is_throttled(outcome: Uncertain | Deferred | AskAgain) -> bool:
+    """Whether the service has answered, if only that this was too much."""
+    return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.THROTTLED
+
+
+def _is_told(outcome: Uncertain | Deferred | AskAgain) -> bool:
+    """Whether `Endpoint.unreachable` tells of it."""
+    return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.TRANSPORT
