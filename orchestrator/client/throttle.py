@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.clock import SECOND, Clock
 from orchestrator.core.outcome import Answer
-from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, Pacer, Pacing
+from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Figures, Limit, Operation, Pacer, Pacing
 from orchestrator.core.quotas import read_windows
 
 _MILLISECOND: Final = 1_000
@@ -84,7 +84,10 @@ class Throttle:
     ) -> None:
         self._clock = clock
         table = {**CONTRACT_LIMITS, **(limits or {})}
-        self._lanes = {operation: _Lane(operation, Pacer(limit, pacing), clock) for operation, limit in table.items()}
+        self._lanes = {
+            operation: _Lane(operation, Pacer(limit, pacing, queues=operation in QUEUEING), clock)
+            for operation, limit in table.items()
+        }
 
     async def turn(self, operation: Operation) -> ThrottledTurn:
         """Waits until one request of `operation` may be sent; first come, first served."""

@@ -11,7 +11,8 @@ The service's counting algorithm is unknown, so three meters work together, and 
 
 Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. A 429 while
 much of the allowance was unused is not about our rate: its queue is full, and until it takes one again requests go one
-at a time, to see whether it does.
+at a time, to see whether it does. If that repeats itself, it may as well be a limit far below the one that we know of,
+which looks the same. To send no more than was taken of late is right for both.
 
 A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
 never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.
@@ -47,6 +48,10 @@ SHARE_MIN: Final = 0.05
 RECOVERY_PER_WINDOW: Final = 0.01
 """The share of the full rate that comes back in each window after a cut."""
 
+STEADY_WINDOWS: Final = 10
+"""After so many windows since the cut more comes back in each, in proportion to their number: what the 429s were about
+may be over."""
+
 BACKOFF_US_MIN: Final = 1 * _SECOND
 BACKOFF_US_MAX: Final = 60 * _SECOND
 """The pause after a 429 that names none, doubled while 429s go on."""
@@ -56,6 +61,10 @@ RETRY_AFTER_S_MAX: Final = 3_600.0
 
 QUEUE_FULL_SHARE: Final = 0.5
 """A 429 while we used less than this share of the allowance was not about our rate: the queue is full."""
+
+FULL_EPISODES_MAX: Final = 3
+"""The queue was full so many times in a row, each within two windows after it took a request again: the rate is cut to
+what was taken in the last window."""
 
 REQUESTS_MAX: Final = 1_000_000_000
 WINDOW_S_MAX: Final = 86_400.0
@@ -114,6 +123,9 @@ CONTRACT_LIMITS: Final[Mapping[Operation, Limit]] = MappingProxyType(
 )
 """The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`) and `/health` (here one
 a second)."""
+
+QUEUEING: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI})
+"""The operations that put something into the service's queue, which can be full."""
 
 _LIMIT: Final = re.compile(r"([a-z-]+)=(\d{1,10})/(\d{1,5}(?:\.\d{1,6})?)(?::(\d{1,9}))?")
 
@@ -174,6 +186,8 @@ class Pacer:
         "_cut_at",
         "_cut_share",
         "_even_until",
+        "_full_episodes",
+        "_full_until",
         "_given_up",
         "_in_flight",
         "_interval_ns",
@@ -181,6 +195,8 @@ class Pacer:
         "_next_ns",
         "_pacing",
         "_queue_full",
+        "_queues",
+        "_refused",
         "_sent",
         "_share",
         "_throttled",
@@ -188,9 +204,12 @@ class Pacer:
         "_window_us",
     )
 
-    def __init__(self, limit: Limit, pacing: Pacing = "even") -> None:
+    def __init__(self, limit: Limit, pacing: Pacing = "even", *, queues: bool = True) -> None:
+        """`queues`: whether the operation is one of `QUEUEING`; a 429 to another one is always about the rate."""
         self._pacing = pacing
+        self._queues = queues
         self._answered: deque[int] = deque()  # when each was answered or given up; ascending
+        self._refused: deque[int] = deque()  # of these, the 429s
         self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
         self._in_flight = 0
         self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
@@ -201,6 +220,7 @@ class Pacer:
         self._cut_at = self._throttled_at = -1
         self._sent = self._throttled = 0
         self._queue_full = False
+        self._full_episodes = self._full_until = 0
         self.limit = limit
 
     @property
@@ -256,7 +276,8 @@ class Pacer:
             self._given_up.popleft()
         if self._share < 1:
             windows = (now - self._cut_at) / self._window_us
-            self._set_share(min(1.0, self._cut_share + RECOVERY_PER_WINDOW * windows))
+            recovered = RECOVERY_PER_WINDOW * windows * max(1.0, windows / STEADY_WINDOWS)
+            self._set_share(min(1.0, self._cut_share + recovered))
         if self._even_until and now >= self._even_until:
             self._even_until = 0
             self._set_share(self._share)
@@ -311,9 +332,11 @@ class Pacer:
         """The answer has been read to its end. A 429 is counted like every other request, for the service may do so."""
         if status == 429:  # noqa: PLR2004
             self._throttle(now, sent_at, retry_after_s)
+            self._refused.append(now)
         elif sent_at > self._throttled_at:
             self._backoff_us = 0
-            self._queue_full = False
+            if self._queue_full:
+                self._queue_full, self._full_until = False, now
         self._in_flight -= 1
         self._remember(now)
 
@@ -324,6 +347,8 @@ class Pacer:
         """One 429: pause, and cut the rate, unless this request left before an earlier 429 could be heeded."""
         self._throttled += 1
         self._advance(now)
+        while self._refused and self._refused[0] <= now - self._window_us:
+            self._refused.popleft()
         news = sent_at > self._throttled_at
         if retry_after_s is not None:
             pause_us = round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * _SECOND)
@@ -335,9 +360,26 @@ class Pacer:
             return
         self._throttled_at = now
         used = self._in_flight + len(self._answered)
-        self._queue_full = used < QUEUE_FULL_SHARE * self._limit.requests * self._share
-        if not self._queue_full and (self._cut_at < 0 or sent_at > self._cut_at + self._window_us):
-            self._cut_share = max(SHARE_MIN, self._share * CUT)
+        if not self._queues or used >= QUEUE_FULL_SHARE * self._limit.requests * self._share:
+            self._queue_full = False
+            self._cut(now, sent_at, self._share * CUT)
+        elif not self._queue_full:
+            self._find_full(now, sent_at)
+
+    def _find_full(self, now: int, sent_at: int) -> None:
+        """The queue is full, it seems. If that repeats itself, the limit may be lower than we know."""
+        in_row = now <= self._full_until + 2 * self._window_us
+        self._full_episodes = self._full_episodes + 1 if in_row else 1
+        self._queue_full = self._full_episodes < FULL_EPISODES_MAX
+        if not self._queue_full:
+            self._full_episodes = 0
+            taken = len(self._answered) - len(self._refused)  # those given up are among them: nobody knows
+            self._cut(now, sent_at, taken / self._limit.requests)
+
+    def _cut(self, now: int, sent_at: int, share: float) -> None:
+        """Cuts the rate to `share`, once for all 429s of a window."""
+        if self._cut_at < 0 or sent_at > self._cut_at + self._window_us:
+            self._cut_share = max(SHARE_MIN, share)
             self._cut_at = now
             self._set_share(self._cut_share)
 
