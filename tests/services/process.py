@@ -256,7 +256,7 @@ async def process(
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
     clock = clock or VirtualClock()
-    connect = async_creator(empty_ledger(path), delay=delay, commits=commits, whole=commits is not None)
+    connect = async_creator(empty_ledger(path), delay=delay, commits=commits)
     async with open_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as outer:
         await outer.start(ledger.serve)
         await ledger.intake_remove_unfinished()

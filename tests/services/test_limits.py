@@ -293,6 +293,7 @@ async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
 ) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.send()
+        await anyio.sleep(0.05)  # between two transactions of the ledger
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             await anyio.sleep(20)

@@ -55,7 +55,7 @@ def async_creator(
     delay: Callable[[], float] | None = None,
     commits: CommitWatch | None = None,
     isolation_level: IsolationLevel = None,
-    whole: bool = False,
+    whole: bool = True,
 ) -> Callable[[], Awaitable[aiosqlite.Connection]]:
     """What `sqlalchemy.ext.asyncio.create_async_engine(..., async_creator=)` takes, for the file at `path`.
 
@@ -69,7 +69,7 @@ def async_creator(
         commits: told of every commit of a transaction that changed something.
         isolation_level: as for `sqlite3.connect`; by default the caller writes BEGIN and COMMIT.
         whole: a statement is one call, as with the ledger's own connections, and not one to execute, one to fetch and
-            so on; worlds are played twice as fast.
+            so on, as with aiosqlite's; worlds are played twice as fast.
     """
     make = _WholeConnection if whole else SimulatedConnection
 

@@ -322,7 +322,7 @@ class Play:
         )
 
     def _connect(self, path: Path) -> Connect:
-        return async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer, whole=True)
+        return async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer)
 
     def _made_service(self) -> SimulatedService:
         plan, facts = self._plan, self.facts

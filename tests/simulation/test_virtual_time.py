@@ -34,7 +34,9 @@ rows = Table("rows", MetaData(), Column("id", Integer, primary_key=True), Column
 @asynccontextmanager
 async def opened(path: Path, delay: Callable[[], float] | None = None) -> AsyncIterator[AsyncEngine]:
     """An engine on the file at `path`, with the table."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{path}", async_creator=async_creator(path, delay=delay))
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}", async_creator=async_creator(path, delay=delay, whole=False)
+    )
     try:
         async with engine.connect() as connection:
             await connection.run_sync(rows.metadata.create_all)
@@ -214,7 +216,7 @@ async def test_the_errors_of_the_database_reach_the_caller(tmp_path: Path) -> No
 
 
 async def test_a_driver_connection_can_be_used_and_stopped_without_sqlalchemy(tmp_path: Path) -> None:
-    connection = await async_creator(tmp_path / "ledger", delay=lambda: 0.5)()
+    connection = await async_creator(tmp_path / "ledger", delay=lambda: 0.5, whole=False)()
     async with await connection.execute("SELECT 1 UNION SELECT 2") as cursor:
         assert [row async for row in cursor] == [(1,), (2,)]
     stopped = connection.stop()
@@ -224,7 +226,7 @@ async def test_a_driver_connection_can_be_used_and_stopped_without_sqlalchemy(tm
 
 
 async def test_each_call_of_the_database_takes_the_time_it_is_given(tmp_path: Path) -> None:
-    connection = await async_creator(tmp_path / "ledger", delay=lambda: 0.25)()
+    connection = await async_creator(tmp_path / "ledger", delay=lambda: 0.25, whole=False)()
     for expected_s in (0.5, 0.75):
         await connection.execute("SELECT 1")
         assert running_loop().time() == expected_s
@@ -232,7 +234,7 @@ async def test_each_call_of_the_database_takes_the_time_it_is_given(tmp_path: Pa
 
 
 async def test_a_cancelled_call_has_its_effect_and_does_not_block_the_next(tmp_path: Path) -> None:
-    connection = await async_creator(tmp_path / "ledger", delay=lambda: 1.0)()
+    connection = await async_creator(tmp_path / "ledger", delay=lambda: 1.0, whole=False)()
     await connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, word TEXT)")
     with anyio.move_on_after(0.1):
         await connection.execute("INSERT INTO rows (word) VALUES ('cancelled')")
@@ -261,8 +263,8 @@ async def test_commits_interleave_and_a_writer_waits_for_another_on_virtual_time
 
 
 async def test_a_database_locked_for_too_long_is_an_error(tmp_path: Path) -> None:
-    holder = await async_creator(tmp_path / "ledger")()
-    waiter = await async_creator(tmp_path / "ledger")()
+    holder = await async_creator(tmp_path / "ledger", whole=False)()
+    waiter = await async_creator(tmp_path / "ledger", whole=False)()
     await holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         await waiter.execute("BEGIN IMMEDIATE")
@@ -326,7 +328,7 @@ def test_nothing_runs_after_the_step_that_pulled_the_trigger(tmp_path: Path) -> 
         steps.append("other ran")
 
     async def main() -> None:
-        connection = await async_creator(tmp_path / "ledger")()
+        connection = await async_creator(tmp_path / "ledger", whole=False)()
         await connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, word TEXT)")
         async with anyio.create_task_group() as group:
             group.start_soon(other)
@@ -354,7 +356,7 @@ def test_a_crash_can_come_at_every_call_of_the_database_and_keeps_a_prefix(tmp_p
             return 0.01
 
         async def main() -> None:
-            connection = await async_creator(path, delay=delay)()
+            connection = await async_creator(path, delay=delay, whole=False)()
             for word in "abc":
                 await connection.execute("BEGIN IMMEDIATE")
                 await connection.execute("INSERT INTO rows (word) VALUES (?)", (word,))
