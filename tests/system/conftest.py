@@ -1,21 +1,32 @@
 """A service in its own process, and a folder to work in."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.system.processes import Desk, Service
+from tests.system.starter import Starter
+
+
+@pytest.fixture(scope="session")
+def starter() -> Iterator[Starter]:
+    """Starts the program and the service without loading them anew."""
+    starter = Starter()
+    yield starter
+    starter.close()
 
 
 @pytest.fixture
-def services() -> Iterator[Callable[..., Service]]:
+def services(starter: Starter, tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """Starts services with the options of `service.Options`; ends them after the test."""
     started: list[Service] = []
 
     def start(**options: Any) -> Service:
-        started.append(Service(**options))
+        process = starter.start("tests.system.service:main", [], folder=tmp_path, environment={})
+        started.append(Service(process, **options))
         return started[-1]
 
     yield start
@@ -30,6 +41,6 @@ def service(services: Callable[..., Service]) -> Service:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path, starter: Starter) -> Desk:
     """A folder to work in."""
-    return Desk(tmp_path)
+    return Desk(tmp_path, partial(starter.start, "orchestrator.cli:main"))

@@ -6,6 +6,7 @@ Nothing is waited for by the clock: a test waits for a counter of the service, a
 import json
 import os
 import re
+import selectors
 import shutil
 import signal
 import sqlite3
@@ -14,10 +15,11 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Protocol, cast
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SERVICE: Final = Path(__file__).with_name("service.py")
@@ -25,6 +27,7 @@ BIN: Final = Path(sys.executable).parent
 ORCHESTRATOR: Final = str(BIN / "orchestrator")
 KEY: Final = "the-key-of-the-tests"
 SECONDS_MAX: Final = 60.0
+READ_BYTES: Final = 64 * 1024
 LOOKS_MAX: Final = 500_000
 """Looks at a ledger, of some hundredths of a millisecond each."""
 
@@ -32,14 +35,34 @@ FAST: Final = ("--limit", "run=1000/1:100", "--limit", "status=2000/1:200", "--l
 """Limits that keep a test short."""
 
 
+class Process(Protocol):
+    """What is used of a process: a `subprocess.Popen` whose streams are pipes without buffers, or what a `Starter` made."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
 class Service:
     """The service, running. `url` is its address."""
 
-    def __init__(self, **options: Any) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(SERVICE), json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    def __init__(self, process: Process | None = None, **options: Any) -> None:
+        self._process = process or subprocess.Popen(
+            [sys.executable, str(SERVICE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(options).encode() + b"\n")
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def log(self) -> dict[str, Any]:
@@ -71,7 +94,9 @@ class Service:
     def stop(self) -> None:
         """Ends the process."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for stream in filter(None, (self._process.stdin, self._process.stdout, self._process.stderr)):
+            stream.close()
 
 
 @dataclass(frozen=True)
@@ -88,32 +113,44 @@ class Ended:
         return json.loads(self.stdout)
 
 
+class Launch(Protocol):
+    """Starts `orchestrator` with these arguments."""
+
+    def __call__(self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Process: ...
+
+
+def installed(
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    before: Callable[[], None] | None = None,
+) -> "subprocess.Popen[bytes]":
+    """The command as it is installed; the new process calls `before` first."""
+    return subprocess.Popen(
+        [ORCHESTRATOR, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=before,  # noqa: PLW1509  sets a limit; no thread of ours runs beside it
+        bufsize=0,
+    )
+
+
 class Program:
     """The command, running; it is killed when it takes too long."""
 
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        *,
-        folder: Path,
-        environment: Mapping[str, str],
-        before: Callable[[], None] | None = None,
-        within_s: float = SECONDS_MAX,
-    ) -> None:
-        self._within_s = within_s
-        self._process = subprocess.Popen(
-            [ORCHESTRATOR, *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=before,  # noqa: PLW1509  sets a limit; no thread of ours runs beside it
-            text=True,
-        )
-        self._said: list[str] = []
-        self._watchdog = threading.Timer(within_s, self._process.kill)
-        self._watchdog.start()
+    def __init__(self, process: Process, *, within_s: float = SECONDS_MAX) -> None:
+        self._process = process
+        self._heard: dict[IO[bytes], bytearray] = {}
+        self._open = selectors.DefaultSelector()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            self._heard[stream] = bytearray()
+            self._open.register(stream, selectors.EVENT_READ)
+        self._watchdog = _watchdog(process, within_s)
 
     @property
     def pid(self) -> int:
@@ -122,12 +159,13 @@ class Program:
 
     def until_said(self, text: str) -> str:
         """Reads what it says until a line contains `text`; returns that line."""
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._said.append(line)
-            if text in line:
-                return line
-        raise AssertionError(f"never said {text!r}, but: {''.join(self._said)}")
+        while self._open.get_map():
+            *lines, _ = self._said(self._process.stderr).split("\n")
+            found = next((line for line in lines if text in line), None)
+            if found is not None:
+                return found
+            self._hear()
+        raise AssertionError(f"never said {text!r}, but: {self._said(self._process.stderr)}")
 
     def signal(self, number: int) -> None:
         """Sends it a signal."""
@@ -135,14 +173,16 @@ class Program:
         self._process.send_signal(number)
 
     def ended(self, within_s: float | None = None, given: str | None = None) -> Ended:
-        """Waits for its end. `given` goes to its standard input."""
-        within_s = within_s or self._within_s
-        try:
-            stdout, stderr = self._process.communicate(given, timeout=within_s)
-        finally:
+        """Waits for its end, and kills it where that does not come. `given` goes to its standard input."""
+        if within_s is not None:
             self._watchdog.cancel()
-            self._process.kill()
-        return Ended(self._process.returncode, stdout, "".join(self._said) + stderr)
+            self._watchdog = _watchdog(self._process, within_s)
+        self._give(given or "")
+        while self._open.get_map():
+            self._hear()
+        code = self._process.wait()
+        self._watchdog.cancel()
+        return Ended(code, self._said(self._process.stdout), self._said(self._process.stderr))
 
     def kill(self) -> Ended:
         """SIGKILL, at work."""
@@ -151,12 +191,39 @@ class Program:
         assert ended.exit_code == -signal.SIGKILL, ended
         return ended
 
+    def _give(self, text: str) -> None:
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin, suppress(BrokenPipeError):
+            stdin.write(text.encode())
+
+    def _hear(self) -> None:
+        """Waits for more on either stream; one that has come to its end is closed."""
+        for key, _ in self._open.select():
+            stream = cast("IO[bytes]", key.fileobj)
+            heard = os.read(stream.fileno(), READ_BYTES)
+            self._heard[stream] += heard
+            if not heard:
+                self._open.unregister(stream)
+                stream.close()
+
+    def _said(self, stream: IO[bytes] | None) -> str:
+        assert stream is not None
+        return self._heard[stream].decode()
+
+
+def _watchdog(process: Process, within_s: float) -> threading.Timer:
+    watchdog = threading.Timer(within_s, process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    return watchdog
+
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder to work in, and the program in it."""
+    """A folder to work in, and the program in it, which `launch` starts."""
 
     folder: Path
+    launch: Launch = installed
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment without what could change the program's settings, with a key, and with the command."""
@@ -171,9 +238,13 @@ class Desk:
         before: Callable[[], None] | None = None,
         within_s: float = SECONDS_MAX,
     ) -> Program:
-        """Starts `orchestrator` with these arguments; `environ` comes on top of `environment`."""
-        environment = self.environment(environ)
-        return Program(arguments, folder=self.folder, environment=environment, before=before, within_s=within_s)
+        """Starts `orchestrator` with these arguments; `environ` comes on top of `environment`.
+
+        A process that is to do something `before` is the installed command.
+        """
+        launch = partial(installed, before=before) if before else self.launch
+        process = launch(arguments, folder=self.folder, environment=self.environment(environ))
+        return Program(process, within_s=within_s)
 
     def call(
         self,

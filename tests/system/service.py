@@ -1,8 +1,8 @@
 """A service that is not our emulator: the job interface in a few lines of the standard library, in its own process.
 
-    python tests/system/service.py OPTIONS
+    python tests/system/service.py <<< '{"hold": true}'
 
-`OPTIONS` is a JSON object with fields of `Options`. The process prints its port and serves until its standard input
+The first line of its standard input is a JSON object with fields of `Options`. The process prints its port and serves until its standard input
 ends, whatever becomes of its clients. Beside `/v2/{endpoint}/…` it has three paths of its own for the test: `GET /log`
 (what it has seen), `GET /wait/{counter}/{n}` (answers once the counter has come so far) and `POST /options` (changes
 some of them; what was held is let go when nothing is held any more).
@@ -231,17 +231,22 @@ class Service:
             await anyio.sleep(self.options.hook_gap_s)
 
 
-async def main() -> None:
+async def serve(options: Options) -> None:
     """Serves until standard input ends."""
     ended = anyio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     async with anyio.create_task_group() as group:
-        service = Service(Options(**json.loads(sys.argv[1])), group)
+        service = Service(options, group)
         server = await asyncio.start_server(service.connected, "127.0.0.1", 0, backlog=1024)
         print(server.sockets[0].getsockname()[1], flush=True)
         await ended.wait()
         group.cancel_scope.cancel()
 
 
+def main() -> None:
+    """The process."""
+    anyio.run(serve, Options(**json.loads(sys.stdin.readline())))
+
+
 if __name__ == "__main__":
-    anyio.run(main)
+    main()
