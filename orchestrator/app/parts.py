@@ -11,6 +11,7 @@ from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
 from orchestrator.core.job import Job
 from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.past import took
 from orchestrator.ledger.reports import Run
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.canceller import Canceller
@@ -162,6 +163,9 @@ class Parts:
         if await self._ledger.read(reports.submissions_latest_id):
             for endpoint_id, api in self._apis.items():
                 await self._hold_slots(api, endpoint_id)
+                now = self._around.clock.now()
+                past = await self._ledger.read(partial(took, endpoint_id=endpoint_id, now=now))
+                self._endpoints[endpoint_id].remember(past)
 
     async def _hold_slots(self, api: ServerlessEndpoint, endpoint_id: int) -> None:
         """What an earlier process sent within the last window still counts against the limits.

@@ -1,6 +1,6 @@
 """What the parts of one process share about one endpoint: its interface, what was learned of it, and its health."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from orchestrator.clock import Clock
@@ -27,6 +27,7 @@ from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import Stalls
 from orchestrator.core.turnaround import Turnaround
 from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger.past import Took
 from orchestrator.settings import CollectedBy, OnUncertain, RunSettings
 
 SECOND_US: Final = 1_000_000
@@ -199,13 +200,22 @@ class Endpoint:
             self.throughput.observe(now)
         self._observe(finished=is_news, arrived=True)
 
+    def remember(self, executions: Iterable[Took]) -> None:
+        """Learns from what the ledger still tells of earlier processes."""
+        for took in executions:
+            self._took(took.delay_ms, took.execution_ms, took.whole_ms)
+
     def _learn(self, job: Job, record: Record, now: int) -> None:
         """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""
         if record.status == "CANCELLED":
             return
-        self.turnaround.observe(record.delay_ms, record.execution_ms)
-        if record.delay_ms is None and record.execution_ms is None and job.sent_at is not None:
-            self.turnaround.whole.observe(max(now - job.sent_at, 0) // 1_000)
+        whole_ms = None if job.sent_at is None else max(now - job.sent_at, 0) // 1_000
+        self._took(record.delay_ms, record.execution_ms, whole_ms)
+
+    def _took(self, delay_ms: int | None, execution_ms: int | None, whole_ms: int | None) -> None:
+        self.turnaround.observe(delay_ms, execution_ms)
+        if delay_ms is None and execution_ms is None and whole_ms is not None:
+            self.turnaround.whole.observe(whole_ms)
 
     def _observe(self, *, finished: bool, arrived: bool) -> None:
         if self.arrivals.observe(finished=finished, arrived=arrived):

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core import job as steps
 from orchestrator.core.lifecycle import ENDS, State
 from orchestrator.core.outcome import Trouble
-from orchestrator.ledger import Ledger, reports, store
+from orchestrator.ledger import Ledger, past, reports, store
 from orchestrator.ledger.reports import Margins
 from orchestrator.settings import OnUncertain, RunSettings
 from tests.factories import STEPS, S, a_row, an_outcome
@@ -278,6 +278,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         partial(reports.jobs_in, state=State.OUTSTANDING, after=(0, 5), most=9),
     ),
     "safe until": ("jobs_at_service (state=?)", partial(reports.safe_until, run=1, retention_us=1)),
+    "past": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", partial(past.took, endpoint_id=1, now=AT)),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
         partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9),
