@@ -1,6 +1,7 @@
 """`orchestrator verify`."""
 
 import os
+import signal
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,13 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
 from orchestrator.cli.request import verify_request
+from orchestrator.cli.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.errors import UsageError
 from orchestrator.settings import VerifyRequest
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
     from orchestrator.app.verifying import Verification  # at run time `--help` would pay for it
 
 FINDINGS_EXIT_CODE = 1
@@ -50,7 +54,12 @@ def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool) -> int:
-    verification = await load().verify(request, _progress)
+    import anyio  # noqa: PLC0415
+
+    async with anyio.create_task_group() as group:
+        await group.start(_leave_when_interrupted)
+        verification = await load().verify(request, _progress)
+        group.cancel_scope.cancel()
     if as_json:
         printing.put_json(verification)
     else:
@@ -58,6 +67,16 @@ async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool
             printing.put(line.encode() + b"\n")
         printing.flush()
     return 0 if verification.ok else FINDINGS_EXIT_CODE
+
+
+async def _leave_when_interrupted(*, task_status: "TaskStatus[None]") -> None:
+    """At once: nothing is written that could be cut off, and the database's check of its file cannot be called off."""
+    import anyio  # noqa: PLC0415
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for signum in signals:
+            printing.leave(SIGNAL_EXIT_CODE_BASE + signum)
 
 
 def _progress(what: str, done: int, total: int) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import commands, official, restart, runs, steps
+from tests.benchmarks import audit, commands, official, restart, runs, steps
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
 
@@ -23,6 +23,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "intake": commands.intake,
     "restart": restart.restart,
     "ledger": steps.ledger,
+    "verify": audit.verify,
 }
 
 

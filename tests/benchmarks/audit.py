@@ -53,7 +53,6 @@ def verify(jobs: int = JOBS) -> list[Figure]:
         ended = orchestrator(["verify", "--ledger", "ledger.db"], folder=folder, seconds_max=SECONDS_MAX)
         waits_ms = beside.stop()
         assert ended.exit_code == 0, ended.stdout.decode() + ended.stderr
-        log_mb = (folder / "ledger.db-wal").stat().st_size / 1e6
     return [
         Figure(benchmark="verify", name=f"{jobs:,} jobs: time", value=ended.wall_s, unit="s"),
         Figure(
@@ -76,7 +75,6 @@ def verify(jobs: int = JOBS) -> list[Figure]:
             unit="ms",
             at_most=WAIT_MS_MAX,
         ),
-        Figure(benchmark="verify", name="write-ahead log afterwards", value=log_mb, unit="MB"),
     ]
 
 

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import commands, official, restart, runs, steps
+from tests.benchmarks import audit, commands, official, restart, runs, steps
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -59,6 +59,13 @@ def test_group_commit_takes_many_steps_a_second() -> None:
     figures = steps.ledger(jobs=300)
     assert value_of("group commit", figures) > 100
     assert value_of("wait for a commit, median", figures) < 1_000
+
+
+def test_an_audit_leaves_room_for_others() -> None:
+    figures = audit.verify(jobs=500)
+    assert value_of("500 jobs: time", figures) > 0
+    assert value_of("500 jobs: peak memory", figures) < 400
+    assert value_of("commit of another process beside it, longest", figures) < 10_000
 
 
 def test_a_figure_knows_whether_its_promise_is_kept() -> None:

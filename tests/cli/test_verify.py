@@ -1,6 +1,9 @@
 """`orchestrator verify`: what it prints and how it ends."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from orchestrator.services.audit import ADVICE, Figures, Finding, Kind
 from orchestrator.settings import VerifyRequest
 from tests.cli.fake_app import FakeApp, invoke
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+ROOT = Path(__file__).parents[2]
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+ENDED_S_MAX = 30.0
 FIGURES = Figures(
     runs=1, jobs=2_000, events=6_000, submissions=2_001, outcomes=2_000, checksums=1_999, file_bytes=10**6
 )
@@ -67,6 +72,32 @@ def test_json_holds_all_of_it() -> None:
     assert told["ok"] is False
     assert told["findings"] == [{"kind": "history", "count": 1, "examples": ["a job"], "advice": "report it"}]
     assert told["figures"]["jobs"] == 2_000
+
+
+STUBBORN = """
+import anyio
+from orchestrator.cli import build
+from tests.cli.fake_app import FakeApp
+
+class Stubborn(FakeApp):
+    async def verify(self, request, progress):
+        with anyio.CancelScope(shield=True):  # as while the database checks its file
+            progress("the file", 0, 0)
+            await anyio.sleep(600)
+
+build(Stubborn)(["verify"])
+"""
+
+
+def test_an_audit_ends_at_once_when_it_is_interrupted() -> None:
+    with subprocess.Popen([sys.executable, "-c", STUBBORN], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "looking at the file\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(ENDED_S_MAX) == 130
+        finally:
+            process.kill()
 
 
 def test_errors_without_output_is_refused() -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import Ledger, reports
 from orchestrator.services.audit import EXAMPLES_MAX, Figures, Finding, Findings, Kind, audit_ledger
+from orchestrator.services.tidy import Tidy
 from tests.factories import S
-from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now, opened
+from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.run import run
 
@@ -168,6 +169,33 @@ def test_events_that_were_removed_for_their_age_are_not_missed(ledger: Path) -> 
     change(ledger, f"DELETE FROM events WHERE job_id IN ({ended}) AND id NOT IN ({latest})")
     change(ledger, f"UPDATE runs SET pruned_before = {AT * 2}")
 
+    assert audited(ledger)[0] == {}
+
+
+class Later:
+    """A clock of a year in which everything here is old."""
+
+    def now(self) -> int:
+        return AT + 400 * 86_400 * S
+
+
+def test_what_the_janitor_has_left_of_old_histories_is_good_also_where_a_job_goes_on_from_there(ledger: Path) -> None:
+    async def tidied(opened_: Ledger) -> None:
+        settings = {run.id: run.settings for run in await opened_.read(reports.runs_all)}
+        while await Tidy(ledger=opened_, clock=Later(), settings_of=settings).tidy() is not None:
+            pass
+
+    async def reopened(opened_: Ledger) -> None:
+        [failed] = [job for job in await jobs_now(opened_) if job.state is State.FAILED]
+        await gone(opened_, failed, "reopened", "claimed", "accepted", at=AT + 20_000 * S)
+
+    whole = audited(ledger)[1].events
+    made(ledger, tidied)
+    found, figures = audited(ledger)
+    made(ledger, reopened)
+
+    assert found == {}
+    assert figures.events < whole
     assert audited(ledger)[0] == {}
 
 
