@@ -83,7 +83,15 @@ class Killed:
 
 
 def killed_run(
-    desk: Desk, service: Service, *, jobs: int, kills: int, seed: int, webhooks: bool, linger_s: float = 0.0
+    desk: Desk,
+    service: Service,
+    *,
+    jobs: int,
+    kills: int,
+    seed: int,
+    webhooks: bool,
+    linger_s: float = 0.0,
+    flags: Sequence[str] = (),
 ) -> Killed:
     """Runs `jobs` to their end in spite of `kills`, each once a random number of submissions was accepted, and up to
     `linger_s` later.
@@ -96,7 +104,7 @@ def killed_run(
     listener = ("--listen", f"127.0.0.1:{_free_port()}") if webhooks else ()
     command = (
         "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
-        "--json", *FAST, *listener,
+        "--json", *FAST, *listener, *flags,
     )  # fmt: skip
     submitting, audits = 0, []
     for moment in sorted(chance.sample(range(FIRST_MOMENT, jobs - LAST_MOMENT_BEFORE_END), kills)):

@@ -94,13 +94,6 @@ class Process:
             endpoint_of=self.endpoints.get,
             hint=lambda _, job: self.collector.hint(job),
         )
-        self.stuck = Stuck(
-            ledger=ledger,
-            clock=clock,
-            endpoints=self.endpoints.values,
-            warn=self.warnings.append,
-            owed=self.canceller.ring,
-        )
         self.desk = Notices(
             ledger=ledger,
             clock=clock,
@@ -125,6 +118,13 @@ class Process:
         self._look_after_things()
 
     def _look_after_things(self) -> None:
+        self.stuck = Stuck(
+            ledger=self.ledger,
+            clock=self.clock,
+            endpoints=self.endpoints.values,
+            warn=self.warnings.append,
+            owed=self.canceller.ring,
+        )
         self.control = Control(
             run=self.run.id,
             ledger=self.ledger,

@@ -13,6 +13,8 @@ from tests.system.processes import Desk, Service
 pytestmark = pytest.mark.system
 
 JOBS = 700
+RETENTION_S = 60
+"""A job whose webhook was lost is asked for after a quarter of it, or after half a minute: a test is not to wait so long."""
 
 
 @pytest.mark.parametrize(("with_webhooks", "kills"), [(False, 2), (True, 3)], ids=["polling", "webhooks"])
@@ -20,9 +22,14 @@ def test_a_killed_run_loses_nothing_and_repeats_only_what_was_uncertain(
     desk: Desk, services: Callable[..., Service], with_webhooks: bool, kills: int
 ) -> None:
     service = services(
-        seed=kills, answers_dropped=0.02 if with_webhooks else 0.0, hooks_lost=0.1, finish_after_s=(0.05, 0.5)
+        seed=kills,
+        retention_s=RETENTION_S,
+        answers_dropped=0.02 if with_webhooks else 0.0,
+        hooks_lost=0.1,
+        finish_after_s=(0.05, 0.5),
     )
 
-    killed = killed_run(desk, service, jobs=JOBS, kills=kills, seed=kills, webhooks=with_webhooks)
+    flags = ("--result-retention", f"{RETENTION_S}s")
+    killed = killed_run(desk, service, jobs=JOBS, kills=kills, seed=kills, webhooks=with_webhooks, flags=flags)
 
     assert killed.faults() == []
