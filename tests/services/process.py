@@ -113,11 +113,11 @@ class Process:
             outstanding=lambda: self.collector.outstanding,
             may_send=lambda: self.control.may_send,
         )
-        self.progress = Progress(run.id, {}, margin_min_s=None, clock=clock)
-        ledger.subscribe(self.progress.on_steps)
         self._look_after_things()
 
     def _look_after_things(self) -> None:
+        self.progress = Progress(self.run.id, {}, margin_min_s=None, clock=self.clock)
+        self.ledger.subscribe(self.progress.on_steps)
         self.stuck = Stuck(
             ledger=self.ledger,
             clock=self.clock,
