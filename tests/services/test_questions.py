@@ -6,7 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from orchestrator.core.pacing import Operation
+from orchestrator.core.arrivals import Arrivals
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.settings import CollectedBy
 from tests.services.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
@@ -66,3 +68,43 @@ async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_to
         assert [line for line in p.warnings if "only 0% of the webhooks arrive" in line] == p.warnings
         assert len(p.warnings) == 1
         assert not p.endpoint.arrivals.healthy
+
+
+async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_user_is_told(tmp_path: Path) -> None:
+    jobs, clock = 480, VirtualClock()
+    service = SimulatedService(clock, workers=40, seconds=lambda rng: rng.uniform(1.0, 3.0))
+    async with (
+        service.serving(),
+        process(
+            tmp_path / "db",
+            service.transport(),
+            clock=clock,
+            jobs=jobs,
+            limits={**CONTRACT_LIMITS, Operation.RUN: Limit(100, 10, 100)},
+            webhooks=True,
+        ) as p,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=p.listener)) as client,
+    ):
+
+        async def receive(url: str, body: bytes) -> int:
+            return (await client.post(url, content=body)).status_code
+
+        def asked() -> int:
+            return p.api.figures(Operation.STATUS).sent
+
+        await p.begin()
+        await p.wait(lambda: not p.endpoint.arrivals.healthy)
+        assert p.endpoint.collected_by is CollectedBy.POLLING_INSTEAD
+        assert asked() >= Arrivals.ENOUGH
+        service.receiver = receive
+        await p.wait(lambda: p.endpoint.arrivals.healthy)
+        assert p.endpoint.collected_by is CollectedBy.WEBHOOKS
+        finished = p.progress.count("succeeded")
+        await p.wait(lambda: p.progress.count("succeeded") >= finished + 30)
+        finished, before = p.progress.count("succeeded"), asked()
+        await p.finish()
+        assert asked() - before <= 0.05 * (jobs - finished)
+        assert await p.counts() == {"succeeded": jobs}
+        first, second = p.warnings
+        assert first.startswith("only 0% of the webhooks arrive: results are asked for instead")
+        assert second.endswith("% of the webhooks arrive: results are left to them again")
