@@ -1,8 +1,9 @@
 """What was set, and where: flags over the environment over the file.
 
 The keys of all three are the names of the flags: `--max-attempts 5`, `ORCHESTRATOR_MAX_ATTEMPTS=5`, and in the file
-`max-attempts = 5` (or `max_attempts`). Whatever is wrong with a value is said with the name that the user wrote. Values
-stay text until they are asked for, since only the asker knows what they mean.
+`max-attempts = 5` (or `max_attempts`). Those of the emulator, some of which have the same names, stand in a table of
+the file, and their variables begin with `ORCHESTRATOR_EMULATE_`. Whatever is wrong with a value is said with the name
+that the user wrote. Values stay text until they are asked for, since only the asker knows what they mean.
 """
 
 import difflib
@@ -29,6 +30,7 @@ class Kind(Enum):
 
     TEXT = 'text, as in {key} = "..."'
     WHOLE = "a whole number, as in {key} = 5"
+    NUMBER = "a number, as in {key} = 2.5"
     DURATION = 'a duration, as in {key} = "90s" (or a number of seconds)'
     SWITCH = "true or false"
     LIST = 'a list of texts, as in {key} = ["..."]'
@@ -69,10 +71,53 @@ KEYS: Final[Mapping[str, Kind]] = {
     "output-required": Kind.SWITCH,
     "body-bytes-max": Kind.WHOLE,
 }
-"""Every key of the file."""
+"""Every key of the file, outside of its tables."""
+
+EMULATE_KEYS: Final[Mapping[str, Kind]] = {
+    "handler": Kind.TEXT,
+    "endpoint": Kind.LIST,
+    "handler-processes": Kind.WHOLE,
+    "worker": Kind.TEXT,
+    "key": Kind.LIST,
+    "host": Kind.TEXT,
+    "port": Kind.WHOLE,
+    "workers": Kind.WHOLE,
+    "workers-min": Kind.WHOLE,
+    "workers-max": Kind.WHOLE,
+    "idle-timeout": Kind.NUMBER,
+    "scaler": Kind.TEXT,
+    "scaler-value": Kind.NUMBER,
+    "cold-start": Kind.NUMBER,
+    "requests-per-worker": Kind.WHOLE,
+    "queue-per-worker": Kind.WHOLE,
+    "algorithm": Kind.TEXT,
+    "retry-after": Kind.SWITCH,
+    "retention": Kind.NUMBER,
+    "propagation": Kind.NUMBER,
+    "faults": Kind.TEXT,
+    "fault": Kind.LIST,
+    "seed": Kind.WHOLE,
+    "error-bodies": Kind.TEXT,
+    "webhooks-as-observed": Kind.SWITCH,
+    "time-scale": Kind.NUMBER,
+    "json": Kind.SWITCH,
+}
+"""Every key of the file's table `emulate`."""
 
 FILE_ONLY: Final = frozenset({"output-required", "body-bytes-max"})
 """Keys without a flag and a variable: what is set once for good."""
+
+
+class Section(NamedTuple):
+    """Settings of some commands: their keys, what their variables begin with, and their table of the file, if any."""
+
+    keys: Mapping[str, Kind]
+    prefix: str
+    table: str | None = None
+
+
+RUNS: Final = Section(KEYS, ENVIRONMENT_PREFIX)
+EMULATOR: Final = Section(EMULATE_KEYS, f"{ENVIRONMENT_PREFIX}EMULATE_", "emulate")
 
 _SWITCHES: Final = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -126,13 +171,13 @@ def _parse_switch(text: str) -> bool:
     return value
 
 
-def choose(flags: Mapping[str, object], environment: Mapping[str, str]) -> Choices:
+def choose(flags: Mapping[str, object], environment: Mapping[str, str], section: Section = RUNS) -> Choices:
     """What the flags (by parameter name; None where not given), the environment and the file say together.
 
     `flags["config"]` names the file. Raises `UsageError` for a file that cannot be read or has a wrong key.
     """
     named = flags.get("config") or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG") or None
-    layers = (_of_file(_file(named)), _of_environment(environment), _of_flags(flags))
+    layers = (_of_file(_file(named), section), _of_environment(environment, section), _of_flags(flags, section))
     return Choices({key: given for layer in layers for key, given in layer.items()})
 
 
@@ -142,57 +187,64 @@ def _file(named: object) -> Path | None:
     return FILE_DEFAULT if FILE_DEFAULT.is_file() else None
 
 
-def _of_flags(flags: Mapping[str, object]) -> dict[str, Given]:
+def _of_flags(flags: Mapping[str, object], section: Section) -> dict[str, Given]:
     given = {}
     for name, value in flags.items():
         key = name.replace("_", "-")
-        if key in KEYS and value is not None and value != []:
+        if key in section.keys and value is not None and value != []:
             values = value if isinstance(value, list) else [value]
             given[key] = Given(tuple(map(_text, values)), f"--{key}")
     return given
 
 
-def _of_environment(environment: Mapping[str, str]) -> dict[str, Given]:
+def _of_environment(environment: Mapping[str, str], section: Section) -> dict[str, Given]:
     """The variables that are set to something: an empty one counts as not set, as usual."""
     given = {}
-    for key in KEYS.keys() - FILE_ONLY:
-        variable = ENVIRONMENT_PREFIX + key.upper().replace("-", "_")
+    for key in section.keys.keys() - FILE_ONLY:
+        variable = section.prefix + key.upper().replace("-", "_")
         text = environment.get(variable, "").strip()
         if text:
-            texts = text.replace(",", " ").split() if KEYS[key] is Kind.LIST else [text]
+            texts = text.replace(",", " ").split() if section.keys[key] is Kind.LIST else [text]
             given[key] = Given(tuple(texts), variable)
     return given
 
 
-def _of_file(path: Path | None) -> dict[str, Given]:
+def _of_file(path: Path | None, section: Section) -> dict[str, Given]:
     given: dict[str, Given] = {}
-    for name, value in _members(path).items() if path else ():
+    where = f"{path}" if section.table is None else f"[{section.table}] of {path}"
+    for name, value in _members(path, section.table).items() if path else ():
         key = name.replace("_", "-")
-        if key not in KEYS:
-            raise UsageError(f"{path}: {_unknown(key, name)}")
+        if key not in section.keys:
+            raise UsageError(f"{where}: {_unknown(key, name, section)}")
         if key in given:
-            raise UsageError(f"{path}: {key} stands there twice, with a dash and with an underscore")
-        if not _fits(value, KEYS[key]):
-            raise UsageError(f"{path}: {name} must be {KEYS[key].value.format(key=name)}")
+            raise UsageError(f"{where}: {key} stands there twice, with a dash and with an underscore")
+        kind = section.keys[key]
+        if not _fits(value, kind):
+            raise UsageError(f"{where}: {name} must be {kind.value.format(key=name)}")
         values: Iterable[object] = value if isinstance(value, list) else [value]
-        given[key] = Given(tuple(map(_text, values)), f"{name} in {path}")
+        given[key] = Given(tuple(map(_text, values)), f"{name} in {where}")
     return {key: setting for key, setting in given.items() if setting.texts}
 
 
-def _members(path: Path) -> Mapping[str, object]:
+def _members(path: Path, table: str | None) -> Mapping[str, object]:
+    """What stands in the file's `table`, or outside of all that we know."""
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            members: dict[str, object] = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from error
+    found = members.pop(EMULATOR.table or "", {})
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")
+    return members if table is None else found
 
 
-def _unknown(key: str, name: str) -> str:
+def _unknown(key: str, name: str, section: Section) -> str:
     if "api-key" in key or key in ("key", "apikey", "token"):
         return f"{name} cannot be set here; {KEY_ADVICE}"
-    near = difflib.get_close_matches(key, KEYS, n=1)
+    near = difflib.get_close_matches(key, section.keys, n=1)
     advice = f"did you mean {near[0]}?" if near else "docs/reference.md lists the keys"
     return f'there is no key "{name:.40}"; {advice}'
 
@@ -203,6 +255,8 @@ def _fits(value: object, kind: Kind) -> bool:
             return isinstance(value, str)
         case Kind.WHOLE:
             return isinstance(value, int) and not isinstance(value, bool)
+        case Kind.NUMBER:
+            return isinstance(value, int | float) and not isinstance(value, bool)
         case Kind.DURATION:
             return isinstance(value, str | int | float) and not isinstance(value, bool)
         case Kind.SWITCH:

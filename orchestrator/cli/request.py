@@ -81,7 +81,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
         errors=errors,
         connection=_connection(choices, serverless_url, api_key(environment, needed=not local, otherwise=_OTHERWISE)),
         settings=settings,
-        body_bytes_max=choices.parsed("body-bytes-max", _whole(1)) or BODY_BYTES_MAX_DEFAULT,
+        body_bytes_max=choices.parsed("body-bytes-max", whole(1)) or BODY_BYTES_MAX_DEFAULT,
         retry_failed=choices.switch("retry-failed"),
     )
     _check_files(request)
@@ -273,7 +273,7 @@ def _connection(choices: Choices, serverless_url: str, key: str) -> Connection:
         webhook_url=choices.parsed("webhook-url", webhook_base_url),
         limits=limits_of(choices),
         pacing=choices.parsed("pacing", _parse_pacing) or "even",
-        requests_per_worker=choices.parsed("requests-per-worker", _whole(1)),
+        requests_per_worker=choices.parsed("requests-per-worker", whole(1)),
     )
 
 
@@ -298,14 +298,14 @@ def _settings(choices: Choices) -> RunSettings:
     unset = RunSettings()
     return RunSettings(
         policy=policy_of(choices),
-        max_attempts=choices.parsed("max-attempts", _whole(1, ATTEMPTS_MAX)) or unset.max_attempts,
+        max_attempts=choices.parsed("max-attempts", whole(1, ATTEMPTS_MAX)) or unset.max_attempts,
         retention_us=choices.parsed("result-retention", _parse_retention) or unset.retention_us,
         on_uncertain=choices.parsed("on-uncertain", _one_of(OnUncertain)) or unset.on_uncertain,
         uncertain_after_us=choices.parsed("uncertain-after", parse_duration),
         on_expired=choices.parsed("on-expired", _one_of(OnExpired)) or unset.on_expired,
         on_stuck=choices.parsed("on-stuck", _one_of(OnStuck)) or unset.on_stuck,
         events_kept_us=choices.parsed("events-kept", parse_duration) or unset.events_kept_us,
-        stop_after_failures=choices.parsed("stop-after-failures", _whole(1)),
+        stop_after_failures=choices.parsed("stop-after-failures", whole(1)),
         queue_depth=choices.parsed("queue-depth", _parse_depth) or unset.queue_depth,
         output_required=choices.switch("output-required"),
     )
@@ -351,9 +351,11 @@ def _parse_retention(text: str) -> int:
     return duration_us
 
 
-def _whole(least: int, most: int = WHOLE_MAX) -> Callable[[str], int]:
+def whole(least: int, most: int = WHOLE_MAX) -> Callable[[str], int]:
+    """Reads whole numbers from `least` to `most`; the reader raises `ValueError`."""
+
     def parse(text: str) -> int:
-        number = int(text) if _WHOLE.fullmatch(text) else 0
+        number = int(text) if _WHOLE.fullmatch(text) else least - 1
         if not least <= number <= most:
             raise ValueError(f'"{text:.40}" is no whole number from {least} to {most}')
         return number

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.config import KEYS
+from orchestrator.cli.config import EMULATE_KEYS, KEYS
 from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
@@ -52,6 +52,7 @@ def test_every_command_and_flag_of_a_noun_is_in_the_reference_or_on_its_page(nou
     "words",
     [
         KEYS,
+        EMULATE_KEYS,
         API_KEY_VARIABLES,
         State,
         Trouble,
