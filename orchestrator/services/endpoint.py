@@ -82,6 +82,7 @@ class Endpoint:
         self.uncollectable: str | None = None
         """Why nothing can be collected either, if so."""
 
+        self._began_at = clock.now()
         self._warn = warn
         self._suspect_until = 0
         self._told_at: int | None = None
@@ -191,14 +192,14 @@ class Endpoint:
         """`record` was asked for, and is of an execution of `job` that has ended."""
         self._learn(job, record, now)
         self.throughput.observe(now)
-        self._observe(finished=True, arrived=False)
+        self._observe(job, finished=True, arrived=False)
 
     def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
         if is_news:
             self._learn(job, record, now)
             self.throughput.observe(now)
-        self._observe(finished=is_news, arrived=True)
+        self._observe(job, finished=is_news, arrived=True)
 
     def remember(self, executions: Iterable[Took]) -> None:
         """Learns from what the ledger still tells of earlier processes."""
@@ -217,8 +218,11 @@ class Endpoint:
         if delay_ms is None and execution_ms is None and whole_ms is not None:
             self.turnaround.whole.observe(whole_ms)
 
-    def _observe(self, *, finished: bool, arrived: bool) -> None:
-        if self.arrivals.observe(finished=finished, arrived=arrived):
+    def _observe(self, job: Job, *, finished: bool, arrived: bool) -> None:
+        # A submission's number is the time of its claim. What an earlier process sent may have no webhook, or one that
+        # leads to where nobody listens any more: it tells nothing of ours.
+        is_ours = (job.submission or 0) >= self._began_at
+        if is_ours and self.arrivals.observe(finished=finished, arrived=arrived):
             share = f"{self.arrivals.share or 0.0:.0%} of the webhooks arrive"
             if self.arrivals.healthy:
                 self._warn(f"{share}: results are left to them again")

@@ -3,13 +3,18 @@
 import random
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
 from orchestrator.core.arrivals import Arrivals
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from orchestrator.core.outcome import Record
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import CollectedBy
 from tests.services.process import Process, process
+from tests.services.scripted import Scripted
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
@@ -108,3 +113,16 @@ async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_u
         first, second = p.warnings
         assert first.startswith("only 0% of the webhooks arrive: results are asked for instead")
         assert second.endswith("% of the webhooks arrive: results are left to them again")
+
+
+async def test_jobs_that_an_earlier_process_sent_tell_nothing_of_our_webhooks(tmp_path: Path) -> None:
+    record = Record(remote_id="r", status="COMPLETED", output=b"1")
+    async with process(tmp_path / "db", Scripted(), webhooks=True) as p:
+        began_at = p.clock.now()
+        await anyio.sleep(1)
+        for submission, healthy in ((began_at - 1, True), (began_at + 1, False)):
+            job = Job(id=1, run=p.run.id, endpoint=p.run.endpoint_id, state=State.OUTSTANDING, submission=submission)
+            for _ in range(Arrivals.ENOUGH):
+                p.endpoint.finished(job, record, p.clock.now())
+            assert p.endpoint.arrivals.healthy is healthy
+    assert len(p.warnings) == 1
