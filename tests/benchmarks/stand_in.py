@@ -21,7 +21,7 @@ import msgspec
 
 from tests.benchmarks.figures import quantile
 
-HOOK_CONNECTIONS: Final = 64
+HOOK_CONNECTIONS: Final = 256
 """Webhooks are posted over this many kept connections, one at a time on each: an answer takes a commit, and behind
 another one on the same connection it would wait for two."""
 
