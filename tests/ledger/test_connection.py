@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from orchestrator.ledger.connection import Connection
 from orchestrator.ledger.database import Database
@@ -44,9 +45,46 @@ async def test_one_statement_is_executed_for_many_rows(tmp_path: Path) -> None:
     async with connected(tmp_path / "a.db") as connection:
         cursor = connection.cursor()
         await cursor.executemany("INSERT INTO things (name) VALUES (?)", [("one",), ("two",), ("three",)])
-        assert cursor.rowcount == 3
+        assert cursor.rowcount == -1
         await cursor.execute("SELECT count(*) FROM things")
         assert await cursor.fetchall() == [(3,)]
+
+
+async def test_what_was_put_off_is_committed_in_its_order(tmp_path: Path) -> None:
+    async with connected(tmp_path / "a.db") as connection, connected(tmp_path / "a.db") as other:
+        cursor = connection.cursor()
+        await cursor.execute("BEGIN IMMEDIATE")
+        await cursor.executemany("INSERT INTO things (name) VALUES (?)", [("one",), ("two",)])
+        await cursor.executemany("UPDATE things SET name = name || ?", [("!",)])
+        await connection.commit()
+        looking = await other.cursor().execute("SELECT name FROM things ORDER BY id")
+        assert await looking.fetchall() == [("one!",), ("two!",)]
+
+
+async def test_what_was_put_off_is_forgotten_by_a_rollback(tmp_path: Path) -> None:
+    async with connected(tmp_path / "a.db") as connection:
+        cursor = connection.cursor()
+        await cursor.execute("BEGIN IMMEDIATE")
+        await cursor.executemany("INSERT INTO things (name) VALUES (?)", [("one",), ("two",)])
+        await connection.rollback()
+        await cursor.execute("SELECT count(*) FROM things")
+        assert await cursor.fetchall() == [(0,)]
+
+
+async def test_a_statement_that_was_put_off_and_fails_fails_the_transaction(tmp_path: Path) -> None:
+    database = Database(tmp_path / "a.db")
+    try:
+        async with database.writing() as door:
+            await door.execute(text("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT UNIQUE)"))
+        names = [{"name": "one"}, {"name": "two"}, {"name": "one"}]
+        with pytest.raises(IntegrityError, match="UNIQUE constraint failed"):
+            async with database.writing() as door:
+                await door.execute(text("INSERT INTO things (name) VALUES (:name)"), names)
+        async with database.writing() as door:
+            found = await door.execute(text("SELECT count(*) FROM things"))
+            assert found.scalar_one() == 0
+    finally:
+        await database.aclose()
 
 
 async def test_returning_is_run_to_its_end(tmp_path: Path) -> None:
