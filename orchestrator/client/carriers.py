@@ -87,8 +87,15 @@ class AiohttpCarrier:
             allow_redirects=False,
             timeout=self._timeout,
         ) as response:
-            pieces = _decoded(response) if "Content-Encoding" in response.headers else response.content.iter_any()
-            return Carried(response.status, response.headers, await joined(pieces, self._body_bytes_max))
+            return Carried(response.status, response.headers, await self._body(response))
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        content = response.content
+        if "Content-Encoding" in response.headers:
+            return await joined(_decoded(response), self._body_bytes_max)
+        if content.is_eof() and content.total_bytes <= self._body_bytes_max:
+            return content.read_nowait(-1)  # nearly every answer comes in one piece, its head included
+        return await joined(content.iter_any(), self._body_bytes_max)
 
     def _open(self) -> aiohttp.ClientSession:
         """Made at the first request, inside the event loop that it belongs to."""

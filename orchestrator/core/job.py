@@ -311,6 +311,8 @@ def tallies(step: Step) -> tuple[str, ...]:
     """The cumulative counters of the run that `step` raises by one."""
     found: tuple[str, ...] = ()
     match step.event, step.trouble:
+        case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps
+            pass
         case Event.UNANSWERED, _:
             found = ("uncertain_seen",)
         case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN:
