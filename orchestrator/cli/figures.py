@@ -47,7 +47,8 @@ def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:
     """Why nothing goes on, for as long as it does not."""
-    if snapshot.hold is not None:
+    is_told = snapshot.hold is Hold.UNANSWERED and snapshot.unreachable_s is not None
+    if snapshot.hold is not None and not is_told:
         yield HOLDS[snapshot.hold]
     if snapshot.unreachable_s is not None:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"

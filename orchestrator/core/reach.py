@@ -17,16 +17,17 @@ class Reach:
     def __init__(self) -> None:
         self._first_at: int | None = None
         self._last_at = 0
+        self._answered_at = 0
 
-    def failed(self, now: int) -> None:
-        """A request did not get through, or its answer did not."""
+    def failed(self, sent_at: int, now: int) -> None:
+        """A request did not get through, or its answer did not. A time-out tells of the time since it was sent."""
         if self._first_at is None:
-            self._first_at = now
+            self._first_at = max(sent_at, self._answered_at)
         self._last_at = now
 
-    def answered(self) -> None:
+    def answered(self, now: int) -> None:
         """A request was answered, in whatever way."""
-        self._first_at = None
+        self._first_at, self._answered_at = None, now
 
     def unreachable_us(self, now: int) -> int | None:
         """For how long nothing has got through; None while something does, and when nobody has tried of late."""

@@ -209,7 +209,7 @@ class Collector:
         except (NotSent, Unanswered) as error:
             result = error
         else:
-            self._endpoint.reach.answered()
+            self._endpoint.reach.answered(self._clock.now())
         now = self._clock.now()
         entry.asked_at, entry.asks = now, entry.asks + 1
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
@@ -254,7 +254,7 @@ class Collector:
                 await self._gone(entry)
             case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
                 if trouble is Trouble.TRANSPORT:
-                    self._endpoint.unreachable(reason, self._clock.now())
+                    self._endpoint.unreachable(reason, sent_at, self._clock.now())
                 self._ask_again(entry, retry_after_s)
             case Undecodable(raw):
                 self._undecodable(entry, raw)

@@ -280,14 +280,14 @@ class Dispatcher:
         except NotSent as error:
             result = error
         except Unanswered as error:
-            self._endpoint.reach.failed(self._clock.now())
+            self._endpoint.reach.failed(sent_at, self._clock.now())
             result = error
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._ledger.step(self._unanswered(job, "interrupted before the answer came", sent_at))
             raise
         if isinstance(result, Answer):
-            self._endpoint.reach.answered()
+            self._endpoint.reach.answered(result.answered_at)
             sent_at = result.sent_at
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
@@ -296,7 +296,7 @@ class Dispatcher:
         if isinstance(outcome, Pointless):
             self._endpoint.stop_submitting(outcome.reason)
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
-            self._endpoint.unreachable(outcome.reason, self._clock.now())
+            self._endpoint.unreachable(outcome.reason, sent_at, self._clock.now())
         return self._step(job, outcome, sent_at)
 
     async def _request(self, claim: Claim, turn: Turn) -> Answer:

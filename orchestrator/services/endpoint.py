@@ -106,9 +106,9 @@ class Endpoint:
             self.uncollectable = reason
             self._changed()
 
-    def unreachable(self, reason: str, now: int) -> None:
+    def unreachable(self, reason: str, sent_at: int, now: int) -> None:
         """A request found no way to the service: it is repeated without end, so the user must hear of it."""
-        self.reach.failed(now)
+        self.reach.failed(sent_at, now)
         if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
             self._told_at = now
             self._warn(f"{reason}; trying again")
@@ -153,9 +153,9 @@ class Endpoint:
             answer = await self.api.health(turn)
         except (NotSent, Unanswered):
             answer = None
-            self.reach.failed(self.clock.now())
+            self.reach.failed(sent_at, self.clock.now())
         else:
-            self.reach.answered()
+            self.reach.answered(self.clock.now())
         if answer is not None and answer.status < 500:  # noqa: PLR2004  a server error is an answer of the way there
             return True
         self.silence.unanswered(sent_at=sent_at, now=self.clock.now(), is_costly=False)

@@ -151,6 +151,8 @@ async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None
     assert drawn(gone)[3].startswith("service   unreachable for 3 min 05 s   used 994/1000")
     assert "captions: paused: nothing is sent, 6,139/10,000 jobs finished" in progress_line(paused)
     assert "unreachable for 3 min 05 s" in progress_line(gone)
+    silent = msgspec.structs.replace(gone, hold=Hold.UNANSWERED)
+    assert drawn(silent) == drawn(gone), "the one explains the other"
 
 
 @pytest.mark.parametrize("hold", Hold)

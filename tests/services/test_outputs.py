@@ -8,6 +8,7 @@ from orchestrator.app.files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.errors import UsageError
 from orchestrator.services.endpoint import TOLD_AGAIN_US, Endpoint
+from tests.simulation.clock import VirtualClock
 
 
 @pytest.mark.parametrize("suffix", LEDGER_COMPANIONS)
@@ -27,9 +28,9 @@ def test_any_other_output_is_tried(tmp_path: Path) -> None:
 def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
     said: list[str] = []
     endpoint = Endpoint(
-        id=1, api=None, clock=None, settings_of={}, webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
+        id=1, api=None, clock=VirtualClock(), settings_of={}, webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
         warn=said.append,
     )  # fmt: skip
     for now in (0, 1, TOLD_AGAIN_US - 1, TOLD_AGAIN_US):
-        endpoint.unreachable(f"no connection at {now}", now)
+        endpoint.unreachable(f"no connection at {now}", now, now)
     assert said == ["no connection at 0; trying again", f"no connection at {TOLD_AGAIN_US}; trying again"]
