@@ -6,10 +6,9 @@ before that time plus the retention.
 """
 
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from orchestrator.core.job import Job
-from orchestrator.core.turnaround import Learned
 
 SECOND_US = 1_000_000
 ASK_GAP_US_MIN = 1 * SECOND_US
@@ -68,6 +67,19 @@ WEBHOOK_RUNG = 0.999
 """With webhooks that arrive, only a job that is later than this share of its like is asked for."""
 
 
+class Times(Protocol):
+    """What is known of the times from submission to finish: of all jobs, or of one by its place in the queue."""
+
+    @property
+    def weight(self) -> float:
+        """How many observations that stands on."""
+        ...
+
+    def quantile_us(self, share: float) -> int | None:
+        """The time within which `share` (0-1) of them lay; None where nothing is known."""
+        ...
+
+
 class Ask(NamedTuple):
     """When to ask for a job next, in microseconds UTC, and whether it has then probably finished."""
 
@@ -75,7 +87,7 @@ class Ask(NamedTuple):
     is_likely: bool
 
 
-def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool, retention_us: int) -> Ask:
+def next_ask(job: Job, *, asked_at: int | None, learned: Times, webhooks: bool, retention_us: int) -> Ask:
     """When an outstanding job is to be asked for next, its hard deadline at the latest.
 
     `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
@@ -105,7 +117,7 @@ def next_ask(job: Job, *, asked_at: int | None, learned: Learned, webhooks: bool
     return Ask(max(wanted, asked_at + ASK_GAP_US_MIN), is_likely=rung is not None and wanted < deadline)
 
 
-def _next_rung(age: int, learned: Learned) -> int | None:
+def _next_rung(age: int, learned: Times) -> int | None:
     """The age at the next rung of the ladder, unless that is so near that nothing will have changed."""
     for share in LADDER[1:]:
         rung = learned.quantile_us(share)

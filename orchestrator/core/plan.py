@@ -6,12 +6,14 @@ calendar says from when on they go to the earliest deadline so that none is miss
 """
 
 import heapq
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable
 
-from orchestrator.core.deadlines import ASK_GAP_US_MIN, hard_deadline, next_ask, safe_until
+from orchestrator.core.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
 from orchestrator.core.job import Job
+from orchestrator.core.remote_queue import Expected, RemoteQueue
 from orchestrator.core.turnaround import Learned
 
 SECOND_US = 1_000_000
@@ -26,6 +28,9 @@ RESERVE_SHARE = 0.8
 
 SCOUT_US = 60 * SECOND_US
 """A scout older than this, asked twice, gives its place to the next: it may be stuck."""
+
+FASTER_SHARE = 0.7
+"""Where jobs begin at gaps this much shorter than those that were planned for, all are planned anew."""
 
 RECOUNT_SECONDS_MAX = 100
 """A calendar of so few seconds is counted anew whenever its first job is taken; a fuller one once a second."""
@@ -47,6 +52,7 @@ class Entry:
         "is_asked",
         "is_hinted",
         "job",
+        "number",
         "safe_second",
         "troubles",
         "unanswered_retry",
@@ -64,6 +70,9 @@ class Entry:
         """A question about it is on its way, or its answer is being dealt with."""
 
         self.is_hinted = False
+        self.number = 0
+        """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
+
         self.safe_second = 0
         self.troubles = 0
         self.unanswered_retry = unanswered_retry
@@ -116,13 +125,26 @@ class Calendar:
 
 
 class Plan:
-    """The outstanding jobs of one endpoint. `learned` is of the times from submission to finish.
+    """The outstanding jobs of one endpoint.
 
+    `learned` is of the times from submission to finish, `execution` of those in execution alone.
     Whoever asks takes a job by `next`, and hands it back by `schedule`, `refresh` or `drop`.
     """
 
-    def __init__(self, *, learned: Learned, retention_of: Callable[[Job], int], per_s: float, webhooks: bool) -> None:
+    def __init__(
+        self,
+        *,
+        learned: Learned,
+        execution: Learned | None = None,
+        retention_of: Callable[[Job], int],
+        per_s: float,
+        webhooks: bool,
+    ) -> None:
         self._learned = learned
+        self._execution = execution or Learned()
+        self._queue = RemoteQueue()
+        self._planned_gap_us = 0.0
+        self._numbers = itertools.count(1)
         self._retention_of = retention_of
         self._reserved_per_s = per_s * RESERVE_SHARE
         self.webhooks = webhooks
@@ -161,6 +183,7 @@ class Plan:
         """`job` is outstanding from now on. `at_once`: to be asked for now, the earliest deadline first."""
         self.drop(job.id)
         entry = self._entries[job.id] = Entry(job, unanswered_retry=unanswered_retry)
+        entry.number = next(self._numbers)
         self._measure(entry)
         if at_once:
             self.schedule(entry, entry.deadline - self._retention_of(job))  # long ago
@@ -179,9 +202,23 @@ class Plan:
             self._scouts.discard(job)
             self._promote()
 
-    def refresh(self, entry: Entry, job: Job) -> None:
-        """The service answered at `entry.asked_at` that it has not finished. `job` says since when that is certain."""
+    def began(self, entry: Entry, waited_us: int) -> None:
+        """The service says how long a job that has finished waited in its queue: so long may others have to wait."""
+        self._queue.began(entry.number, (entry.job.sent_at or 0) + waited_us, waited_us=waited_us)
+        gap_us = self._queue.gap_us
+        if gap_us < FASTER_SHARE * self._planned_gap_us:
+            self.replan()
+        if not FASTER_SHARE * self._planned_gap_us <= gap_us <= self._planned_gap_us / FASTER_SHARE:
+            self._planned_gap_us = gap_us
+
+    def refresh(self, entry: Entry, job: Job, *, is_queued: bool = False) -> None:
+        """The service answered at `entry.asked_at` that it has not finished. `job` says since when that is certain.
+
+        `is_queued`: its execution has not begun.
+        """
         entry.job = job
+        if is_queued:
+            self._queue.waits(entry.number, entry.asked_at or 0)
         age = (entry.asked_at or 0) - (job.sent_at or 0)
         if job.id in self._scouts and entry.asks > 1 and age >= SCOUT_US:
             self._scouts.discard(job.id)
@@ -227,7 +264,7 @@ class Plan:
                 return self._taken(entry)
         for lane in (self._likely, self._others):
             while lane and lane[0][0] <= now:
-                if (entry := self._due(*heapq.heappop(lane))) is not None:
+                if (entry := self._due(*heapq.heappop(lane))) is not None and not self._postponed(entry, now):
                     return self._taken(entry)
         return None
 
@@ -267,12 +304,29 @@ class Plan:
         at, is_likely = next_ask(
             entry.job,
             asked_at=entry.asked_at,
-            learned=self._learned,
+            learned=self._times_of(entry),
             webhooks=self.webhooks,
             retention_us=self._retention_of(entry.job),
         )
         is_late = entry.asked_at is not None and entry.asked_at >= entry.deadline
         self.schedule(entry, at, is_likely=is_likely, is_firm=is_late)
+
+    def _times_of(self, entry: Entry) -> Times:
+        """What is known of the time that `entry` takes: where it waits in a queue, by its place there."""
+        begins_at = None if self.webhooks else self._queue.begins_at(entry.number)
+        if begins_at is None or not self._execution.weight:
+            return self._learned
+        return Expected(max(0, begins_at - (entry.job.sent_at or 0)), self._execution)
+
+    def _postponed(self, entry: Entry, now: int) -> bool:
+        """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
+        if self.webhooks or entry.troubles or entry.gone_at is not None:
+            return False
+        begins_at, execution_us = self._queue.begins_at(entry.number), self._execution.quantile_us(LADDER[0])
+        if begins_at is None or execution_us is None or begins_at + execution_us <= now + ASK_GAP_US_MIN:
+            return False
+        self.schedule(entry, begins_at + execution_us, is_likely=True)
+        return True
 
     def _plan_timeless(self) -> None:
         """Gives those their time that wait for what the scouts tell, or whose time is out of date."""

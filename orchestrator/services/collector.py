@@ -41,6 +41,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.plan import Entry, Plan
 from orchestrator.core.ports import Turn
 from orchestrator.core.retry import backoff_us
+from orchestrator.core.stuck import QUEUED
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import is_cancelled_as_stuck
@@ -76,6 +77,7 @@ class Collector:
         self._bell = Bell()
         self._plan = Plan(
             learned=endpoint.turnaround.whole,
+            execution=endpoint.turnaround.execution,
             retention_of=self._retention_us,
             per_s=endpoint.status_per_s,
             webhooks=endpoint.arrivals.healthy,
@@ -249,7 +251,7 @@ class Collector:
                 await self._finish(entry, record)
             case Unfinished(status=status, known=known):
                 self._endpoint.stalls.saw(entry.job, status, sent_at)
-                self._is_unfinished(entry, sent_at if known else None)
+                self._is_unfinished(entry, sent_at if known else None, is_queued=status == QUEUED)
             case Gone():
                 await self._gone(entry)
             case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
@@ -266,14 +268,14 @@ class Collector:
             case _:
                 assert_never(outcome)
 
-    def _is_unfinished(self, entry: Entry, unfinished_at: int | None) -> None:
+    def _is_unfinished(self, entry: Entry, unfinished_at: int | None, *, is_queued: bool) -> None:
         entry.troubles, entry.gone_at = 0, None
         job = entry.job
         if unfinished_at is not None:
             entry.unanswered_retry = False
             job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
             self._ledger.seen(job)
-        self._plan.refresh(entry, job)
+        self._plan.refresh(entry, job, is_queued=is_queued)
         self._planned(entry)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
@@ -300,6 +302,8 @@ class Collector:
         """The service has finished with the job: a result, another execution, or the end."""
         job, now = entry.job, self._clock.now()
         self._endpoint.finished(job, record, now)
+        if record.delay_ms is not None and job.is_first_execution:
+            self._plan.began(entry, record.delay_ms * 1_000)
         if entry.unanswered_retry and await self._is_same_failure(job, record):
             again = steps.deferred(
                 job,

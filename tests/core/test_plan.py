@@ -284,3 +284,79 @@ def test_the_soonest_deadline_is_that_of_the_job_whose_result_is_safe_for_the_sh
     soonest = min((safe_until(each, RETENTION_US) for each in jobs.values()), default=None)
     assert plan.soonest_deadline() == (None if soonest is None else soonest // S * S)
     assert len(plan) == len(jobs)
+
+
+# --- jobs in a queue
+
+
+def in_a_queue(*, gap_us: int, jobs: int, webhooks: bool = False) -> tuple[Plan, int]:
+    """Jobs sent at once, and worked off one each `gap_us`, each in a second. The first forty have been collected."""
+    execution = learned(1.0)
+    plan = Plan(
+        learned=learned(20.0), execution=execution, retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=webhooks
+    )
+    for number in range(jobs):
+        plan.add(job(number))
+    for number in range(40):
+        entry = plan.get(number)
+        assert entry is not None
+        plan.began(entry, S + number * gap_us)
+        plan.drop(number)
+    return plan, EPOCH_AT + S + 40 * gap_us
+
+
+def test_a_job_in_a_queue_is_asked_for_when_its_turn_has_come() -> None:
+    plan, now = in_a_queue(gap_us=10 * S, jobs=100)
+    assert taken(plan, now + 100 * S) == list(range(40, 50))
+
+
+def test_what_is_sent_into_a_queue_is_planned_by_its_place_there() -> None:
+    plan, now = in_a_queue(gap_us=10 * S, jobs=41)
+    plan.add(job(1_000, sent_at=now))
+    entry = plan.get(1_000)
+    assert entry is not None
+    assert entry.ask_at is not None
+    assert now + 10 * S < entry.ask_at < now + 15 * S
+
+
+def test_a_queue_that_moves_faster_than_was_thought_is_planned_anew() -> None:
+    plan, now = in_a_queue(gap_us=20 * S, jobs=300)
+    assert taken(plan, now + 10 * S) == [40]
+    for number in range(41, 200):
+        entry = plan.get(number)
+        assert entry is not None
+        plan.began(entry, 801 * S + (number - 40) * S // 100)
+        plan.drop(number)
+    assert 250 in taken(plan, now + 30 * S)
+
+
+def test_a_job_that_is_still_queued_at_its_time_moves_those_behind_it() -> None:
+    plan, now = in_a_queue(gap_us=10 * S, jobs=400)
+    for number in taken(plan, now + 200 * S):
+        entry = plan.get(number)
+        assert entry is not None
+        entry.asked_at = now + 200 * S
+        plan.refresh(entry, entry.job, is_queued=True)
+    assert not taken(plan, now + 210 * S)
+
+
+def test_with_webhooks_or_after_trouble_the_place_in_the_queue_changes_nothing() -> None:
+    plan, now = in_a_queue(gap_us=10 * S, jobs=60)
+    for entry in map(plan.get, range(40, 60)):
+        assert entry is not None
+        entry.troubles = 1
+    assert len(taken(plan, now)) == 20
+    plan, now = in_a_queue(gap_us=10 * S, jobs=60, webhooks=True)
+    assert len(taken(plan, now + 60 * S)) == 20
+
+
+def test_where_no_execution_is_known_the_place_in_the_queue_is_of_no_use() -> None:
+    plan = Plan(learned=learned(20.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False)
+    for number in range(60):
+        plan.add(job(number))
+    for entry in map(plan.get, range(40)):
+        assert entry is not None
+        plan.began(entry, S + entry.number * 10 * S)
+        plan.drop(entry.job.id)
+    plan.add(job(99))
+    assert len(taken(plan, EPOCH_AT + 60 * S)) == 21
