@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, Self
 
 import aiosqlite
 
-from orchestrator.ledger.connection import Cursor
+from orchestrator.ledger.connection import Connection, Cursor
 from tests.simulation.loop import VirtualLoop, running_loop
 
 BUSY_TIMEOUT_S = 5.0
@@ -90,9 +90,12 @@ class SimulatedConnection(aiosqlite.Connection):
     def __init__(
         self, connector: Callable[[], sqlite3.Connection], loop: VirtualLoop, delay: Callable[[], float] | None
     ) -> None:
-        super().__init__(connector, ITER_CHUNK_ROWS)
+        self._begin(connector)
         self._tx = _CallQueue(loop, delay)
         loop.perishables.add(self)
+
+    def _begin(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, ITER_CHUNK_ROWS)
 
     def __await__(self) -> Generator[Any, None, Self]:
         yield from self._connect().__await__()  # aiosqlite starts its thread here
@@ -106,11 +109,14 @@ class SimulatedConnection(aiosqlite.Connection):
             raw.abandon()
 
 
-class _WholeConnection(SimulatedConnection):
+class _WholeConnection(SimulatedConnection, Connection):
     """One with the ledger's own cursors."""
 
+    def _begin(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        Connection.__init__(self, connector)
+
     def cursor(self) -> Any:  # aiosqlite's is typed as a wrapped coroutine
-        return _WholeCursor(self)  # type: ignore[arg-type]  # of a connection it uses what aiosqlite's has
+        return _WholeCursor(self)
 
 
 class _WholeCursor(Cursor):
