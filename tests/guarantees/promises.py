@@ -227,6 +227,6 @@ PROMISES: Final = (
             "tests/ledger/test_reports.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
             "tests/ledger/test_reports.py::test_a_step_and_news_find_their_job_by_number",
         ),
-        figures={"benchmarks": ("restart: ", "intake: peak", "intake: status")},
+        figures={"benchmarks": ("restart: ", "intake: peak", "intake: status", "verify: 1,000,000")},
     ),
 )
