@@ -10,6 +10,10 @@ module-wide fixtures can use it); on a single test it is an error. A test that n
 other is a plain function that calls `tests.simulation.run.run`.
 
 Hypothesis draws the same examples on every run and times none of them: a test must not depend on luck or on the machine.
+`pytest --hypothesis-profile=thorough` draws many, and others each time.
+
+What starts real processes comes first: these tests wait for each other's processes rather than compute, and none of
+them is to be what all the workers wait for at the end.
 """
 
 from functools import partial
@@ -20,12 +24,19 @@ import pytest
 
 from tests.simulation.loop import VirtualLoop
 
+EXAMPLES = 60
+EXAMPLES_THOROUGH = 2_000
+
 hypothesis.settings.register_profile(
     "suite",
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "thorough", hypothesis.settings.get_profile("suite"), max_examples=EXAMPLES_THOROUGH, derandomize=False
 )
 hypothesis.settings.load_profile("suite")
 
@@ -39,6 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
+    items.sort(key=lambda item: item.get_closest_marker("system") is None)
 
 
 @pytest.fixture(scope="module")
