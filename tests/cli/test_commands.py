@@ -203,9 +203,27 @@ def test_a_thread_that_never_ends_does_not_keep_the_program() -> None:
     assert (result.returncode, result.stdout) == (3, b"data\n")
 
 
-def test_help_does_not_import_what_only_work_needs() -> None:
-    heavy = ("orchestrator.app", "sqlalchemy", "httpx", "aiohttp", "anyio", "asyncio", "starlette", "uvicorn", "rich")
-    code = f"import sys, orchestrator.cli; print([name for name in {heavy} if name in sys.modules])"
+NOT_LOADED = {
+    "orchestrator.cli": (
+        "orchestrator.app",
+        "sqlalchemy",
+        "httpx",
+        "aiohttp",
+        "anyio",
+        "asyncio",
+        "starlette",
+        "uvicorn",
+        "rich",
+    ),  # fmt: skip
+    "orchestrator.app.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
+    "orchestrator.app.batch": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
+}
+"""What `--help`, `status` and a run over the network do without."""
+
+
+@pytest.mark.parametrize("module", NOT_LOADED)
+def test_a_command_does_not_import_what_only_others_need(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {NOT_LOADED[module]} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
