@@ -214,7 +214,7 @@ NOT_LOADED = {
         "starlette",
         "uvicorn",
         "rich",
-    ),  # fmt: skip
+    ),
     "orchestrator.app.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
     "orchestrator.app.batch": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
 }
