@@ -6,7 +6,7 @@ fails.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Final
 
@@ -19,6 +19,7 @@ from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
 from orchestrator.cli.request import ledger_of, policy_of
+from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
 
@@ -69,143 +70,93 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     commands.add_typer(api, name="api")
 
 
+_service = {"serverless_url": options.ServerlessUrl, "config": options.Config, "json": access.Json}
+_policy = {"ttl": options.Ttl, "execution_timeout": options.ExecutionTimeout, "low_priority": options.LowPriority}
+
+
 def _add_submits(api: typer.Typer, connect: Connect) -> None:
     @api.command()
-    def run(  # read through locals()
-        endpoint: EndpointId,
-        input: Input,  # noqa: A002  the name of the flag
-        webhook: Webhook = None,
-        ttl: options.Ttl = None,
-        execution_timeout: options.ExecutionTimeout = None,
-        low_priority: options.LowPriority = None,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_policy, **_service)
+    def run(endpoint: EndpointId, input: Input, webhook: Webhook = None, *, flags: Flags) -> None:  # noqa: A002  the flag
         """Submit a job that runs in the background. Never repeated by itself."""
-        _carry_out(connect, locals(), partial(_prepare_run, input, webhook))
+        _carry_out(connect, endpoint, flags, partial(_prepare_run, input, webhook))
 
     @api.command()
+    @also(**_policy, **_service)
     def runsync(
         endpoint: EndpointId,
         input: Input,  # noqa: A002
         wait: Wait = None,
         webhook: Webhook = None,
-        ttl: options.Ttl = None,
-        execution_timeout: options.ExecutionTimeout = None,
-        low_priority: options.LowPriority = None,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
+        *,
+        flags: Flags,
     ) -> None:
         """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
-        _carry_out(connect, locals(), partial(_prepare_runsync, input, webhook, wait))
+        _carry_out(connect, endpoint, flags, partial(_prepare_runsync, input, webhook, wait))
 
 
 def _add_questions(api: typer.Typer, connect: Connect) -> None:
     @api.command()
-    def status(
-        endpoint: EndpointId,
-        job: JobId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def status(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
         """Show how a job stands, with its result once it has one."""
-        _ask_for(connect, locals(), partial(api_calls.status, job))
+        _ask_for(connect, endpoint, flags, partial(api_calls.status, job))
 
     @api.command()
-    def stream(
-        endpoint: EndpointId,
-        job: JobId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def stream(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
         """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
-        _ask_for(connect, locals(), partial(api_calls.stream, job))
+        _ask_for(connect, endpoint, flags, partial(api_calls.stream, job))
 
     @api.command()
-    def health(
-        endpoint: EndpointId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def health(endpoint: EndpointId, *, flags: Flags) -> None:
         """Show how many jobs and workers the endpoint has in which state."""
-        _ask_for(connect, locals(), api_calls.health)
+        _ask_for(connect, endpoint, flags, api_calls.health)
 
     @api.command()
-    def requests(
-        endpoint: EndpointId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def requests(endpoint: EndpointId, *, flags: Flags) -> None:
         """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
-        _ask_for(connect, locals(), api_calls.requests)
+        _ask_for(connect, endpoint, flags, api_calls.requests)
 
 
 def _add_changes(api: typer.Typer, load: Callable[[], App], connect: Connect) -> None:
     @api.command()
-    def cancel(
-        endpoint: EndpointId,
-        job: JobId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def cancel(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
         """Stop a job that waits or runs."""
-        _ask_for(connect, locals(), partial(api_calls.cancel, job))
+        _ask_for(connect, endpoint, flags, partial(api_calls.cancel, job))
 
     @api.command()
-    def retry(
-        endpoint: EndpointId,
-        job: JobId,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def retry(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
         """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
-        _ask_for(connect, locals(), partial(api_calls.retry, job))
+        _ask_for(connect, endpoint, flags, partial(api_calls.retry, job))
 
     @api.command()
-    def purge(
-        endpoint: EndpointId,
-        yes: access.Yes = False,
-        ledger: options.Ledger = None,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(ledger=options.Ledger, **_service)
+    def purge(endpoint: EndpointId, yes: access.Yes = False, *, flags: Flags) -> None:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
-        _carry_out(connect, locals(), partial(_prepare_purge, load, yes))
+        _carry_out(connect, endpoint, flags, partial(_prepare_purge, load, yes))
 
 
 def _add_openai(api: typer.Typer, connect: Connect) -> None:
     @api.command()
-    def openai(
-        endpoint: EndpointId,
-        path: OpenAiPath,
-        input: Body = None,  # noqa: A002
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @also(**_service)
+    def openai(endpoint: EndpointId, path: OpenAiPath, input: Body = None, *, flags: Flags) -> None:  # noqa: A002
         """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
-        _carry_out(
-            connect, locals(), lambda _: partial(api_calls.openai, path, None if input is None else object_text(input))
-        )
+        _carry_out(connect, endpoint, flags, partial(_prepare_openai, path, input))
 
 
-def _ask_for(connect: Connect, flags: Mapping[str, object], work: Work) -> None:
-    _carry_out(connect, flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
+def _ask_for(connect: Connect, endpoint: str, flags: Flags, work: Work) -> None:
+    _carry_out(connect, endpoint, flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
 
 
-def _carry_out(connect: Connect, flags: Mapping[str, object], prepare: Callable[[Choices], Work]) -> None:
+def _carry_out(connect: Connect, endpoint: str, flags: Flags, prepare: Callable[[Choices], Work]) -> None:
     def prepared(choices: Choices) -> Command:
         quiet = choices.switch("quiet") or choices.switch("json")
-        return partial(api_calls.send, str(flags["endpoint"]), quiet, prepare(choices))
+        return partial(api_calls.send, endpoint, quiet, prepare(choices))
 
     carry_out(connect, flags, Interface.JOBS, prepare=prepared)
 
@@ -218,6 +169,10 @@ def _prepare_runsync(given: str, webhook: str | None, wait: str | None, choices:
     return partial(
         api_calls.runsync, _job_input(given, webhook, choices), None if wait is None else _milliseconds(wait)
     )
+
+
+def _prepare_openai(path: str, given: str | None, _: Choices) -> Work:
+    return partial(api_calls.openai, path, None if given is None else object_text(given))
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:

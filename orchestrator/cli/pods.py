@@ -9,6 +9,7 @@ import typer
 from orchestrator.cli import access, options, printing
 from orchestrator.cli.access import Command, Connect, Interface, carry_out, confirm
 from orchestrator.cli.execution import App
+from orchestrator.cli.sharing import Flags, also
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 from orchestrator.core.pods import Pod, PodAction, encode_pod
@@ -30,7 +31,7 @@ ClusterPods = Annotated[
 ]
 Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
 Verbose = Annotated[
-    bool,
+    bool | None,
     typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=options.SHOWN),
 ]
 
@@ -44,30 +45,21 @@ def add_pods(commands: typer.Typer, load: Callable[[], App], connect: Connect = 
     _add_terminate(pods, connect)
 
 
+_shared = also(base_url=access.BaseUrl, team=Team, config=options.Config, json=access.Json, verbose=Verbose)
+
+
 def _add_looks(pods: typer.Typer, connect: Connect) -> None:
     @pods.command("list")
-    def list_(
-        include_cluster_pods: ClusterPods = False,
-        base_url: access.BaseUrl = None,
-        team: Team = None,
-        config: options.Config = None,
-        json: access.Json = None,
-        verbose: Verbose = False,
-    ) -> None:
+    @_shared
+    def list_(include_cluster_pods: ClusterPods = False, *, flags: Flags) -> None:
         """List the account's pods with their status, hardware and cost."""
-        _run(connect, locals(), partial(_list, include_cluster_pods))
+        _run(connect, flags, partial(_list, include_cluster_pods))
 
     @pods.command()
-    def show(
-        pod_id: PodId,
-        base_url: access.BaseUrl = None,
-        team: Team = None,
-        config: options.Config = None,
-        json: access.Json = None,
-        verbose: Verbose = False,
-    ) -> None:
+    @_shared
+    def show(pod_id: PodId, *, flags: Flags) -> None:
         """Show one pod. The values of its environment variables are in --json only."""
-        _run(connect, locals(), partial(_show, pod_id))
+        _run(connect, flags, partial(_show, pod_id))
 
 
 def _add_actions(pods: typer.Typer, connect: Connect) -> None:
@@ -82,37 +74,22 @@ def _add_actions(pods: typer.Typer, connect: Connect) -> None:
 
 def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, description: str) -> None:
     @pods.command(action.value, help=description)
-    def act(
-        pod_id: PodId,
-        wait: Wait = False,
-        timeout: access.Timeout = None,
-        base_url: access.BaseUrl = None,
-        team: Team = None,
-        config: options.Config = None,
-        json: access.Json = None,
-        verbose: Verbose = False,
-    ) -> None:
-        _run(connect, locals(), partial(_act, action, pod_id, wait, timeout))
+    @_shared
+    def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> None:
+        _run(connect, flags, partial(_act, action, pod_id, wait, timeout))
 
 
 def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
     @pods.command()
+    @_shared
     def terminate(
-        pod_id: PodId,
-        yes: access.Yes = False,
-        wait: Wait = False,
-        timeout: access.Timeout = None,
-        base_url: access.BaseUrl = None,
-        team: Team = None,
-        config: options.Config = None,
-        json: access.Json = None,
-        verbose: Verbose = False,
+        pod_id: PodId, yes: access.Yes = False, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags
     ) -> None:
         """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
-        _run(connect, locals(), partial(_terminate, pod_id, yes, wait, timeout))
+        _run(connect, flags, partial(_terminate, pod_id, yes, wait, timeout))
 
 
-def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
+def _run(connect: Connect, flags: Flags, command: Command) -> None:
     carry_out(connect, flags, Interface.PODS, partial(_with_limits, command, bool(flags["verbose"])))
 
 
