@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
+from orchestrator.client.transport import REQUEST_S_MAX
 from orchestrator.clock import SECOND
 from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
 from orchestrator.emulator.jobs import Status
@@ -22,6 +23,9 @@ from tests.simulation.world import ENDPOINT
 BUDGET_US = 90 * SECOND
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
 that come to nothing are repeated within a minute at the latest, and a world has few jobs."""
+
+HUNG_US = 2 * round(REQUEST_S_MAX * SECOND)
+"""Where answers may come later than we wait for them, two questions in a row may do nothing but hang."""
 
 PAID_AGAIN = ("uncertain", "lost", "expired", "invalid_output", "timed_out")
 """The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
@@ -160,6 +164,9 @@ def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
 
 def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
     """A result that was there long enough for a program that ran was collected."""
+    faults = facts.plan.faults
+    hung_us = HUNG_US if faults.slow_answer and faults.slow_answer_s > REQUEST_S_MAX else 0
+    enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND / 3) + hung_us
     for row in chain.from_iterable(books.events.values()):
         if row.trouble not in {"expired", "lost", "timed_out"} or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
@@ -168,7 +175,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         until = min(fate.forgotten_at or row.at, _true(facts, row))
         up_us = facts.up_us(fate.finished_at, until)
-        if up_us > min(BUDGET_US, facts.plan.retention_s * SECOND / 3):
+        if up_us > enough_us:
             yield (
                 f"job {row.job} ({remote_id}): a result that was there for {(until - fate.finished_at) / SECOND:.1f} s, "
                 f"of which we could ask for {up_us / SECOND:.1f} s, was given up as {row.trouble}"

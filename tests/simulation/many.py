@@ -63,6 +63,7 @@ class Many:
         self.turnaround = Turnaround()
         self.plan = Plan(
             learned=self.turnaround.whole,
+            execution=self.turnaround.execution,
             retention_of=lambda _: size.retention_us,
             per_s=size.status_per_s,
             webhooks=False,
@@ -110,7 +111,8 @@ class Many:
         self.result.asked += 1
         entry.asked_at, entry.asks = self._now, entry.asks + 1
         if self._now < self._times[entry.job.id][1]:
-            self.plan.refresh(entry, msgspec.structs.replace(entry.job, unfinished_at=self._now))
+            unfinished = msgspec.structs.replace(entry.job, unfinished_at=self._now)
+            self.plan.refresh(entry, unfinished, is_queued=self._now < self._times[entry.job.id][0])
         else:
             self._collect(entry)
 
@@ -122,6 +124,7 @@ class Many:
         margin_us = margin_left(job.unfinished_at or 0, retention_us, self._now)
         self.result.margin_min_us = min(self.result.margin_min_us, margin_us)
         self.turnaround.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
+        self.plan.began(entry, started_at - (job.sent_at or 0))
         self.plan.drop(job.id)
 
 
