@@ -29,7 +29,7 @@ from orchestrator.services.reconciler import Reconciler
 from orchestrator.services.stuck import Stuck
 from orchestrator.services.tidy import Tidy
 from orchestrator.services.watch import Watch
-from orchestrator.settings import Collecting, Hold, RunSettings
+from orchestrator.settings import Collecting, RunSettings
 
 SECOND_US: Final = 1_000_000
 RECONCILE_EVERY_S: Final = 30.0
@@ -242,23 +242,6 @@ class Parts:
         """`job` has to be asked for."""
         if (collector := self._collectors.get(endpoint)) is not None:
             collector.hint(job)
-
-    def hold(self) -> Hold | None:
-        """Why no job of the run is sent at present, if so."""
-        if self.control.wishes.cancel:
-            return Hold.CANCELLED
-        if self.control.wishes.pause:
-            return Hold.PAUSED
-        if self.endpoint.pointless is not None:
-            return Hold.STOPPED
-        if self.endpoint.is_suspect(self._around.clock.now()):
-            return Hold.SUSPECT
-        return Hold.UNANSWERED if self.endpoint.silence.is_long else None
-
-    def unreachable_s(self) -> float | None:
-        """For how many seconds no request to the run's endpoint has got through; None while they do."""
-        since_us = self.endpoint.reach.unreachable_us(self._around.clock.now())
-        return None if since_us is None else since_us / SECOND_US
 
     def collecting(self) -> dict[int, Collecting]:
         """How the results of each run are collected, those of embedded services excepted."""

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.parts import Parts
+from orchestrator.clock import SECOND
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
+from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.reports import Margins
-from orchestrator.settings import CollectedBy, Snapshot, Summary
+from orchestrator.services.endpoint import Endpoint
+from orchestrator.settings import CollectedBy, Hold, Snapshot, Summary
 
 
 def summary_of(
@@ -48,7 +51,7 @@ def summary_of(
 def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
     """How a run stands now. `rows_read` is None once the input was read."""
     progress, figures = parts.progress, parts.figures(Operation.RUN)
-    hold = parts.hold()
+    hold = hold_of(parts.control.wishes, parts.endpoint)
     waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
         run=parts.run.name,
@@ -63,7 +66,7 @@ def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapsh
         throttled=sum(figure.throttled for _, figure in parts.all_figures()),
         queue_full=figures.queue_full,
         hold=hold,
-        unreachable_s=parts.unreachable_s(),
+        unreachable_s=_unreachable_s(parts.endpoint),
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
@@ -74,3 +77,21 @@ def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapsh
         webhooks_fail=parts.endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )
+
+
+def hold_of(wishes: Wishes, endpoint: Endpoint) -> Hold | None:
+    """Why no job of a run is sent at present, if so: what people asked of it comes before what `endpoint` suffers."""
+    if wishes.cancel:
+        return Hold.CANCELLED
+    if wishes.pause:
+        return Hold.PAUSED
+    if endpoint.pointless is not None:
+        return Hold.STOPPED
+    if endpoint.is_suspect(endpoint.clock.now()):
+        return Hold.SUSPECT
+    return Hold.UNANSWERED if endpoint.silence.is_long else None
+
+
+def _unreachable_s(endpoint: Endpoint) -> float | None:
+    since_us = endpoint.reach.unreachable_us(endpoint.clock.now())
+    return None if since_us is None else since_us / SECOND
