@@ -95,6 +95,7 @@ async def test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain(tmp
         assert await p.counts() == {"uncertain": 1, "uncertain_seen": 1}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 async def test_a_pointless_answer_stops_sending_at_once_and_what_is_outstanding_is_still_collected(
     tmp_path: Path, status: int
@@ -149,6 +150,7 @@ def test_the_intent_to_send_is_durable_before_the_request_leaves(tmp_path: Path)
     run_world(goes_on, start_s=crashed_at_s)
 
 
+@pytest.mark.no_cover
 async def test_jobs_are_claimed_for_a_quarter_of_a_second_at_most(tmp_path: Path) -> None:
     most = 0
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=300) as p:

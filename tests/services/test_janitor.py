@@ -59,6 +59,7 @@ async def test_an_uncertain_submission_is_made_anew_after_its_grace_three_times_
         assert (await p.story()).count("retried uncertain") == 3
 
 
+@pytest.mark.no_cover
 async def test_the_grace_follows_what_was_learned_of_turnarounds(tmp_path: Path) -> None:
     transport = Scripted(run=CUT)
     async with process(tmp_path / "db", transport, webhooks=True) as p:

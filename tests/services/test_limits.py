@@ -207,6 +207,7 @@ class Dynamic:
         return httpx.Response(200, json={"id": "x"})
 
 
+@pytest.mark.no_cover
 async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=True)
     async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:
@@ -223,6 +224,7 @@ async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tm
         assert service.refused == 0
 
 
+@pytest.mark.no_cover
 async def test_where_idle_workers_do_not_count_one_429_is_drawn_and_no_other(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=False)
     service.up = 40
