@@ -206,10 +206,11 @@ class Plan:
         """The service says how long a job that has finished waited in its queue: so long may others have to wait."""
         self._queue.began(entry.number, (entry.job.sent_at or 0) + waited_us, waited_us=waited_us)
         gap_us = self._queue.gap_us
-        if gap_us < FASTER_SHARE * self._planned_gap_us:
-            self.replan()
-        if not FASTER_SHARE * self._planned_gap_us <= gap_us <= self._planned_gap_us / FASTER_SHARE:
+        if gap_us >= FASTER_SHARE * self._planned_gap_us:
+            self._planned_gap_us = max(self._planned_gap_us, gap_us)
+        elif not self._timeless:  # else the last time is not over yet
             self._planned_gap_us = gap_us
+            self.replan()
 
     def refresh(self, entry: Entry, job: Job, *, is_queued: bool = False) -> None:
         """The service answered at `entry.asked_at` that it has not finished. `job` says since when that is certain.

@@ -101,7 +101,11 @@ class Collector:
 
     def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
         """Takes over outstanding jobs of an earlier process."""
-        for job in jobs:
+        now = self._clock.now()
+        for found in jobs:
+            job = found
+            if (job.unfinished_at or 0) > now:  # its clock was ahead: by that time the result may be gone
+                job = msgspec.structs.replace(job, unfinished_at=now)
             # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
             self._plan.add(job, at_once=ask_now, unanswered_retry=not job.is_first_execution)
         self._bell.ring()
@@ -302,8 +306,9 @@ class Collector:
         """The service has finished with the job: a result, another execution, or the end."""
         job, now = entry.job, self._clock.now()
         self._endpoint.finished(job, record, now)
-        if record.delay_ms is not None and job.is_first_execution:
-            self._plan.began(entry, record.delay_ms * 1_000)
+        waited_us = None if record.delay_ms is None else record.delay_ms * 1_000
+        if waited_us is not None and job.is_first_execution and (job.sent_at or 0) + waited_us <= now:
+            self._plan.began(entry, waited_us)
         if entry.unanswered_retry and await self._is_same_failure(job, record):
             again = steps.deferred(
                 job,

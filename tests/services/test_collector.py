@@ -394,3 +394,17 @@ async def test_an_idle_collector_sleeps(tmp_path: Path) -> None:
         assert await p.collector._poll() == IDLE_S
         p.endpoint.stop_collecting("enough")
         assert await p.collector._poll() == IDLE_S
+
+
+async def test_what_a_process_whose_clock_was_ahead_has_left_is_asked_for_at_once(tmp_path: Path) -> None:
+    ahead = VirtualClock()
+    ahead.jump(3_600_000_000)
+    async with process(tmp_path / "db", Scripted(), clock=ahead) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING)
+    transport = Scripted(status=COMPLETED)
+    async with process(tmp_path / "db", transport) as p:
+        begun_at_s = anyio.current_time()
+        await p.begin()
+        await p.finish()
+        assert transport.times("status")[0] < begun_at_s + 5
