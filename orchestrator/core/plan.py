@@ -326,7 +326,9 @@ class Plan:
         begins_at, execution_us = self._queue.begins_at(entry.number), self._execution.quantile_us(LADDER[0])
         if begins_at is None or execution_us is None or begins_at + execution_us <= now + ASK_GAP_US_MIN:
             return False
-        self.schedule(entry, begins_at + execution_us, is_likely=True)
+        # Not sooner, or most of a deep queue would be looked at again and again as the line moves a little.
+        age_us = now - (entry.job.sent_at or 0)
+        self.schedule(entry, max(begins_at + execution_us, now + age_us // 32), is_likely=True)
         return True
 
     def _plan_timeless(self) -> None:
