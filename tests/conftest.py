@@ -12,7 +12,7 @@ other is a plain function that calls `tests.simulation.run.run`.
 Hypothesis draws the same examples on every run and times none of them: a test must not depend on luck or on the machine.
 `pytest --hypothesis-profile=thorough` draws many, and others each time.
 
-What starts real processes comes first: these tests wait for each other's processes rather than compute, and none of
+What starts real processes comes first, and then the whole runs on virtual time: these are the long tests, and none of
 them is to be what all the workers wait for at the end.
 """
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
-    items.sort(key=lambda item: item.get_closest_marker("system") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "no_cover")])
 
 
 @pytest.fixture(scope="module")
