@@ -29,6 +29,9 @@ RESERVE_SHARE = 0.8
 SCOUT_US = 60 * SECOND_US
 """A scout older than this, asked twice, gives its place to the next: it may be stuck."""
 
+REPLAN_US_MIN = 60 * SECOND_US
+"""All jobs are not planned anew more often than this."""
+
 FASTER_SHARE = 0.7
 """Where jobs begin at gaps this much shorter than those that were planned for, all are planned anew."""
 
@@ -144,6 +147,7 @@ class Plan:
         self._execution = execution or Learned()
         self._queue = RemoteQueue()
         self._planned_gap_us = 0.0
+        self._replan_after = 0
         self._numbers = itertools.count(1)
         self._retention_of = retention_of
         self._reserved_per_s = per_s * RESERVE_SHARE
@@ -208,8 +212,9 @@ class Plan:
         gap_us = self._queue.gap_us
         if gap_us >= FASTER_SHARE * self._planned_gap_us:
             self._planned_gap_us = max(self._planned_gap_us, gap_us)
-        elif not self._timeless:  # else the last time is not over yet
+        elif not self._timeless and (entry.asked_at or 0) >= self._replan_after:  # else the last time is not long ago
             self._planned_gap_us = gap_us
+            self._replan_after = (entry.asked_at or 0) + REPLAN_US_MIN
             self.replan()
 
     def refresh(self, entry: Entry, job: Job, *, is_queued: bool = False) -> None:
