@@ -177,8 +177,10 @@ class Parts:
         window_us = int(api.limit(Operation.RUN).window_s * SECOND_US)
         now = self._around.clock.now()
         since = now - window_us - ANSWER_US_MAX
-        sent = partial(reports.sent_since, endpoint_id=endpoint_id, since=since, now=now, answer_us=ANSWER_US_MAX)
-        api.hold(Operation.RUN, await self._ledger.read(sent))
+        sent = await self._ledger.read(
+            partial(reports.sent_since, endpoint_id=endpoint_id, since=since, now=now, answer_us=ANSWER_US_MAX)
+        )
+        api.hold(Operation.RUN, sent.answered, sent.unanswered)
 
     def _add(self, api: ServerlessEndpoint, endpoint_id: int, name: str, *, local: bool) -> None:
         endpoint = Endpoint(

@@ -79,9 +79,9 @@ class ServerlessEndpoint:
         """Puts another limit in force."""
         self._throttle.change(operation, limit)
 
-    def hold(self, operation: Operation, times: Iterable[int]) -> None:
-        """At a restart: requests of an earlier process, by the times of their answers, hold their slots."""
-        self._throttle.hold(operation, times)
+    def hold(self, operation: Operation, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
+        """At a restart: requests of an earlier process hold their slots; see `Throttle.hold`."""
+        self._throttle.hold(operation, answered, unanswered)
 
     def ease_in(self, operation: Operation) -> None:
         """At a restart: an earlier process may have sent requests of which nothing is known."""

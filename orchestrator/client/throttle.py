@@ -117,11 +117,12 @@ class Throttle:
             lane.pacer.ease_in(self._clock.now())
         lane.wake()
 
-    def hold(self, operation: Operation, times: Iterable[int]) -> None:
-        """At a restart: requests that an earlier process sent hold their slots. `times`: when they were answered, or
-        the latest that they can have been (microseconds UTC).
+    def hold(self, operation: Operation, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
+        """At a restart: requests that an earlier process sent hold their slots.
+
+        When they were answered; of the others, the latest time at which they can have been given up (microseconds UTC).
         """
-        self._lanes[operation].pacer.hold(times)
+        self._lanes[operation].pacer.hold(answered, unanswered)
 
     def ease_in(self, operation: Operation) -> None:
         """At a restart: an earlier process may have sent requests of which nothing is known; see `Pacer.ease_in`."""

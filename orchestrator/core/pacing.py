@@ -400,9 +400,14 @@ class Pacer:
         self._even_until = now + self._window_us
         self._set_share(self._share)
 
-    def hold(self, times: Iterable[int]) -> None:
-        """Slots of requests that an earlier process sent: `times` are their answers', or the latest they can be."""
-        self._answered = deque(sorted([*self._answered, *times]))
+    def hold(self, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
+        """Slots of requests that an earlier process sent, by the times of their answers.
+
+        Of those that it got no answer to, the latest times at which they can have been given up.
+        """
+        given_up = list(unanswered)
+        self._answered = deque(sorted([*self._answered, *answered, *given_up]))
+        self._given_up = deque(sorted([*self._given_up, *given_up]))
 
     def figures(self, now: int) -> Figures:
         """How things stand at `now`."""

@@ -74,6 +74,11 @@ class Gate:
         meter = self._meters.get((endpoint, operation))
         return MeterFigures() if meter is None else meter.figures()
 
+    def hang_up(self, endpoint: str, operation: Operation, requests: int) -> None:
+        """So many requests leave, for whose answers nobody waits any more and whose handlers do not know it."""
+        for _ in range(requests):
+            self._meters[endpoint, operation].leave()
+
     def enter(self, endpoint: str, operation: Operation, authorization: str, now: int) -> Meter:
         """Let a request in: the meter it must leave again.
 

@@ -77,6 +77,8 @@ class MeterFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Requests answered 429 because of the limit."""
     window_max: int = 0
     """The most accepted requests in any window, counted exactly, whatever algorithm decides."""
+    concurrent: int = 0
+    """Requests under way now, and the most that there were at once:"""
     concurrent_max: int = 0
     first_at: int | None = None
     """When the first request was accepted (µs)."""
@@ -144,6 +146,7 @@ class Meter:
             accepted=self._accepted,
             refused=self._refused,
             window_max=self._window_max,
+            concurrent=self._concurrent,
             concurrent_max=self._concurrent_max,
             first_at=self._first_at,
             last_at=self._last_at,

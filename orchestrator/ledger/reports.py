@@ -292,19 +292,30 @@ async def submissions_latest_id(connection: AsyncConnection) -> int:
     return found or 0
 
 
-async def sent_since(
-    connection: AsyncConnection, *, endpoint_id: int, since: int, now: int, answer_us: int
-) -> list[int]:
-    """When the endpoint's submissions claimed after `since` were answered; where no answer came, the latest time at
-    which the service can have seen them, `answer_us` after their sending. Never later than `now`.
+class Sent(msgspec.Struct, frozen=True):
+    """When an endpoint's submissions were answered, ascending; where no answer came, the latest time at which the
+    service can have seen them.
     """
-    answered = func.min(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
+
+    answered: list[int]
+    unanswered: list[int]
+
+
+async def sent_since(connection: AsyncConnection, *, endpoint_id: int, since: int, now: int, answer_us: int) -> Sent:
+    """The endpoint's submissions that were claimed after `since`.
+
+    The service can have seen one until `answer_us` after its sending. No time is later than `now`.
+    """
+    is_answered = submissions.c.answered_at.is_not(None)
+    seen_at = func.min(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
     query = (
-        select(answered)
+        select(is_answered, seen_at)
         .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
         .where(submissions.c.id > since, jobs.c.endpoint_id == endpoint_id)
+        .order_by(seen_at)
     )
-    return sorted((await connection.execute(query)).scalars())
+    found = (await connection.execute(query)).all()
+    return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):

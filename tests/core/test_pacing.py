@@ -304,6 +304,15 @@ def test_the_requests_of_an_earlier_process_hold_slots() -> None:
     assert (pacer.room(START, SECOND - 1), pacer.room(START, SECOND)) == (0, 1)
 
 
+def test_what_an_earlier_process_got_no_answer_to_keeps_its_place_for_a_window() -> None:
+    pacer = Pacer(Limit(10, 10, 2), "window")
+    pacer.hold([START - SECOND], [START - 4 * SECOND, START - SECOND, START - 11 * SECOND])
+    assert pacer.figures(START).used == 3
+    assert pacer.wait_us(START) == 6 * SECOND
+    pacer.take(START + 6 * SECOND)
+    assert pacer.wait_us(START + 6 * SECOND) == 3 * SECOND
+
+
 def test_a_limit_can_be_lowered_and_raised_with_requests_on_their_way() -> None:
     pacer = Pacer(Limit(5, 10), "window")
     for n in range(4):

@@ -41,7 +41,7 @@ def test_requests_over_the_rate_are_refused_and_counted() -> None:
     assert (refusal.status, refusal.headers) == (429, ())
     meter.enter(100 + SECOND)
     assert meter.figures() == MeterFigures(
-        accepted=3, refused=1, window_max=2, concurrent_max=3, first_at=100, last_at=100 + SECOND
+        accepted=3, refused=1, window_max=2, concurrent=3, concurrent_max=3, first_at=100, last_at=100 + SECOND
     )
 
 

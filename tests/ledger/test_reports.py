@@ -202,15 +202,15 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_
                 ledger, State.OUTSTANDING if number < 3 else State.SUBMITTING, AT + number * 10 * S, job=number
             )
 
-        async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> list[int]:
+        async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> reports.Sent:
             question = partial(reports.sent_since, endpoint_id=endpoint, since=since, now=now, answer_us=7 * S)
             return await ledger.read(question)
 
         # The third was never answered: the service may have seen it until its time-out.
-        assert await sent(run.endpoint_id, AT + 10 * S) == [AT + 21 * S, AT + 37 * S]
+        assert await sent(run.endpoint_id, AT + 10 * S) == reports.Sent([AT + 21 * S], [AT + 37 * S])
         # A clock that was set back must not hold slots in the future.
-        assert await sent(run.endpoint_id, AT + 10 * S, now=AT + 25 * S) == [AT + 21 * S, AT + 25 * S]
-        assert await sent(run.endpoint_id + 1, 0) == []
+        assert await sent(run.endpoint_id, AT + 10 * S, now=AT + 25 * S) == reports.Sent([AT + 21 * S], [AT + 25 * S])
+        assert await sent(run.endpoint_id + 1, 0) == reports.Sent([], [])
 
 
 async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None:

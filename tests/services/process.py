@@ -161,7 +161,7 @@ class Process:
         now = self.clock.now()
         held = partial(reports.sent_since, endpoint_id=self.run.endpoint_id, since=since, now=now, answer_us=60_000_000)
         sent = await self.ledger.read(held)
-        self.api.hold(Operation.RUN, sent)
+        self.api.hold(Operation.RUN, sent.answered, sent.unanswered)
         recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
         await self.desk.recover()
         await self.start("collector", "desk", "janitor", "canceller", "control")

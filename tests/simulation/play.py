@@ -10,7 +10,7 @@ import json
 import logging
 import random
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -194,6 +194,9 @@ class Play:
         self.facts = Facts(plan, folder, traced=traced)
         self._plan = plan
         self._crashes = list(plan.crashes)
+        self._cut: Mapping[ServiceOperation, int] = {}
+        """Requests that were under way when the latest process was killed."""
+        self._chance = random.Random(f"cut {plan.seed}")
         self._killer = Killer(plan)
         self._service = self._made_service()
         facts = self.facts
@@ -222,6 +225,7 @@ class Play:
             at_s = run_until_crash(self._loop, seed=self._plan.seed, start_s=at_s)
             if at_s is not None:
                 self._network.close()
+                self._cut = self._service.under_way()
                 self.facts.trace.say("world", "the process is killed")
                 if len(self.facts.lives) > begun:
                     self._ends()
@@ -230,6 +234,7 @@ class Play:
         """Everything until the next crash."""
         async with self._service.serving(), anyio.create_task_group() as weather:
             weather.start_soon(self._calm)
+            weather.start_soon(self._notice_the_cut)
             last_s = self._plan.calm_at_s + self._plan.patience_s
             with anyio.move_on_at(last_s) if last_s > anyio.current_time() else anyio.CancelScope():
                 while not self.facts.finished and len(self.facts.lives) < PROCESSES_MAX:
@@ -237,6 +242,15 @@ class Play:
                         await anyio.sleep(self._plan.away_s)
                     await self._process()
             weather.cancel_scope.cancel()
+
+    async def _notice_the_cut(self) -> None:
+        """The requests of a killed process are under way for a while longer: of the others at most a round trip, but
+        a /run may hold its slot for as long as the limits look back.
+        """
+        cut, self._cut = self._cut, {}
+        self._service.hang_up({operation: n for operation, n in cut.items() if operation is not ServiceOperation.RUN})
+        await anyio.sleep(self._chance.uniform(0, 0.9) * self._plan.run_rate.window_s)
+        self._service.hang_up({operation: n for operation, n in cut.items() if operation is ServiceOperation.RUN})
 
     async def _calm(self) -> None:
         """Faults are over."""

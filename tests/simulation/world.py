@@ -119,6 +119,15 @@ class SimulatedService:
         self._tries: list[tuple[int, int]] = []
         self._bell = anyio.Event()
 
+    def under_way(self) -> Mapping[Operation, int]:
+        """How many requests of each operation are under way."""
+        return {operation: self.gate.figures(ENDPOINT, operation).concurrent for operation in Operation}
+
+    def hang_up(self, requests: Mapping[Operation, int]) -> None:
+        """So many requests of each operation are given up, whose handlers were buried with the process that sent them."""
+        for operation, n in requests.items():
+            self.gate.hang_up(ENDPOINT, operation, n)
+
     def transport(
         self, *, travel_s: Callable[[], float] = lambda: 0.0, down: Callable[[], bool] = lambda: False
     ) -> httpx.AsyncBaseTransport:
