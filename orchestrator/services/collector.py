@@ -364,10 +364,10 @@ class Collector:
                 await self._missing(entry, now)
 
     async def _missing(self, entry: Entry, now: int) -> None:
-        """Lost only after two 404s well apart, an endpoint that is well in between, and few 404s elsewhere.
+        """Lost only after two 404s well apart, an endpoint that is well after each, and few 404s elsewhere.
 
-        `/health` is asked after the first of them: an endpoint that vanished and comes back just after the second would
-        be well again by then.
+        After the second alone would not do: one that vanished and comes back just then would be well again. Nor would
+        after the first alone: it may vanish a second time.
         """
         gap_us = lost_gap_us(self._retention_us(entry.job))
         if self._endpoint.absences.are_many(now):
@@ -376,8 +376,10 @@ class Collector:
         elif entry.gone_at is None:
             entry.gone_at = now if await self._is_well(now) else None
         elif now >= entry.gone_at + gap_us:
-            self._fail(entry, Trouble.LOST, "the service no longer knows the job")
-            return
+            if await self._is_well(now):
+                self._fail(entry, Trouble.LOST, "the service no longer knows the job")
+                return
+            entry.gone_at = None
         self._reschedule(entry, max(self._clock.now(), (entry.gone_at or now) + gap_us))
 
     async def _is_well(self, since: int) -> bool:

@@ -191,12 +191,13 @@ async def test_a_404_after_the_retention_is_expired_and_paid_again_once(tmp_path
         assert (await p.counts())["expired"] == 1
 
 
-async def test_a_job_is_lost_after_two_404s_half_a_minute_apart_and_a_good_health_between_them(tmp_path: Path) -> None:
+async def test_a_job_is_lost_after_two_404s_half_a_minute_apart_and_a_good_health_after_each(tmp_path: Path) -> None:
     transport = Scripted(status=in_turn(*[Reply(404)] * 2, COMPLETED))
     async with process(tmp_path / "db", transport) as p:
         await p.begin()
         await p.finish()
-        assert [asked.operation for asked in transport.asked] == ["run", "status", "health", "status", "run", "status"]
+        operations = [asked.operation for asked in transport.asked]
+        assert operations == ["run", "status", "health", "status", "health", "run", "status"]
         assert gaps(transport.times("status"))[0] == pytest.approx(30, abs=0.05)
         assert "retried lost" in await p.story()
         assert await p.counts() == {"succeeded": 1, "lost": 1}
@@ -225,6 +226,18 @@ async def test_an_endpoint_that_comes_back_just_after_the_second_404_loses_nothi
     async with process(tmp_path / "db", transport) as p:
         await p.begin()
         await p.finish()
+        assert await p.counts() == {"succeeded": 1}
+
+
+async def test_an_endpoint_that_vanishes_again_just_before_the_second_404_loses_nothing(tmp_path: Path) -> None:
+    def hidden(reply: Reply) -> Script:
+        return lambda asked: Reply(404) if asked.at_s < 1.1 or 30 < asked.at_s < 40 else reply
+
+    transport = Scripted(status=hidden(COMPLETED), health=hidden(WELL))
+    async with process(tmp_path / "db", transport) as p:
+        await p.begin()
+        await p.finish()
+        assert [reply for reply in transport.times("status") if 30 < reply < 40]
         assert await p.counts() == {"succeeded": 1}
 
 
