@@ -54,6 +54,7 @@ figures: $(READY)  ## measures every promise anew, in an hour or two, and writes
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record
 	$(BIN)/python -m tests.simulation.many --record
+	$(BIN)/python -m tests.simulation.questions --record
 
 format: $(READY)  ## let ruff format and sort
 	$(BIN)/ruff format .

@@ -56,7 +56,7 @@ PROMISES: Final = (
             "tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",
             "tests/system/test_webhooks.py::test_with_the_listener_down_for_the_whole_run_everything_is_collected_by_asking",
         ),
-        figures={"simulation.many": ("",)},
+        figures={"simulation.many": ("",), "simulation.questions": ("",)},
     ),
     Promise(
         number="G2",
