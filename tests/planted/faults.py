@@ -33,7 +33,7 @@ FAULTS: tuple[Fault, ...] = (
         old="excess = self._in_flight + len(self._given_up) - self._limit.concurrent",
         new="excess = -1",
         tests=("tests/core/test_pacing.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
-        worlds=("swarm", 0, 20),
+        worlds=("swarm", 45, 10),
     ),
     Fault(
         name="requests leave before the intent is durable",
@@ -41,7 +41,7 @@ FAULTS: tuple[Fault, ...] = (
         old="                    results[position] = await entry.block(transaction)\n",
         new=(
             "                    entry.result = results[position] = await entry.block(transaction)\n"
-            "                    entry.done.set()\n"
+            "                    entry.end()\n"
         ),
         tests=("tests/services/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",),
         worlds=("commits", 8, 32),
@@ -53,7 +53,7 @@ FAULTS: tuple[Fault, ...] = (
         new=(
             "            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\n"
             "            for entry in batch:\n"
-            "                entry.done.set()\n"
+            "                entry.end()\n"
         ),
         tests=("tests/ledger/test_writer.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",),
     ),
