@@ -91,17 +91,7 @@ class Many:
         finished_at = started_at + int(self._random.uniform(*self._size.execution_s) * SECOND_US)
         heapq.heappush(self._free_at, finished_at)
         self._times[self._numbers] = started_at, finished_at
-        job = Job(
-            id=self._numbers,
-            run=1,
-            endpoint=1,
-            state=State.OUTSTANDING,
-            remote_id="r",
-            sent_at=self._now,
-            unfinished_at=self._now,
-            ttl_at=self._now + 86_400 * SECOND_US,
-        )
-        self.plan.add(job)
+        self.plan.add(just_sent(self._numbers, self._now))
         self.result.outstanding_most = max(self.result.outstanding_most, len(self.plan))
 
     def _ask(self) -> None:
@@ -126,6 +116,20 @@ class Many:
         self.turnaround.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
         self.plan.began(entry, started_at - (job.sent_at or 0))
         self.plan.drop(job.id)
+
+
+def just_sent(number: int, now: int) -> Job:
+    """An outstanding job with a day to live, sent at `now` (microseconds UTC)."""
+    return Job(
+        id=number,
+        run=1,
+        endpoint=1,
+        state=State.OUTSTANDING,
+        remote_id="r",
+        sent_at=now,
+        unfinished_at=now,
+        ttl_at=now + 86_400 * SECOND_US,
+    )
 
 
 def main() -> None:

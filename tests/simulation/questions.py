@@ -14,11 +14,10 @@ import msgspec
 
 from orchestrator.core.admission import Throughput, at_service_max
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.job import Job
-from orchestrator.core.lifecycle import State
 from orchestrator.core.plan import Entry, Plan
 from orchestrator.core.turnaround import Turnaround
 from tests.guarantees import record
+from tests.simulation.many import just_sent
 
 SECOND_US: Final = 1_000_000
 COMMAND: Final = "python -m tests.simulation.questions"
@@ -111,17 +110,7 @@ class Endpoint:
         finished_at = started_at + int(seconds * SECOND_US)
         heapq.heappush(self._free_at, finished_at)
         self._times[self.sent] = started_at, finished_at
-        job = Job(
-            id=self.sent,
-            run=1,
-            endpoint=1,
-            state=State.OUTSTANDING,
-            remote_id="r",
-            sent_at=self._now,
-            unfinished_at=self._now,
-            ttl_at=self._now + 86_400 * SECOND_US,
-        )
-        self.plan.add(job)
+        self.plan.add(just_sent(self.sent, self._now))
 
     def _answered(self, entry: Entry) -> None:
         """The service looked at the job half a round trip ago."""
