@@ -45,6 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_time(seed=0): the async tests of this module run on virtual time")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # In a worker of xdist pytest-cov begins to measure twice, and `no_cover` pauses the second measurement only: the
+    # first, which nobody reads, would go on and double what those tests cost.
+    measuring = session.config.pluginmanager.get_plugin("_cov")
+    if hasattr(session.config, "workerinput") and measuring is not None:
+        measuring.cov_controller.cov.stop()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         module = item.getparent(pytest.Module)

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.no_cover
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("orchestrator", "migrations", "tests", "examples")
 

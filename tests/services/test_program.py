@@ -24,7 +24,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 
 class Silence:
