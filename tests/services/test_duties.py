@@ -30,7 +30,7 @@ from tests.services.scripted import (
     says,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 SECOND = 1_000_000
 DAY_S = 86_400.0
