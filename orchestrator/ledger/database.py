@@ -22,6 +22,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from orchestrator.errors import StorageError
 from orchestrator.ledger.connection import Connection
+from orchestrator.ledger.dialect import COMPILED, URL
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -110,8 +111,9 @@ READER_PRAGMAS: Final = (
 
 def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[str, ...]) -> AsyncEngine:
     engine = create_async_engine(
-        "sqlite+aiosqlite://",
+        URL,
         async_creator=connect,
+        execution_options={"compiled_cache": COMPILED},
         poolclass=AsyncAdaptedQueuePool,
         pool_size=connections,
         max_overflow=0,
