@@ -5,7 +5,7 @@ that a crash left running would go on costing money. A request whose answer is u
 what came of it, `/status` says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import CancelWhy
+from orchestrator.core.job import CancelWhy, Step, leaves_extra
 from orchestrator.core.outcome import of_cancel
 from orchestrator.core.pacing import Operation
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
@@ -21,12 +21,18 @@ from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle
 from orchestrator.services.endpoint import Endpoint
-from orchestrator.services.loop import Bell, keep_polling
+from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 
 PAGE: Final = 100
 """The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
 
-IDLE_S: Final = 5.0
+CLOSELY_S: Final = 5.0
+"""How often it looks after there was something: what is put off comes due, and of what became one too many before the
+answer to its `/run` came, the remote id is still to come."""
+
+CLOSELY_US: Final = 180_000_000
+"""For how long: longer than a `/cancel` is put off, and than an answer can take."""
+
 SECOND_US: Final = 1_000_000
 
 
@@ -48,15 +54,25 @@ class Canceller:
         self._bell = Bell()
         self._troubles: dict[int, int] = {}
         self._polling = anyio.Lock()
+        self._closely_until = 0
+        ledger.subscribe(self._on_steps)
 
     def ring(self) -> None:
         """Something is owed."""
+        self._closely_until = self._clock.now() + CLOSELY_US
         self._bell.ring()
+
+    def _on_steps(self, taken: Sequence[Step]) -> None:
+        if any(leaves_extra(step) for step in taken):
+            self.ring()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
+        soon = self._clock.now() + CLOSELY_US
+        if await self._ledger.read(partial(cancels_due, now=soon, after=(0, 0), most=1)):
+            self._closely_until = soon  # an earlier process has put something off
         task_status.started()
-        await keep_polling(self._poll, self._bell)
+        await keep_polling(self._poll, self._bell, at_least_every_s=SELDOM_S)
 
     async def finish(self) -> None:
         """Settles what is due now, so that nothing too many goes on running when a run is over."""
@@ -69,7 +85,8 @@ class Canceller:
             while page := await self._ledger.read(partial(cancels_due, now=now, after=after, most=PAGE)):
                 after = (page[-1].cancel_at, page[-1].submission)
                 await self._cancel_all(page)
-        return IDLE_S
+                self._closely_until = self._clock.now() + CLOSELY_US
+        return CLOSELY_S if now < self._closely_until else SELDOM_S
 
     async def _cancel_all(self, page: list[Owed]) -> None:
         until: dict[int, int | None] = {}

@@ -17,7 +17,7 @@ from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.outcome import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_unsent, wishes_of
-from orchestrator.services.loop import Bell, keep_polling
+from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 
 PAGE: Final = 1_000
 AGAIN_S: Final = 1.0
@@ -25,8 +25,6 @@ AGAIN_S: Final = 1.0
 
 CANCELLED: Final = "the run was cancelled"
 """What the errors file says of its jobs."""
-
-IDLE_S: Final = 5.0
 
 
 class Control:
@@ -64,7 +62,7 @@ class Control:
         """Listens until cancelled. It has looked once before anything is sent."""
         await self._follow()
         task_status.started()
-        await keep_polling(self._poll, self._bell)
+        await keep_polling(self._poll, self._bell, at_least_every_s=SELDOM_S)
 
     async def _follow(self) -> None:
         wishes = await self._ledger.read(partial(wishes_of, run=self._run))
@@ -82,7 +80,7 @@ class Control:
     async def _poll(self) -> float:
         await self._follow()
         if not self.wishes.cancel:
-            return IDLE_S
+            return SELDOM_S  # whoever asks for something commits it, and `look` is called
         while page := await self._ledger.read(partial(jobs_unsent, run=self._run, most=PAGE)):
             await self._ledger.take([cancelled_by_wish(job, CANCELLED, at=self._clock.now()) for job in page])
         now = self._clock.now()

@@ -40,7 +40,7 @@ from orchestrator.services.bodies import Bodies
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.flights import Flights
 from orchestrator.services.health import ask_health
-from orchestrator.services.loop import Bell, keep_polling
+from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 
 AHEAD_US: Final = 250_000
 """Jobs are claimed for what can be sent within this time: a claimed job that a crash catches is uncertain."""
@@ -103,7 +103,7 @@ class Dispatcher:
 
     def _ring(self) -> None:
         for lane in self._lanes:
-            lane.claiming.ring()
+            lane.ring()
 
     def _on_steps(self, taken: Sequence[Step]) -> None:
         if any(step.after.state is State.QUEUED for step in taken):
@@ -168,7 +168,7 @@ class Dispatcher:
         """
         if not self._endpoint.is_silent:
             return 0.0
-        due_s = await self.next_due_s(operation)
+        due_s = self.until_s(await self.next_due_at(operation))
         return due_s or (0.0 if await self._endpoint.is_heard() else AHEAD_US / SECOND_US)
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
@@ -222,13 +222,24 @@ class Dispatcher:
                 "give them a longer --ttl and --retry-failed"
             )
 
-    async def next_due_s(self, operation: Operation) -> float:
-        """Seconds until another job of the run is due for `operation`."""
-        by_retry, now = operation is Operation.RETRY, self._clock.now()
-        due_at = await self._ledger.read(
-            lambda door: reports.next_queued_at(door, self._run, by_retry=by_retry, now=now)
-        )
-        return IDLE_S if due_at is None else max(0.0, (due_at - self._clock.now()) / SECOND_US)
+    async def next_due_at(self, operation: Operation) -> int:
+        """When another job of the run is due for `operation`, or to look again: the feed tells of those to come.
+
+        It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
+        """
+        now = self._clock.now()
+        due_at = await self._next_queued_at(operation is Operation.RETRY, now)
+        if due_at is not None:
+            return due_at
+        may_turn = operation is Operation.RUN and await self._next_queued_at(True, now) is not None
+        return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US)
+
+    async def _next_queued_at(self, by_retry: bool, now: int) -> int | None:
+        return await self._ledger.read(partial(reports.next_queued_at, run=self._run, by_retry=by_retry, now=now))
+
+    def until_s(self, at: int) -> float:
+        """Seconds until `at`; 0 where it is past."""
+        return max(0.0, (at - self._clock.now()) / SECOND_US)
 
     @property
     def is_pointless(self) -> bool:
@@ -364,8 +375,11 @@ class _Lane:
         self._dispatcher = dispatcher
         self._operation = operation
         self._claimed: deque[Claim] = deque()
-        self.claiming = Bell()
+        self._claiming = Bell()
         self._sending = Bell()
+        self._rings = 0
+        self._none_before = 0
+        """No job is due before, unless the bell rings."""
 
     @property
     def ahead(self) -> int:
@@ -376,10 +390,16 @@ class _Lane:
         """Whether `job` waits here for its turn."""
         return any(claim.job.id == job for claim in self._claimed)
 
+    def ring(self) -> None:
+        """There may be something to claim."""
+        self._rings += 1
+        self._none_before = 0
+        self._claiming.ring()
+
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(keep_polling, self._claim, self.claiming)
+                group.start_soon(keep_polling, self._claim, self._claiming)
                 group.start_soon(keep_polling, self._send, self._sending)
                 task_status.started()
         finally:
@@ -394,13 +414,21 @@ class _Lane:
         if missing <= room // 2 or not wanted:
             quarters = 1 if room > SLOW_ROOM else 2
             return max(self._dispatcher.held_s(), quarters * AHEAD_US / SECOND_US / 4)
+        if none_s := self._dispatcher.until_s(self._none_before):
+            return none_s
         if unheard_s := await self._dispatcher.unheard_s(self._operation):
             return unheard_s
+        rings = self._rings
         claims = await self._dispatcher.claim(self._operation, wanted)
         self._claimed.extend(claims)
         if claims:
             self._sending.ring()
-        return 0.0 if len(claims) == wanted else await self._dispatcher.next_due_s(self._operation)
+        if len(claims) == wanted:
+            return 0.0
+        due_at = await self._dispatcher.next_due_at(self._operation)
+        if rings == self._rings:  # else what rang may not have been seen
+            self._none_before = due_at
+        return self._dispatcher.until_s(due_at)
 
     async def _send(self) -> float:
         """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""

@@ -27,12 +27,11 @@ from orchestrator.ledger.vitals import vitals_write
 from orchestrator.ledger.writer import Transaction
 from orchestrator.services.control import cancelled_by_wish
 from orchestrator.services.endpoint import Endpoint
-from orchestrator.services.loop import Bell, keep_polling
+from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 from orchestrator.services.verdict import in_trouble
 from orchestrator.settings import JanitorSummary, OnExpired, OnUncertain, RunSettings, StuckSummary
 
 PAGE: Final = 1_000
-IDLE_S: Final = 5.0
 SAY_EVERY_US: Final = 60_000_000
 """How often it is written down that all is well."""
 
@@ -197,7 +196,7 @@ class Janitor:
                 await self._ledger.take([self._settled(job, is_over=job.run in over) for job in due])
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
-        return IDLE_S
+        return SELDOM_S  # the feed tells of the next one
 
     async def _cancelled(self, runs: Iterable[int]) -> set[int]:
         """Those of `runs` that somebody has cancelled."""

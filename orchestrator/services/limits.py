@@ -7,6 +7,7 @@ raise those that are the contract's (`core.worker_limits`); a limit of somebody'
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import anyio
@@ -20,7 +21,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
 from orchestrator.services.health import ask_health
-from orchestrator.services.loop import POLL_S_MAX, Bell, keep_polling
+from orchestrator.services.loop import POLL_S_MAX, SELDOM_S, Bell, keep_polling
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Limits:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keeps them until cancelled."""
         async with anyio.create_task_group() as group:
-            group.start_soon(keep_polling, self._poll, self._bell)
+            group.start_soon(partial(keep_polling, self._poll, self._bell, at_least_every_s=SELDOM_S))
             group.start_soon(self._measure)
             for _, limits in self._endpoints.values():
                 group.start_soon(limits.follow_workers)
@@ -138,7 +139,8 @@ class Limits:
             await self.read()
         except StorageError as error:
             log.warning("limits that were set could not be read: %s", error)
-        return POLL_S_MAX
+            return POLL_S_MAX
+        return SELDOM_S  # whoever sets one commits it, and `look` is called
 
     async def read(self) -> None:
         """Puts in force what is set in the ledger."""
