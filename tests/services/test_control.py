@@ -13,6 +13,9 @@ from tests.services.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
+JOBS = 300
+"""More than can be sent before the word arrives."""
+
 
 async def ask(p: Process, wish: Wish) -> None:
     await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
@@ -22,17 +25,17 @@ async def ask(p: Process, wish: Wish) -> None:
 
 async def test_a_paused_run_sends_nothing_and_collects_and_goes_on_when_it_continues(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
-    async with process(tmp_path / "db", transport, jobs=1_000) as p:
+    async with process(tmp_path / "db", transport, jobs=JOBS) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 50)
         await ask(p, Wish.PAUSE)
         sent = len(transport.of("run"))
-        assert 50 <= sent < 1_000
+        assert 50 <= sent < JOBS
         await anyio.sleep(60)
         assert len(transport.of("run")) == sent == p.progress.count("succeeded")
         await ask(p, Wish.CONTINUE)
         await p.finish()
-        assert p.progress.count("succeeded") == 1_000
+        assert p.progress.count("succeeded") == JOBS
         assert [warning.partition(":")[0] for warning in p.warnings] == ["the run is paused", "the run continues"]
 
 
@@ -44,15 +47,15 @@ async def test_a_cancelled_run_ends_and_results_that_still_arrive_count(tmp_path
         return CANCELLED if asked.remote_id in cancelled else IN_PROGRESS
 
     transport = Scripted(run=numbered(), status=status)
-    async with process(tmp_path / "db", transport, jobs=1_000) as p:
+    async with process(tmp_path / "db", transport, jobs=JOBS) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 30)
         await ask(p, Wish.CANCEL)
         sent = len(transport.of("run"))
         await p.finish()
-        assert len(transport.of("run")) == sent < 1_000
+        assert len(transport.of("run")) == sent < JOBS
         assert len(transport.of("cancel")) == sent
-        assert (p.progress.count("succeeded"), p.progress.count("cancelled")) == (1, 999)
+        assert (p.progress.count("succeeded"), p.progress.count("cancelled")) == (1, JOBS - 1)
 
 
 async def test_a_run_that_was_cancelled_while_nobody_worked_on_it_is_not_begun(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from tests.simulation.world import ENDPOINT, SimulatedService
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 RETENTION_S = 20.0
-LIMITS = {**CONTRACT_LIMITS, Operation.RUN: Limit(1000, 10, 400), Operation.STATUS: Limit(500, 10, 400)}
-"""Twice as many submissions as questions, a quarter of the contract's questions: they are as scarce as they can be."""
+LIMITS = {**CONTRACT_LIMITS, Operation.RUN: Limit(500, 10, 200), Operation.STATUS: Limit(250, 10, 200)}
+"""Twice as many submissions as questions: those are as scarce as they can be."""
 
 SERVICE_LIMITS = {
-    ServiceOperation.RUN: ServiceLimit(requests=1000, concurrent=400),
-    ServiceOperation.STATUS: ServiceLimit(requests=500, concurrent=400),
+    ServiceOperation.RUN: ServiceLimit(requests=500, concurrent=200),
+    ServiceOperation.STATUS: ServiceLimit(requests=250, concurrent=200),
 }
 
 
@@ -41,10 +41,10 @@ SERVICE_LIMITS = {
 async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_retention(
     tmp_path: Path, faults: Faults, is_down: bool
 ) -> None:
-    jobs, clock = 500, VirtualClock()
+    jobs, clock = 250, VirtualClock()  # to ask for each twice takes all the time that it is kept
     service = SimulatedService(
         clock,
-        workers=500,
+        workers=250,
         seconds=lambda rng: rng.uniform(0.5, 2.0),
         retention_s=RETENTION_S,
         faults=faults,
@@ -83,8 +83,8 @@ async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_
 
 @pytest.mark.parametrize("webhooks", [False, True])
 async def test_lost_answers_are_paid_again_only_where_nobody_told_of_them(tmp_path: Path, webhooks: bool) -> None:
-    jobs, clock = 300, VirtualClock()
-    service = SimulatedService(clock, seed=5, workers=100, faults=Faults(lost_answer=0.02))
+    jobs, clock = 120, VirtualClock()
+    service = SimulatedService(clock, seed=5, workers=40, faults=Faults(lost_answer=0.05))
     async with (
         service.serving(),
         process(tmp_path / "db", service.transport(), clock=clock, jobs=jobs, webhooks=webhooks) as p,
@@ -118,13 +118,13 @@ async def test_failing_handlers_and_a_retry_that_races_nothing(tmp_path: Path) -
             tmp_path / "db",
             service.transport(travel_s=lambda: chance.uniform(0, 0.2)),
             clock=clock,
-            jobs=150,
+            jobs=100,
             settings=RunSettings(max_attempts=3),
         ) as p,
     ):
         await p.begin()
         await p.finish()
         counts = await p.counts()
-        assert counts["succeeded"] + counts["failed"] == 150
+        assert counts["succeeded"] + counts["failed"] == 100
         assert all(job.attempts >= 3 and job.trouble == "failed" for job in await p.failures())
         assert service.paid <= sum(job.attempts for job in [*await p.results(), *await p.failures()])

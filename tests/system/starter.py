@@ -26,6 +26,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+import anyio
+
 import orchestrator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -35,7 +37,7 @@ MESSAGE_BYTES: Final = 256 * 1024
 NUMBER_BYTES: Final = 8
 """A process id, or how it ended, on the wire."""
 
-PRELOADED: Final = ("tests.system.service", "uvloop", "aiohttp", "pydantic.types")
+PRELOADED: Final = ("tests.system.service", "uvloop", "aiohttp", "pydantic.main", "pydantic.type_adapter")
 
 
 class Forked:
@@ -141,6 +143,7 @@ def _preload() -> None:
         *(module.name for module in pkgutil.walk_packages(orchestrator.__path__, "orchestrator.")),
     ):
         importlib.import_module(name)
+    anyio.run(anyio.sleep, 0)  # AnyIO imports half of itself when it begins
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy every page
 
