@@ -161,7 +161,8 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
             request, as_json = _request(choices), choices.switch("json")
         except UsageError as error:
             raise typer.Exit(explain(error)) from None
-        raise typer.Exit(execute(partial(_emulate, load, view_for_stderr(quiet=False), request, as_json=as_json)))
+        view = view_for_stderr(quiet=False)
+        raise typer.Exit(execute(partial(_emulate, load, view, request, as_json=as_json), needs=lambda: load().emulate))
 
 
 def _number(least: float) -> Callable[[str], float]:

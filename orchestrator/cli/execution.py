@@ -61,18 +61,35 @@ def load_app() -> App:
     return app
 
 
-def execute(command: Callable[[], Awaitable[int]], *, ledger: Path | None = None) -> int:
-    """Runs `command` on an event loop and returns the exit code: its own, or that of the error which ended it."""
-    import anyio  # noqa: PLC0415
+def execute(
+    command: Callable[[], Awaitable[int]], *, ledger: Path | None = None, needs: Callable[[], object] = lambda: None
+) -> int:
+    """Runs `command` on an event loop and returns the exit code: its own, or that of the error which ended it.
 
-    # A run makes millions of small values that no cycle holds; at the default threshold looking for cycles among them
-    # was a fifth of the processor time of a whole run (measured). What is loaded by now stays anyway.
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    `needs` loads what a long command will need, before it begins.
+    """
     try:
+        _load(needs)
+        import anyio  # noqa: PLC0415
+
         return anyio.run(command, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except BaseException as error:  # noqa: BLE001  this is where every exception ends
         return explain(error, ledger)
+
+
+def _load(needs: Callable[[], object]) -> None:
+    """Calls `needs`, and has the collector of cycles look at new values only, and at those more rarely.
+
+    A run makes millions of small values that no cycle holds; at the default threshold looking for cycles among them was
+    a fifth of the processor time of a whole run, and looking through what is loaded anyway a twentieth (measured).
+    """
+    gc.disable()
+    try:
+        needs()
+    finally:
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+        gc.enable()
 
 
 def explain(error: BaseException, ledger: Path | None = None) -> int:

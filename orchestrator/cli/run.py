@@ -112,7 +112,7 @@ def _carry_out(
             with suppress(printing.ReaderLeftError):  # the run's own exit code is the one to tell
                 printing.put_json(summary)
 
-    code = execute(partial(_run, load, request, view, report), ledger=request.ledger)
+    code = execute(partial(_run, load, request, view, report), ledger=request.ledger, needs=lambda: load().run)
     raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
 
 
