@@ -7,6 +7,7 @@ submission, outcome and counts follow in the same transaction, or nothing does.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
@@ -38,8 +39,12 @@ TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
 
 
+ROWS_AT_ONCE: Final = 16
+"""Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
+
+
 class _Many:
-    """A statement that is executed once for each of many rows, which are mappings.
+    """A statement that is executed for each of many rows, which are mappings.
 
     The driver gets plain tuples: what SQLAlchemy does for each row costs more than what SQLite does (measured: a fifth
     of a step's whole cost). `columns` are those that an INSERT sets.
@@ -50,10 +55,25 @@ class _Many:
         assert compiled.positiontup is not None
         self._sql = str(compiled)
         self._tuple_of = itemgetter(*compiled.positiontup)
+        self._sql_at_once: str | None = None
+        if isinstance(statement, Insert):
+            row = f"({', '.join('?' * len(compiled.positiontup))})"
+            assert self._sql.endswith(f"VALUES {row}")
+            self._sql_at_once = self._sql + f", {row}" * (ROWS_AT_ONCE - 1)
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
-        await connection.exec_driver_sql(self._sql, [self._tuple_of(row) for row in rows])
+        tuples = [self._tuple_of(row) for row in rows]
+        chunks = len(tuples) // ROWS_AT_ONCE
+        if self._sql_at_once is not None and chunks > 1:  # what is executed once only waits for an answer
+            flat = list(chain.from_iterable(tuples[: chunks * ROWS_AT_ONCE]))
+            step = len(flat) // chunks
+            await connection.exec_driver_sql(
+                self._sql_at_once, [tuple(flat[start : start + step]) for start in range(0, len(flat), step)]
+            )
+            tuples = tuples[chunks * ROWS_AT_ONCE :]
+        if tuples:
+            await connection.exec_driver_sql(self._sql, tuples)
 
 
 _batch = func.json_each(bindparam("batch")).table_valued("value")
