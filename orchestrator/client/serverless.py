@@ -59,6 +59,10 @@ class ServerlessEndpoint:
         """`{serverless_url}/v2/{endpoint_id}`."""
         return self._base
 
+    def turn_at_once(self, operation: Operation) -> ThrottledTurn | None:
+        """Leave for one request of `operation`, if it may be sent now."""
+        return self._throttle.turn_at_once(operation)
+
     async def turn(self, operation: Operation) -> ThrottledTurn:
         """Waits until one request of `operation` may be sent."""
         return await self._throttle.turn(operation)

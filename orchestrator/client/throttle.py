@@ -89,15 +89,19 @@ class Throttle:
             for operation, limit in table.items()
         }
 
-    async def turn(self, operation: Operation) -> ThrottledTurn:
-        """Waits until one request of `operation` may be sent; first come, first served."""
+    def turn_at_once(self, operation: Operation) -> ThrottledTurn | None:
+        """Leave for one request of `operation`, if it may be sent now and nobody stands in line for it."""
         lane = self._lanes[operation]
         if not lane.line:
             now = self._clock.now()
             if lane.pacer.wait_us(now) == 0:
                 lane.pacer.take(now)
                 return ThrottledTurn(operation, lane)
-        return await lane.stand_in_line()
+        return None
+
+    async def turn(self, operation: Operation) -> ThrottledTurn:
+        """Waits until one request of `operation` may be sent; first come, first served."""
+        return self.turn_at_once(operation) or await self._lanes[operation].stand_in_line()
 
     def room(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""

@@ -23,6 +23,10 @@ class JobApi(Protocol):
     when no usable answer came; an HTTP error status is an `Answer` like any other. No call repeats a request by itself.
     """
 
+    def turn_at_once(self, operation: Operation) -> Turn | None:
+        """Leave for one request of `operation`, if it may be sent now and nobody waits for it."""
+        ...
+
     async def turn(self, operation: Operation) -> Turn:
         """Waits until one request of `operation` may be sent."""
         ...
