@@ -21,7 +21,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
 from orchestrator.services.health import ask_health
-from orchestrator.services.loop import POLL_S_MAX, SELDOM_S, Bell, keep_polling
+from orchestrator.services.loop import POLL_S_MAX, SELDOM_S, Bell, keep_picturing, keep_polling
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,9 @@ class Limits:
         """Keeps them until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_polling, self._poll, self._bell, at_least_every_s=SELDOM_S))
-            group.start_soon(self._measure)
+            group.start_soon(
+                partial(keep_picturing, self.write_meters, every_s=MEASURE_EVERY_S, what="how the limits stand")
+            )
             for _, limits in self._endpoints.values():
                 group.start_soon(limits.follow_workers)
             task_status.started()
@@ -150,14 +152,6 @@ class Limits:
             if others := limits.choose(of_endpoint):
                 told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
                 self._say(f"limits of {name}: {told} (orchestrator limits)")
-
-    async def _measure(self) -> None:
-        while True:
-            try:
-                await self.write_meters()
-            except StorageError as error:  # a picture of the run is no reason to end it; whatever matters will
-                log.warning("how the limits stand could not be written: %s", error)
-            await anyio.sleep(MEASURE_EVERY_S)
 
     async def write_meters(self) -> None:
         """Writes down how the operations stand, as far as that has changed; the first time, in place of everything."""

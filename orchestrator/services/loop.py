@@ -1,10 +1,15 @@
 """The shape of a part that acts by itself: `poll` does what is due and says how long to sleep; a bell wakes it."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
 import anyio.lowlevel
+
+from orchestrator.errors import StorageError
+
+log = logging.getLogger(__name__)
 
 POLL_S_MAX: Final = 5.0
 """No part sleeps longer than this, so that a missed bell is a delay and not a standstill."""
@@ -40,3 +45,16 @@ async def keep_polling(
     """Polls until cancelled, sleeping between polls for as long as the last one said (seconds), or until the bell."""
     while True:
         await bell.wait(min(await poll(), at_least_every_s))
+
+
+async def keep_picturing(write: Callable[[], Awaitable[None]], *, every_s: float, what: str) -> None:
+    """Writes a picture of the run into the ledger every `every_s` seconds until cancelled.
+
+    That it cannot be written is no reason to end the run (whatever matters will); the log says so of `what`.
+    """
+    while True:
+        try:
+            await write()
+        except StorageError as error:
+            log.info("%s could not be written down: %s", what, error)
+        await anyio.sleep(every_s)

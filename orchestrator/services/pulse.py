@@ -3,19 +3,16 @@
 The process at work knows both at every moment; others would have to go through all outstanding jobs.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.vitals import collecting_write
+from orchestrator.services.loop import keep_picturing
 from orchestrator.settings import Collecting
-
-log = logging.getLogger(__name__)
 
 BEAT_S: Final = 5.0
 """How often. What was said so long ago still holds, if a little too careful: results become safer with each answer."""
@@ -31,12 +28,7 @@ class Pulse:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
         task_status.started()
-        while True:
-            try:
-                await self.beat()
-            except StorageError as error:  # a picture of the run is no reason to end it; whatever matters will
-                log.info("how results are collected could not be written down: %s", error)
-            await anyio.sleep(BEAT_S)
+        await keep_picturing(self.beat, every_s=BEAT_S, what="how results are collected")
 
     async def beat(self) -> None:
         """Says it once."""

@@ -1,5 +1,6 @@
 """Limits that change while a run goes on, by a command of another process and by the number of workers."""
 
+import logging
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -293,13 +294,14 @@ async def test_whoever_sets_a_limit_sees_how_it_is_used_soon_although_nothing_is
 async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with world(tmp_path / "l.db") as there:
         await there.send()
         await anyio.sleep(0.05)  # between two transactions of the ledger
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             await anyio.sleep(20)
-        assert "how the limits stand could not be written" in caplog.text
+        assert "how the limits stand could not be written down" in caplog.text
         await there.set({RUN: Limit(500, 10)})
         assert there.api.limit(RUN) == Limit(500, 10)
 
