@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from orchestrator.client import records
 from orchestrator.client.records import Chunk, JobCounts, JobRecord
+from tests.texts import texts
 
 JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    | texts(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
 NAMES = ("id", "status", "output", "error", "delayTime", "executionTime", "workerId", "retries", "more", "raw", "new")

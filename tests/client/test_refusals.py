@@ -8,13 +8,13 @@ import anyio
 import httpx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.client import GraphQLError, JobRefusedError, ProblemError, RefusedError, Service
 from orchestrator.client.graphql import literal
 from orchestrator.client.hiding import HIDDEN, Hiding
 from orchestrator.core.outcome import Answer
 from tests.simulation.clock import VirtualClock
+from tests.texts import texts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -117,7 +117,7 @@ def test_every_spelling_of_a_secret_is_hidden() -> None:
     assert re.fullmatch(r'(\[hidden\] ?|"\[hidden\]" ?)+', hidden), hidden
 
 
-@given(st.text(min_size=4), st.text(), st.text())
+@given(texts(min_size=4), texts(), texts())
 def test_no_secret_survives_whatever_it_is_and_wherever_it_stands(secret: str, before: str, after: str) -> None:
     body = (before + secret + after).encode("utf-8", "replace")
     hiding = Hiding(secrets=[secret])

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.compact import compact
+from tests.texts import texts
 
 values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | texts(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(), inner, max_size=4),
 )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.notice import HOOKS_PATH, KEY_BYTES, MAC_BYTES, Notice, submission_of, token
+from tests.texts import texts
 
 KEY = bytes(range(KEY_BYTES))
 
@@ -60,7 +61,7 @@ def test_a_mac_serves_no_other_submission(one: int, other: int) -> None:
     assert submission_of(KEY, f"{other}.{mac}") == (one if one == other else None)
 
 
-@given(st.text())
+@given(texts())
 def test_no_text_is_a_token_by_chance(text: str) -> None:
     assert submission_of(KEY, text) is None
 

@@ -31,6 +31,7 @@ from orchestrator.core.outcome import (
     read_record,
 )
 from orchestrator.errors import NotSent, Unanswered
+from tests.texts import texts
 
 
 def answer(status: int, body: bytes = b"", *, retry_after_s: float | None = None) -> Answer:
@@ -42,7 +43,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 statuses = st.integers(100, 999)
 bodies = st.binary() | st.sampled_from([b"{}", b'{"id":"a-u1"}', b'{"id":"a-u1","status":"COMPLETED"}', HTML, DEEP])
-results = st.builds(answer, statuses, bodies) | st.builds(NotSent, st.text()) | st.builds(Unanswered, st.text())
+results = st.builds(answer, statuses, bodies) | st.builds(NotSent, texts()) | st.builds(Unanswered, texts())
 
 
 # --- /run ------------------------------------------------------------------------------------------------------------

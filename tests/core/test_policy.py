@@ -22,6 +22,7 @@ from orchestrator.core.policy import (
     parse_duration,
     policy_problems,
 )
+from tests.texts import texts
 
 policies = st.builds(
     Policy,
@@ -157,7 +158,7 @@ def test_a_duration_that_was_written_is_read_back_exactly(duration_us: int) -> N
     assert parse_duration(format_duration(duration_us)) == duration_us
 
 
-@given(st.text())
+@given(texts())
 def test_no_text_makes_the_parser_raise_anything_but_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert 0 <= parse_duration(text) <= DURATION_US_MAX

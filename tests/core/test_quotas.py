@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.quotas import Quotas, Window, read_windows
 from orchestrator.core.structured_fields import Member, parse_list
+from tests.texts import texts
 
 SECOND = 1_000_000
 NOW = 1_000 * SECOND
@@ -44,7 +45,7 @@ def test_a_list_that_breaks_the_grammar_is_no_list(text: str) -> None:
     assert parse_list(text) is None
 
 
-@given(st.text(max_size=40))
+@given(texts(max_size=40))
 def test_no_text_breaks_the_parser(text: str) -> None:
     parse_list(text)
     read_windows(text, text, NOW)

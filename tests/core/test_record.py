@@ -15,6 +15,7 @@ from orchestrator.core.outcome import (
     is_remote_id,
     read_record,
 )
+from tests.texts import CHARACTERS, texts
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
@@ -87,7 +88,7 @@ def test_an_id_that_must_not_enter_a_path_is_taken_as_absent(remote_id: str) -> 
     assert read_record(body) == Record(remote_id=None, status="COMPLETED")
 
 
-@given(st.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z"))
+@given(st.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z", alphabet=CHARACTERS))
 def test_every_id_of_the_right_form_is_usable(text: str) -> None:
     assert is_remote_id(text)
 
@@ -122,8 +123,8 @@ def test_a_number_longer_than_python_reads_is_kept() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(), inner, max_size=4),
     max_leaves=20,
 )
 

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from orchestrator.core.policy import Policy
 from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, read_rows
 from orchestrator.formats.rows import Problem, Row
+from tests.texts import texts
 
 ENVIRON = {"S3_ID": "id-1234", "S3_SECRET": "secret-5678", "EMPTY": ""}
 
-texts = st.text(max_size=6)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+short_texts = texts(max_size=6)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | short_texts
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=4
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(short_texts, inner, max_size=3), max_leaves=4
 )
-objects = st.dictionaries(texts, values, min_size=1, max_size=4)
+objects = st.dictionaries(short_texts, values, min_size=1, max_size=4)
 bare_inputs = objects.filter(lambda parsed: "custom_id" not in parsed and "input" not in parsed)
 custom_ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
 
@@ -109,7 +110,7 @@ def test_the_input_of_a_job_line_is_passed_on_byte_for_byte(parsed: dict[str, ob
     assert row(f'{{"input": {text} }}').input == text.encode()
 
 
-@given(st.binary() | st.text().map(str.encode) | values.map(lambda value: json.dumps(value).encode()))
+@given(st.binary() | texts().map(str.encode) | values.map(lambda value: json.dumps(value).encode()))
 def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
     for item in read(data):
         if isinstance(item, Row):

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.formats.outcome_lines import error_line, result_line
+from tests.texts import texts
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts(), inner), max_leaves=6)
 
 
 def line_of(output: bytes | None) -> bytes:

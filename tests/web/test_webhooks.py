@@ -8,13 +8,13 @@ import anyio
 import httpx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from starlette.types import Message, Scope
 
 from orchestrator.core.notice import KEY_BYTES, Notice, token
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import DEFAULT_LIMITS, Figures, Limits, Webhooks
+from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -274,7 +274,7 @@ async def test_every_other_method_gets_the_same_404(method: str) -> None:
     assert world.figures == Figures(refused=1)
 
 
-@given(st.text())
+@given(texts())
 async def test_no_text_passes_for_a_token(text: str) -> None:
     world = World()
     await world.raw(f"/hooks/{text}")
