@@ -1,12 +1,6 @@
 """Templates and secrets as the emulator serves them: raw documents, by the contract."""
 
 import pytest
-from runpod.api.mutations.endpoints import (  # type: ignore[import-untyped]  # the official SDK has no types
-    generate_endpoint_mutation,
-    update_endpoint_template_mutation,
-)
-from runpod.api.mutations.templates import generate_pod_template  # type: ignore[import-untyped]
-from runpod.api.queries.endpoints import QUERY_ENDPOINT  # type: ignore[import-untyped]
 
 from orchestrator.clock import SECOND
 from tests.emulator.accounts import KEY, SAVE, TEMPLATE, Bare, Stopped, account
@@ -207,6 +201,8 @@ async def test_a_body_that_is_too_long_is_refused() -> None:
 
 async def test_the_official_sdks_own_mutation_creates_a_template() -> None:
     """The document that `runpod.create_template` sends, unchanged."""
+    from runpod.api.mutations.templates import generate_pod_template  # type: ignore[import-untyped]  # it has no types
+
     document = generate_pod_template("t", "a:1", 'python -u "h.py"', env={"A": "1"}, ports="22/tcp", is_serverless=True)
     saved = (await Bare(account()).data(document))["saveTemplate"]
     assert (saved["dockerArgs"], saved["isServerless"]) == ('python -u "h.py"', True)
@@ -215,6 +211,12 @@ async def test_the_official_sdks_own_mutation_creates_a_template() -> None:
 
 async def test_the_official_sdks_own_documents_manage_endpoints() -> None:
     """Those of `runpod.create_endpoint`, `get_endpoints` and `update_endpoint_template`, unchanged."""
+    from runpod.api.mutations.endpoints import (  # type: ignore[import-untyped]
+        generate_endpoint_mutation,
+        update_endpoint_template_mutation,
+    )
+    from runpod.api.queries.endpoints import QUERY_ENDPOINT  # type: ignore[import-untyped]
+
     bare = Bare(account())
     template = (await bare.data(SAVE, input=TEMPLATE))["saveTemplate"]["id"]
     other = (await bare.data(SAVE, input={**TEMPLATE, "name": "o"}))["saveTemplate"]["id"]
