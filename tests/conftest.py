@@ -13,8 +13,7 @@ Hypothesis draws the same examples on every run and times none of them: a test m
 `pytest --hypothesis-profile=thorough` draws many, and others each time.
 
 What starts real processes comes first, and then the whole runs on virtual time: these are the long tests, and none of
-them is to be what all the workers wait for at the end. Before everything else come the tests that share what takes
-seconds to prepare: a worker that runs out of tests takes over some of another's last ones, and would prepare it again.
+them is to be what all the workers wait for at the end.
 """
 
 from functools import partial
@@ -24,9 +23,6 @@ import hypothesis
 import pytest
 
 from tests.simulation.loop import VirtualLoop
-
-SHARED = "stories"
-"""The fixture that takes seconds to prepare."""
 
 EXAMPLES = 60
 EXAMPLES_THOROUGH = 2_000
@@ -63,12 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
-    items.sort(key=_order)
-
-
-def _order(item: pytest.Item) -> list[bool]:
-    shares = isinstance(item, pytest.Function) and SHARED in item.fixturenames
-    return [not shares, *(item.get_closest_marker(name) is None for name in ("system", "no_cover"))]
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "no_cover")])
 
 
 @pytest.fixture(scope="module")
