@@ -64,14 +64,12 @@ class _Many:
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
         tuples = [self._tuple_of(row) for row in rows]
-        chunks = len(tuples) // ROWS_AT_ONCE
-        if self._sql_at_once is not None and chunks > 1:  # what is executed once only waits for an answer
-            flat = list(chain.from_iterable(tuples[: chunks * ROWS_AT_ONCE]))
-            step = len(flat) // chunks
-            await connection.exec_driver_sql(
-                self._sql_at_once, [tuple(flat[start : start + step]) for start in range(0, len(flat), step)]
-            )
-            tuples = tuples[chunks * ROWS_AT_ONCE :]
+        together = len(tuples) - len(tuples) % ROWS_AT_ONCE
+        if self._sql_at_once is not None and together > ROWS_AT_ONCE:  # a single one would be waited for
+            starts = range(0, together, ROWS_AT_ONCE)
+            chunks = [tuple(chain.from_iterable(tuples[start : start + ROWS_AT_ONCE])) for start in starts]
+            await connection.exec_driver_sql(self._sql_at_once, chunks)
+            tuples = tuples[together:]
         if tuples:
             await connection.exec_driver_sql(self._sql, tuples)
 

@@ -26,11 +26,11 @@ from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 PAGE: Final = 100
 """The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
 
-CLOSELY_S: Final = 5.0
+CLOSE_LOOK_S: Final = 5.0
 """How often it looks after there was something: what is put off comes due, and of what became one too many before the
 answer to its `/run` came, the remote id is still to come."""
 
-CLOSELY_US: Final = 180_000_000
+CLOSE_LOOKS_FOR_US: Final = 180_000_000
 """For how long: longer than a `/cancel` is put off, and than an answer can take."""
 
 SECOND_US: Final = 1_000_000
@@ -59,7 +59,7 @@ class Canceller:
 
     def ring(self) -> None:
         """Something is owed."""
-        self._closely_until = self._clock.now() + CLOSELY_US
+        self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
         self._bell.ring()
 
     def _on_steps(self, taken: Sequence[Step]) -> None:
@@ -68,7 +68,7 @@ class Canceller:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
-        soon = self._clock.now() + CLOSELY_US
+        soon = self._clock.now() + CLOSE_LOOKS_FOR_US
         if await self._ledger.read(partial(cancels_due, now=soon, after=(0, 0), most=1)):
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
@@ -85,8 +85,8 @@ class Canceller:
             while page := await self._ledger.read(partial(cancels_due, now=now, after=after, most=PAGE)):
                 after = (page[-1].cancel_at, page[-1].submission)
                 await self._cancel_all(page)
-                self._closely_until = self._clock.now() + CLOSELY_US
-        return CLOSELY_S if now < self._closely_until else SELDOM_S
+                self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
+        return CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
 
     async def _cancel_all(self, page: list[Owed]) -> None:
         until: dict[int, int | None] = {}
