@@ -4,8 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# Kept bytecode is a third of what collecting the tests and starting the program costs. It is made where it is used: a
-# third of what the set-up takes would go into compiling what nobody imports.
+# Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help demo test lint types unit bench figures format clean
@@ -18,7 +17,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
 demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator

@@ -79,8 +79,9 @@ def measured(
 
 
 def _environment() -> Mapping[str, str]:
-    """The environment without what could change the program's settings, and with a key."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCHESTRATOR_", "RUNPOD_"))}
+    """The environment without what could change the program's settings or have it compiled anew, and with a key."""
+    left_out = ("ORCHESTRATOR_", "RUNPOD_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**kept, "ORCHESTRATOR_API_KEY": "benchmark", "PYTHONPATH": str(ROOT)}
 
 
