@@ -20,7 +20,7 @@ import anyio.abc
 import msgspec
 import uvloop
 
-from orchestrator.web.descriptors import open_files_allowed
+from orchestrator.client.descriptors import open_files_allowed
 from tests.hostile.requests import ATTACKS, CLOSED, Attack, Targets, request
 
 SLOW_S: Final = 2.0
@@ -31,6 +31,10 @@ CHUNK: Final = b"100000\r\n" + b'"evil' * 209_715 + b"!\r\n"
 """One chunk of a mebibyte."""
 
 GIGABYTE: Final = 1_000_000_000
+_KERNEL_BUFFERS: Final = (Path("/proc/sys/net/ipv4/tcp_rmem"), Path("/proc/sys/net/ipv4/tcp_wmem"))
+"""The last of their three numbers is the most bytes that Linux holds for a connection, coming and going."""
+
+KERNEL_BYTES_ELSEWHERE: Final = 16_000_000
 KNOWN_MAX: Final = 500
 LOOK_S: Final = 0.2
 OPENERS: Final = 4
@@ -38,6 +42,13 @@ RESERVED: Final = 500
 """Open files that are not slow connections."""
 
 _TROUBLE: Final = (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+def kernel_bytes() -> int:
+    """The most bytes that the system itself holds of a body that the listener does not read (yet)."""
+    if not all(path.exists() for path in _KERNEL_BUFFERS):
+        return KERNEL_BYTES_ELSEWHERE
+    return sum(int(path.read_text().split()[-1]) for path in _KERNEL_BUFFERS)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
