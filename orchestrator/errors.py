@@ -64,8 +64,16 @@ class StorageError(StoppedError):
     """The ledger cannot be written (a full disk, a read-only file); free space or fix permissions, then resume."""
 
 
+class DamagedError(OrchestratorError):
+    """What the ledger holds of this cannot be unpacked any more: the disk or another program has changed it."""
+
+
 class NotSent(OrchestratorError):
     """The request never left: the service cannot have seen it, so it may be repeated."""
+
+
+class CutShort(NotSent):
+    """The request left only in part: nobody can have acted on it, but it may have been counted."""
 
 
 class Unanswered(OrchestratorError):

@@ -10,5 +10,6 @@ def compact(raw: bytes) -> bytes:
     valid JSON document, and RecursionError for absurd nesting.
     """
     text = msgspec.json.format(raw, indent=-1)
-    text.decode()
+    if not text.isascii():
+        text.decode()
     return text

@@ -41,6 +41,13 @@ def health_of(status: int, body: bytes) -> Health | None:
     )
 
 
+def is_of_service(status: int, body: bytes) -> bool:
+    """Whether an answer is the service's own, a refusal perhaps: not a server error, which is an answer of the way
+    there, and not the page of somebody who stands in for it.
+    """
+    return status < 500 and (not 200 <= status < 300 or health_of(status, body) is not None)  # noqa: PLR2004
+
+
 def _number(group: Mapping[str, object] | None, name: str) -> int | None:
     value = None if group is None else group.get(name)
     return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None

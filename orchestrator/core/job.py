@@ -12,16 +12,27 @@ from typing import Final, TypedDict, Unpack
 import msgspec
 
 from orchestrator.core.lifecycle import ENDS, Event, State, next_state
-from orchestrator.core.outcome import Failure, Record, Trouble
+from orchestrator.core.outcome import SAME_ID, Failure, Record, Trouble
 
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
 
+RAN: Final = "ran"
+"""How a submission ended that was given up and ran after all, while no other one of its job is known to have run."""
+
 FAILED_EXECUTIONS: Final = "failed_executions"
 """The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
 
+NO_NEWS: Final = "no_news"
+"""The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
+
 RETRY_UNANSWERED: Final = "retry unanswered"
 """The reason of the step after a `/retry` of which nobody knows whether it was applied."""
+
+RETRY_REFUSED: Final = "retry refused"
+"""The reason of the step after a `/retry` that the service does not make, though it knows the job."""
+
+RETRIES_IN_DOUBT: Final = frozenset({RETRY_UNANSWERED, RETRY_REFUSED})
 
 
 class CancelWhy(StrEnum):
@@ -53,10 +64,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Executions that may have been paid so far, the current one included. Never reset."""
 
     failures: int = 0
-    """Executions that failed, timed out or gave invalid output; fresh after a reopening, like the next three."""
+    """Executions that failed, timed out or gave invalid output; fresh after a reopening, like the next three. With the
+    one that brings the result these are the `attempts` of the files, which `--max-attempts` bounds."""
 
     lost: int = 0
     uncertain: int = 0
+    """Submissions that the service did not answer, the latest one included if it is uncertain through that."""
+
     expired: int = 0
     deferrals: int = 0
     """Requests in a row that came to nothing without effect; sets the backoff."""
@@ -134,13 +148,13 @@ class _Counters(TypedDict, total=False):
 
     failures: int
     lost: int
-    uncertain: int
     expired: int
 
 
 class _Changes(_Counters, total=False):
     """What a step may change besides the state."""
 
+    uncertain: int
     submission: int
     attempt: int
     deferrals: int
@@ -207,8 +221,24 @@ def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True
     return _step(job, Event.ACCEPTED, reason, at, retry_until=None, unfinished_at=sent_at, deferrals=0, due_at=0)
 
 
+def refused_for_retry(job: Job, *, at: int) -> Step:
+    """The service made no `/retry` of a job that it knows: before another `/run`, `/status` tells how it really is."""
+    return _step(job, Event.ACCEPTED, RETRY_REFUSED, at, retry_until=None, deferrals=0, due_at=0)
+
+
 def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
-    """A `/run` left and no usable answer came. It is settled at `settle_at` unless a webhook adopts it before."""
+    """A `/run` left and no usable answer came. It is settled at `settle_at` unless a webhook adopts it before.
+
+    The service's silence is one of the job's uncertain tries.
+    """
+    return _step(
+        job, Event.UNANSWERED, reason, at,
+        trouble=Trouble.UNCERTAIN, uncertain=job.uncertain + 1, due_at=settle_at, deferrals=0,
+    )  # fmt: skip
+
+
+def left_unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
+    """The same, but it was us who ended before an answer could come: that costs the job none of its tries."""
     return _step(job, Event.UNANSWERED, reason, at, trouble=Trouble.UNCERTAIN, due_at=settle_at, deferrals=0)
 
 
@@ -262,7 +292,7 @@ def retried(
 
 
 def completed(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
-    """A result, from any submission of the job."""
+    """A result, from any submission of the job, also where the job had been given up."""
     return _step(job, Event.COMPLETED, reason, at, outcome=outcome, due_at=0, retry_until=None)
 
 
@@ -293,14 +323,12 @@ def reopened(job: Job, *, at: int) -> Step:
 
 
 def _counted(job: Job, trouble: Trouble) -> _Counters:
-    """The counter that `trouble` raises by one."""
+    """The counter that `trouble` raises by one. Uncertain tries are counted as they begin, see `unanswered`."""
     match trouble:
         case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:
             return {"failures": job.failures + 1}
         case Trouble.LOST:
             return {"lost": job.lost + 1}
-        case Trouble.UNCERTAIN:
-            return {"uncertain": job.uncertain + 1}
         case Trouble.EXPIRED:
             return {"expired": job.expired + 1}
         case _:
@@ -314,10 +342,10 @@ def tallies(step: Step) -> tuple[str, ...]:
         case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps
             pass
         case Event.UNANSWERED, _:
-            found = ("uncertain_seen",)
-        case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN:
+            found = ("uncertain_seen", NO_NEWS) if step.reason == SAME_ID else ("uncertain_seen",)
+        case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN or _names_late(step):
             found = ("uncertain_adopted",)
-        case Event.COMPLETED, _ if leaves_extra(step):
+        case Event.COMPLETED, _ if leaves_extra(step) and not _is_of_latest(step):
             found = (PAID_TWICE,)
         case Event.RETRIED, Trouble.UNCERTAIN:
             found = ("uncertain_resubmitted",)
@@ -330,17 +358,35 @@ def tallies(step: Step) -> tuple[str, ...]:
     return found
 
 
-def leaves_extra(step: Step) -> bool:
-    """Whether `step` takes the result of an earlier submission while the latest one is at the service.
+_AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
+"""Where the service may have the latest submission."""
 
-    That one is too many. It is paid unless it is uncertain, and then it may be.
+
+def leaves_extra(step: Step) -> bool:
+    """Whether `step` takes the result of an earlier submission, or execution, while the latest one is at the service.
+
+    That one is too many. It is paid unless it is uncertain, and then it may be. So may an execution by a `/retry` that
+    is on its way: the result may even be its own.
     """
-    return (
-        step.event is Event.COMPLETED
-        and step.before.state is not State.QUEUED
-        and step.outcome is not None
-        and step.outcome.submission != step.before.submission
-    )
+    before = step.before
+    if step.event is not Event.COMPLETED or before.state not in _AT_SERVICE:
+        return False
+    return not _is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
+
+
+def leaves_in_doubt(step: Step) -> bool:
+    """Whether `step` ends a job of which the service may hold a submission that nobody can name yet."""
+    return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN
+
+
+def _is_of_latest(step: Step) -> bool:
+    """Whether the result that `step` takes is of the job's latest submission."""
+    return step.outcome is not None and step.outcome.submission == step.before.submission
+
+
+def _names_late(step: Step) -> bool:
+    """Whether `step` tells what the service calls the latest submission of a job that was given up without knowing."""
+    return is_ended(step.before) and step.before.remote_id is None and _is_of_latest(step)
 
 
 def is_ended(job: Job) -> bool:

@@ -31,10 +31,10 @@ class State(StrEnum):
     """Its result is durable in the ledger."""
 
     FAILED = "failed"
-    """Given up; a person may reopen it."""
+    """Given up; a person may reopen it, and a result that comes late still counts."""
 
     CANCELLED = "cancelled"
-    """Stopped by a person, here or at the service; a person may reopen it."""
+    """Stopped by a person, here or at the service; otherwise like a failed one."""
 
 
 class Event(StrEnum):
@@ -59,7 +59,7 @@ class Event(StrEnum):
     """This execution is over without a result; another one is due."""
 
     COMPLETED = "completed"
-    """A result, from any submission of the job. The first one wins."""
+    """A result, from any submission of the job, whenever it comes. The first one wins."""
 
     ABANDONED = "abandoned"
     """Out of attempts, not retryable, or so decided by the run's policy."""
@@ -110,13 +110,30 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
             }
         ),
         State.SUCCEEDED: MappingProxyType({}),
-        State.FAILED: MappingProxyType({Event.REOPENED: State.QUEUED}),
-        State.CANCELLED: MappingProxyType({Event.REOPENED: State.QUEUED}),
+        State.FAILED: MappingProxyType({Event.COMPLETED: State.SUCCEEDED, Event.REOPENED: State.QUEUED}),
+        State.CANCELLED: MappingProxyType({Event.COMPLETED: State.SUCCEEDED, Event.REOPENED: State.QUEUED}),
     }
 )
-"""`TRANSITIONS[state][event] -> state`. A missing key is an illegal step; an end has no event but `reopened`."""
+"""`TRANSITIONS[state][event] -> state`. A missing key is an illegal step."""
 
-ENDS: frozenset[State] = frozenset(state for state, row in TRANSITIONS.items() if set(row) <= {Event.REOPENED})
+
+def _ends() -> frozenset[State]:
+    """The states that a job leaves for another end only, unless a person reopens it: the smallest set of which that
+    is true, found from the states that nothing leaves.
+    """
+    ends: frozenset[State] = frozenset()
+    while True:
+        more = frozenset(
+            state
+            for state, row in TRANSITIONS.items()
+            if {after for event, after in row.items() if event is not Event.REOPENED} <= ends
+        )
+        if more == ends:
+            return ends
+        ends = more
+
+
+ENDS: frozenset[State] = _ends()
 """The states in which a job is finished, computed from the table."""
 
 

@@ -23,8 +23,13 @@ MESSAGE_CHARS_MAX: Final = 2_000
 HINT_CHARS_MAX: Final = 200
 """How much of an error body is shown to people."""
 
-MILLISECONDS_MAX: Final = 2**53
-"""Durations beyond this are no durations."""
+MILLISECONDS_MAX: Final = 8 * 24 * 3_600 * 1_000
+"""No job is kept for longer than seven days, in the queue and in execution; so no time beyond eight is one."""
+
+TIME_SLACK_US: Final = 60_000_000
+"""A time may be longer than that since the submission by this much: clocks differ."""
+
+US_PER_MS: Final = 1_000
 
 
 class Trouble(StrEnum):
@@ -72,6 +77,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None = None
     execution_ms: int | None = None
     worker_id: str | None = None
+    is_misnamed: bool = False
+    """An id was there that can be none of ours, or the webhook URL of another submission: whatever this is about, it is
+    not the job that it came for.
+    """
+
+    def may_be_of(self, remote_id: str) -> bool:
+        """Whether it can be about the job `remote_id`: an id that is there must be the right one."""
+        return not self.is_misnamed and self.remote_id in (None, remote_id)
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
@@ -104,18 +117,23 @@ class _WireRecord(msgspec.Struct, frozen=True):
     delay_ms: int | float | None = msgspec.field(default=None, name="delayTime")
     execution_ms: int | float | None = msgspec.field(default=None, name="executionTime")
     worker_id: str | None = msgspec.field(default=None, name="workerId")
+    webhook: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _LenientRecord(msgspec.Struct, frozen=True):
-    """The same keys with whatever types they come in: only what makes sense is taken over."""
+    """The same keys with whatever types they come in: only what makes sense is taken over.
 
-    id: object = None
-    status: object = None
+    Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
+    """
+
+    id: msgspec.Raw = msgspec.Raw(b"")
+    status: msgspec.Raw = msgspec.Raw(b"")
     output: msgspec.Raw = msgspec.Raw(b"")
     error: msgspec.Raw = msgspec.Raw(b"")
-    delay_ms: object = msgspec.field(default=None, name="delayTime")
-    execution_ms: object = msgspec.field(default=None, name="executionTime")
-    worker_id: object = msgspec.field(default=None, name="workerId")
+    delay_ms: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="delayTime")
+    execution_ms: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="executionTime")
+    worker_id: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="workerId")
+    webhook: msgspec.Raw = msgspec.Raw(b"")
 
 
 _wire_record = msgspec.json.Decoder(_WireRecord)
@@ -129,29 +147,86 @@ def is_remote_id(text: object) -> bool:
     return isinstance(text, str) and _REMOTE_ID.fullmatch(text) is not None
 
 
-def read_record(body: bytes) -> Record | None:
+def read_record(body: bytes, *, token: str | None = None) -> Record | None:
     """The job record in `body`, or None when it cannot be decoded (cut JSON, NaN, lone surrogates, absurd nesting).
 
-    A record without a status (the service can answer 200 with a bare error object) has the status "".
+    A record without a status (the service can answer 200 with a bare error object) has the status "". `token` is of
+    the webhook URL that `body` was sent to: a record that echoes another URL is another job's.
     """
     try:
         try:
-            wire: _WireRecord | _LenientRecord = _wire_record.decode(body)
+            wire = _wire_record.decode(body)
         except msgspec.ValidationError:
-            wire = _lenient_record.decode(body)
+            wire = _leniently(_lenient_record.decode(body))
         output = compact(bytes(wire.output)) if wire.output else None
         error = _error_text(bytes(wire.error)) if wire.error else None
     except (ValueError, RecursionError):
         return None
+    remote_id = wire.id if isinstance(wire.id, str) and is_remote_id(wire.id) else None
     return Record(
-        remote_id=wire.id if isinstance(wire.id, str) and is_remote_id(wire.id) else None,
-        status=wire.status if isinstance(wire.status, str) else "",
+        remote_id=remote_id,
+        is_misnamed=(remote_id is None and wire.id is not None) or _echoes_another(wire.webhook, token),
+        status=wire.status or "",
         output=output,
         error=error,
-        delay_ms=_whole(wire.delay_ms),
-        execution_ms=_whole(wire.execution_ms),
-        worker_id=wire.worker_id if isinstance(wire.worker_id, str) else None,
+        delay_ms=sane_ms(wire.delay_ms),
+        execution_ms=sane_ms(wire.execution_ms),
+        worker_id=wire.worker_id,
     )
+
+
+def _echoes_another(webhook: msgspec.Raw, token: str | None) -> bool:
+    """Whether a webhook URL is there without `token`, which JSON has no reason to write in any other way."""
+    return token is not None and bytes(webhook) not in (b"", b"null") and token.encode() not in bytes(webhook)
+
+
+def _leniently(wire: _LenientRecord) -> _WireRecord:
+    """What makes sense of a record whose types are not all as expected. An id that does not is still one: of nobody."""
+    remote_id, status, worker_id = _value(wire.id), _value(wire.status), _value(wire.worker_id)
+    return _WireRecord(
+        id=remote_id if remote_id is None or isinstance(remote_id, str) else "",
+        status=status if isinstance(status, str) else None,
+        output=wire.output,
+        error=wire.error,
+        delay_ms=_number(_value(wire.delay_ms)),
+        execution_ms=_number(_value(wire.execution_ms)),
+        worker_id=worker_id if isinstance(worker_id, str) else None,
+        webhook=wire.webhook,
+    )
+
+
+def _value(raw: msgspec.Raw) -> object:
+    """What `raw` stands for: None where it was absent or null, an Ellipsis where nobody can say."""
+    if not raw:
+        return None
+    try:
+        return _any_json.decode(raw)
+    except ValueError:
+        return ...
+
+
+def _number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def plausible(record: Record, *, within_us: int) -> Record:
+    """`record` without the times that are longer than `within_us`, the time since the submission, and some slack.
+
+    They would be believed by all that is planned after them.
+    """
+    most_ms = (max(within_us, 0) + TIME_SLACK_US) // US_PER_MS
+    if (record.delay_ms or 0) <= most_ms and (record.execution_ms or 0) <= most_ms:
+        return record
+    return msgspec.structs.replace(
+        record,
+        delay_ms=sane_ms(record.delay_ms, most_ms),
+        execution_ms=sane_ms(record.execution_ms, most_ms),
+    )
+
+
+def sane_ms(value: float | None, most_ms: int = MILLISECONDS_MAX) -> int | None:
+    """A time in whole milliseconds, where `value` can be one."""
+    return int(value) if value is not None and 0 <= value <= most_ms else None
 
 
 def _error_text(raw: bytes) -> str | None:
@@ -163,13 +238,6 @@ def _error_text(raw: bytes) -> str | None:
         return None
     text = _string.decode(raw) if raw.startswith(b'"') else compact(raw).decode()
     return text[:MESSAGE_CHARS_MAX]
-
-
-def _whole(value: object) -> int | None:
-    """A duration in whole milliseconds, where `value` is a sane number."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MILLISECONDS_MAX:
-        return int(value)
-    return None
 
 
 # --- /run and /retry -------------------------------------------------------------------------------------------------
@@ -207,7 +275,13 @@ class Uncertain(msgspec.Struct, frozen=True):
     reason: str
 
 
-RunOutcome = Accepted | Deferred | Rejected | Pointless | Uncertain
+class NotRetried(msgspec.Struct, frozen=True):
+    """The service knows the job and makes no `/retry` of it: it may be in another state than we were told."""
+
+    reason: str
+
+
+RunOutcome = Accepted | Deferred | Rejected | Pointless | Uncertain | NotRetried
 
 POINTLESS: Final = {
     401: "the service refused the API key (401)",
@@ -261,18 +335,19 @@ def _refused(answer: Answer) -> RunOutcome:
     return Uncertain(f"the service answered {status}{_hint(answer.body)}")
 
 
-def of_retry(result: Answer | NotSent | Unanswered) -> RunOutcome:
-    """What the result of a `POST /retry/{id}` means.
+def of_retry(result: Answer | NotSent | Unanswered, remote_id: str) -> RunOutcome:
+    """What the result of a `POST /retry/{remote_id}` means.
 
-    The remote id is known already, so an unanswered `/retry` is not uncertain for long: `/status` decides. A 404 or 400
-    means that the job can no longer be retried there (forgotten, or not in a state for it): `Rejected`, and the
-    caller submits it anew.
+    The remote id is known already, so an unanswered `/retry` is not uncertain for long: `/status` decides. A 404 or 410
+    means that the service has forgotten the job: `Rejected`, and the caller submits it anew. Any other refusal is
+    about a job that it knows, and that may have another state than we were told: `NotRetried`, `/status` tells.
     """
     if isinstance(result, Answer):
         if 200 <= result.status < 300:  # noqa: PLR2004
-            return Accepted("")
+            return Uncertain(OF_ANOTHER) if _is_of_another(result, remote_id) else Accepted("")
         if result.status in (400, 404, 405, 409, 410, 413, 422):
-            return Rejected(f"the service no longer retries this job ({result.status}{_hint(result.body)})")
+            reason = f"the service no longer retries this job ({result.status}{_hint(result.body)})"
+            return Rejected(reason) if result.status in (404, 405, 410) else NotRetried(reason)
     return of_run(result)
 
 
@@ -305,24 +380,35 @@ class AskAgain(msgspec.Struct, frozen=True):
     retry_after_s: float | None = None
 
 
-class Undecodable(msgspec.Struct, frozen=True):
-    """A 2xx answer that is no job record. `raw` is what came."""
+class NoNews(msgspec.Struct, frozen=True):
+    """A 2xx answer that says nothing of the job: it cannot be read, has no status, or is about another one."""
 
+    reason: str
     raw: bytes
+    """What came."""
+
+    is_torn: bool = False
+    """Whether it looks like the record of a job that has finished, damaged on its way: paid for, and not readable."""
 
 
-StatusOutcome = Unfinished | Finished | Gone | AskAgain | Undecodable | Pointless
+StatusOutcome = Unfinished | Finished | Gone | AskAgain | NoNews | Pointless
+
+NO_RECORD: Final = "the service answers with what is no job record"
+OF_ANOTHER: Final = "the service answers with the record of another job"
+TOLD_OF_ANOTHER: Final = "a webhook brings the record of another job"
+SAME_ID: Final = "the service gives a new job the id of another"
+_OF_FINISHED: Final = re.compile(rb'"output"\s*:|"status"\s*:\s*"(?:COMPLETED|FAILED|TIMED_OUT|CANCELLED)"')
 
 KNOWN_UNFINISHED: Final = frozenset({"IN_QUEUE", "IN_PROGRESS", "RUNNING"})
 FINISHED: Final = frozenset({"COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"})
 
 
-def of_status(result: Answer | NotSent | Unanswered) -> StatusOutcome:
-    """What the result of a `GET /status/{id}` means."""
+def of_status(result: Answer | NotSent | Unanswered, remote_id: str) -> StatusOutcome:
+    """What the result of a `GET /status/{remote_id}` means."""
     if not isinstance(result, Answer):
         return AskAgain(Trouble.TRANSPORT, str(result))
     if 200 <= result.status < 300:  # noqa: PLR2004
-        return of_record(read_record(result.body), result.body)
+        return _of_record(read_record(result.body), result.body, remote_id)
     if result.status in (404, 410):
         return Gone()
     if result.status in (401, 403, 407):
@@ -332,25 +418,38 @@ def of_status(result: Answer | NotSent | Unanswered) -> StatusOutcome:
     return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
 
 
-def of_cancel(result: Answer | NotSent | Unanswered) -> AskAgain | None:
-    """What the result of a `POST /cancel/{id}` means: None once nothing more can be done about the job.
+def of_cancel(result: Answer | NotSent | Unanswered, remote_id: str) -> AskAgain | None:
+    """What the result of a `POST /cancel/{remote_id}` means: None once nothing more can be done about the job.
 
     That is every answer that speaks of the job: cancelled, finished already, unknown. Whether a request without an
-    answer had an effect does not matter, since it is harmless to repeat.
+    answer, or with that of another job, had an effect does not matter, since it is harmless to repeat.
     """
     if not isinstance(result, Answer):
         return AskAgain(Trouble.TRANSPORT, str(result))
     if result.status == 429:  # noqa: PLR2004
         return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    if 200 <= result.status < 300 and _is_of_another(result, remote_id):  # noqa: PLR2004
+        return AskAgain(Trouble.SERVER, OF_ANOTHER)
     if 200 <= result.status < 300 or result.status in (400, 404, 405, 409, 410, 422):  # noqa: PLR2004
         return None
     return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
 
 
-def of_record(record: Record | None, raw: bytes) -> Unfinished | Finished | Undecodable:
-    """What a job record says; `record` is None where `raw` could not be decoded."""
-    if record is None or not record.status:
-        return Undecodable(raw)
+def _is_of_another(answer: Answer, remote_id: str) -> bool:
+    """Whether the answer to a command is a record, and not that of the job `remote_id`."""
+    record = read_record(answer.body)
+    return record is not None and not record.may_be_of(remote_id)
+
+
+def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished | Finished | NoNews:
+    """What a job record says of the job `remote_id`; `record` is None where `raw` could not be decoded."""
+    if record is None:
+        is_torn = raw.lstrip().startswith(b"{") and _OF_FINISHED.search(raw) is not None
+        return NoNews(NO_RECORD, raw, is_torn)
+    if not record.may_be_of(remote_id):
+        return NoNews(OF_ANOTHER, raw)
+    if not record.status:
+        return NoNews(NO_RECORD, raw)
     if record.status in FINISHED:
         return Finished(record)
     return Unfinished(record.status, record.status in KNOWN_UNFINISHED, record)

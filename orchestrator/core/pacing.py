@@ -5,8 +5,9 @@ The service's counting algorithm is unknown, so three meters work together, and 
 - *The guard*: a slot is held from before the request leaves until its answer plus one window W. The service stamps a
   request between its sending and its answer; when it is sent while fewer than N slots are held, every request outside
   the guard was stamped at least W before it. So no window of the service, wherever it begins, holds more than N.
-- *Even pacing* at `EVEN_SHARE` of N/W, for services that count otherwise (token buckets, weighted counters). A send
-  that is late (timers are, by about a millisecond) is caught up, by at most `CATCH_UP_SHARE` of a window.
+- *Even pacing* at `EVEN_SHARE` of N/W, for services that count otherwise (token buckets, weighted counters); less where
+  N is small, since round trips upset the evenness (`core.spacing`). A send that is late (timers are, by about a
+  millisecond) is caught up, by at most `CATCH_UP_SHARE` of a window.
 - *Concurrency*: from before connecting until the answer is read.
 
 Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. A 429 while
@@ -27,6 +28,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from orchestrator.core.spacing import LARGE, least_gap_us
+
 _SECOND: Final = 1_000_000
 
 EVEN_SHARE: Final = 0.995
@@ -34,6 +37,19 @@ EVEN_SHARE: Final = 0.995
 
 CATCH_UP_SHARE: Final = 1 / 400
 """How far a late sender may catch up, as a share of the window: 25 ms, or 0.25 % of N, at the contract's limits."""
+
+TRIP_US_MAX: Final = 300_000
+"""Longer round trips are taken for this: most of them are not on the way but in the service's work, and unevenness is
+promised away for those up to here."""
+
+TRIP_SHARE_UNKNOWN: Final = 1 / 32
+"""Before the first answer round trips are taken to last as long as may be, or this share of the window."""
+
+TRIP_MEMORY: Final = 64
+"""The longest round trip fades with so many shorter ones."""
+
+TRIP_NEWS: Final = 1 / 16
+"""The spacing follows where the longest round trip has changed by more than this share."""
 
 EASE_SHARE: Final = 0.95
 """The share of the rate in the first window after a restart: room for what round trips do to an earlier process's
@@ -201,6 +217,8 @@ class Pacer:
         "_share",
         "_throttled",
         "_throttled_at",
+        "_trip_us",
+        "_trip_us_used",
         "_window_us",
     )
 
@@ -221,6 +239,7 @@ class Pacer:
         self._sent = self._throttled = 0
         self._queue_full = False
         self._full_episodes = self._full_until = 0
+        self._trip_us = min(TRIP_US_MAX, limit.window_s * _SECOND * TRIP_SHARE_UNKNOWN)
         self.limit = limit
 
     @property
@@ -237,7 +256,10 @@ class Pacer:
 
     def _set_share(self, share: float) -> None:
         self._share = share
-        full_ns = self._window_us * 1000 / (EVEN_SHARE * self._limit.requests)
+        self._trip_us_used = self._trip_us
+        spread_us = round(self._trip_us) + self._catch_up_ns // 1000
+        gap_us = least_gap_us(self._limit.requests, self._window_us, spread_us)
+        full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))
         if self._even_until:
             self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
         else:
@@ -337,8 +359,20 @@ class Pacer:
             self._backoff_us = 0
             if self._queue_full:
                 self._queue_full, self._full_until = False, now
+        if self._limit.requests < LARGE:
+            self._took(now - sent_at)
         self._in_flight -= 1
         self._remember(now)
+
+    def _took(self, trip_us: int) -> None:
+        """A round trip has lasted so long: the longest of late tells how uneven the service sees what leaves evenly."""
+        trip_us = min(trip_us, TRIP_US_MAX)
+        if trip_us > self._trip_us:
+            self._trip_us = trip_us
+        else:
+            self._trip_us += (trip_us - self._trip_us) / TRIP_MEMORY
+        if abs(self._trip_us - self._trip_us_used) > TRIP_NEWS * self._trip_us_used:
+            self._set_share(self._share)
 
     def _remember(self, at: int) -> None:
         self._answered.append(max(at, self._answered[-1]) if self._answered else at)

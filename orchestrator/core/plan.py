@@ -11,20 +11,31 @@ import math
 from collections import deque
 from collections.abc import Callable
 
+from orchestrator.core.deadline_calendar import Calendar
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
 from orchestrator.core.job import Job
 from orchestrator.core.remote_queue import Expected, RemoteQueue
+from orchestrator.core.spare import KNOWN, QUEUED_GAP_SHARE, Spare, ask_closely
 from orchestrator.core.turnaround import Learned
 
 SECOND_US = 1_000_000
 
-SCOUTS_MAX = 8
+SCOUTS_MAX = 20
 """So many jobs are asked for at gaps of their age while nothing is known of an endpoint's times; the others wait for
 what these few tell.
 """
 
 RESERVE_SHARE = 0.8
 """Deadlines may need this share of the questions; it must not be less than what outstanding jobs are admitted for."""
+
+SCOUTED = 16
+"""There are scouts until the times of so many jobs are known."""
+
+NEWS_FACTOR = 1.25
+"""While little is known, all are planned anew whenever it has become so many times as much."""
+
+GOLDEN_SHARE = 0.618_034
+"""The multiples of the golden section lie evenly between whole numbers, however many there are."""
 
 SCOUT_US = 60 * SECOND_US
 """A scout older than this, asked twice, gives its place to the next: it may be stuck."""
@@ -49,82 +60,57 @@ class Entry:
         "ask_at",
         "asked_at",
         "asks",
+        "begun_at",
         "by_second",
         "deadline",
+        "finished_at",
+        "gone_after_us",
         "gone_at",
         "is_asked",
         "is_hinted",
+        "is_queued",
+        "is_unsure",
         "job",
+        "missed_at",
         "number",
+        "retry_in_doubt",
         "safe_second",
         "troubles",
-        "unanswered_retry",
     )
 
-    def __init__(self, job: Job, *, unanswered_retry: bool = False) -> None:
+    def __init__(self, job: Job, *, retry_in_doubt: str | None = None) -> None:
         self.job = job
         self.ask_at: int | None = None
         self.asked_at: int | None = None
         self.asks = 0
+        self.begun_at: int | None = None
+        """When its execution began, as the service says."""
+
         self.by_second: int | None = None
         self.deadline = 0
+        self.finished_at: int | None = None
+        """When an answer first said that it had finished."""
+
+        self.gone_after_us: int | None = None
+        """How long after its probable finish it was first found to be gone, if it has not been there since."""
+
         self.gone_at: int | None = None
         self.is_asked = False
         """A question about it is on its way, or its answer is being dealt with."""
 
         self.is_hinted = False
+        self.is_unsure = False
+        self.missed_at: int | None = None
+        self.is_queued = False
+        """When it was last asked for, its execution had not begun."""
+
         self.number = 0
         """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
 
         self.safe_second = 0
         self.troubles = 0
-        self.unanswered_retry = unanswered_retry
-
-
-class Calendar:
-    """The jobs by the second in which each must have been asked for, at the latest."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        self._queues: dict[int, deque[int]] = {}
-
-    def add(self, second: int, job: int) -> None:
-        """Puts `job` behind the others of `second`."""
-        self._numbers[second] = self._numbers.get(second, 0) + 1
-        if (queue := self._queues.get(second)) is None:
-            queue = self._queues[second] = deque()
-        queue.append(job)
-
-    def remove(self, second: int) -> None:
-        """One job fewer is in `second`. Which one the caller knows: `first` asks it."""
-        if (left := self._numbers[second] - 1) > 0:
-            self._numbers[second] = left
-        else:
-            del self._numbers[second], self._queues[second]
-
-    def first(self, is_in: Callable[[int, int], bool]) -> int | None:
-        """The first job of the earliest second of which `is_in(second, job)` still holds."""
-        if not self._numbers:
-            return None
-        second = min(self._numbers)
-        queue = self._queues[second]
-        while not is_in(second, job := queue.popleft()):
-            pass  # it left that second since; `remove` has seen to it that one is left who did not
-        return job
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def latest_start(self, per_s: float) -> float:
-        """The last time, in seconds, at which one can begin to ask `per_s` times a second and be in time for all.
-
-        Infinity where there are none.
-        """
-        latest, ahead = math.inf, 0
-        for second in sorted(self._numbers):
-            ahead += self._numbers[second]
-            latest = min(latest, second + 1 - ahead / per_s)
-        return latest
+        self.retry_in_doubt = retry_in_doubt
+        """The reason why nobody knows whether its `/retry` was applied."""
 
 
 class Plan:
@@ -145,8 +131,10 @@ class Plan:
     ) -> None:
         self._learned = learned
         self._execution = execution or Learned()
+        self._spare = Spare(learned, per_s)
         self._queue = RemoteQueue()
         self._planned_gap_us = 0.0
+        self._planned_weight = learned.weight
         self._replan_after = 0
         self._numbers = itertools.count(1)
         self._retention_of = retention_of
@@ -175,18 +163,34 @@ class Plan:
     def allow(self, per_s: float) -> None:
         """So many questions a second there may be from now on."""
         self._reserved_per_s = per_s * RESERVE_SHARE
+        self._spare.allow(per_s)
 
     @property
     def has_news(self) -> bool:
         """Whether jobs wait for a time that can be told by now."""
-        return bool(self._timeless) and self._learned.weight > 0
+        return self._learned.weight > 0 and (bool(self._timeless) or self._is_outdated)
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Whether questions are to spare where they were not, or were; or what is known is no longer as little."""
+        if self.webhooks:
+            return False
+        weight = self._learned.weight
+        is_news = self._spare.is_there and weight < KNOWN and weight >= NEWS_FACTOR * self._planned_weight
+        return is_news or self._spare.has_changed(len(self._entries))
 
     # --- what happens to jobs
 
-    def add(self, job: Job, *, at_once: bool = False, unanswered_retry: bool = False) -> Entry:
-        """`job` is outstanding from now on. `at_once`: to be asked for now, the earliest deadline first."""
+    def add(
+        self, job: Job, *, at_once: bool = False, retry_in_doubt: str | None = None, is_unsure: bool = False
+    ) -> Entry:
+        """`job` is outstanding from now on. `at_once`: to be asked for now, the earliest deadline first.
+
+        `is_unsure`: nobody knows when it was last not finished; until that is known its result may be gone at any time.
+        """
         self.drop(job.id)
-        entry = self._entries[job.id] = Entry(job, unanswered_retry=unanswered_retry)
+        entry = self._entries[job.id] = Entry(job, retry_in_doubt=retry_in_doubt)
+        entry.is_unsure = is_unsure
         entry.number = next(self._numbers)
         self._measure(entry)
         if at_once:
@@ -217,16 +221,17 @@ class Plan:
             self._replan_after = (entry.asked_at or 0) + REPLAN_US_MIN
             self.replan()
 
-    def refresh(self, entry: Entry, job: Job, *, is_queued: bool = False) -> None:
+    def refresh(self, entry: Entry, job: Job, *, is_queued: bool = False, begun_at: int | None = None) -> None:
         """The service answered at `entry.asked_at` that it has not finished. `job` says since when that is certain.
 
-        `is_queued`: its execution has not begun.
+        `is_queued`: its execution has not begun; `begun_at`: it began then, if the service said so.
         """
-        entry.job = job
+        entry.is_unsure &= job.unfinished_at == entry.job.unfinished_at
+        entry.job, entry.is_queued, entry.begun_at = job, is_queued, begun_at
         if is_queued:
             self._queue.waits(entry.number, entry.asked_at or 0)
         age = (entry.asked_at or 0) - (job.sent_at or 0)
-        if job.id in self._scouts and entry.asks > 1 and age >= SCOUT_US:
+        if job.id in self._scouts and entry.asks > 1 and age >= SCOUT_US and not self._learned.weight:
             self._scouts.discard(job.id)
             self._promote()
         self._forget_safe(entry)
@@ -257,6 +262,21 @@ class Plan:
     def replan(self) -> None:
         """Webhooks have begun, or ceased, to arrive: everything is given its time anew, a few at each question."""
         self._timeless.extend(self._entries)
+
+    def measure_anew(self) -> None:
+        """Results are kept for another time than was thought: all deadlines change."""
+        for entry in self._entries.values():
+            self._forget_safe(entry)
+            self._measure(entry)
+            if entry.by_second is not None:
+                self._put_in(entry, 0)
+        self._counted_at = None
+
+    def takes_us(self, entry: Entry) -> int:
+        """How long `entry` probably takes from its submission on: as every second of its like; 0 where nothing is
+        known.
+        """
+        return self._times_of(entry).quantile_us(0.5) or 0
 
     # --- what to do now
 
@@ -298,12 +318,15 @@ class Plan:
     # --- lanes
 
     def _schedule_first(self, entry: Entry) -> None:
-        if not self._learned.weight:
-            if len(self._scouts) >= SCOUTS_MAX:
+        if self._learned.weight < SCOUTED:
+            if not self._learned.weight:
+                self._spare.weigh(len(self._entries))
+            if len(self._scouts) < SCOUTS_MAX:
+                self._scouts.add(entry.job.id)
+            elif not self._learned.weight:
                 self._put_in(entry, 0)
                 self._timeless.append(entry.job.id)
                 return
-            self._scouts.add(entry.job.id)
         self._schedule_next(entry)
 
     def _schedule_next(self, entry: Entry) -> None:
@@ -315,7 +338,28 @@ class Plan:
             retention_us=self._retention_of(entry.job),
         )
         is_late = entry.asked_at is not None and entry.asked_at >= entry.deadline
+        if self._spare.is_there and not self.webhooks and not is_late:
+            at, is_likely = min(self._closely(entry), max(at, entry.deadline)), True
         self.schedule(entry, at, is_likely=is_likely, is_firm=is_late)
+
+    def _closely(self, entry: Entry) -> int:
+        """When to ask for `entry` where questions are to spare: by its time in execution, if that can be told."""
+        sent_at, asked_at = entry.job.sent_at or 0, entry.asked_at
+        is_free = entry.job.id in self._scouts or self._spare.is_free(len(self._entries))
+        begun_at = entry.begun_at if entry.begun_at is not None else self._queue.not_before(entry.number, sent_at)
+        is_of_use = self._execution.weight or not self._learned.weight
+        if not is_of_use or (begun_at is None and not entry.is_queued):
+            least_us = ASK_GAP_US_MIN
+            if asked_at is None and not self._learned.weight:
+                # Each at another time: if they take equally long, one of them is asked for soon after.
+                least_us += int((entry.number - 1) * GOLDEN_SHARE % 1 * ASK_GAP_US_MIN)
+            at = ask_closely(sent_at, asked_at=asked_at, times=self._learned, is_free=is_free)
+            return max(at, sent_at + least_us)
+        least_at = sent_at + ASK_GAP_US_MIN
+        if entry.is_queued and asked_at is not None:
+            begun_at = max(asked_at, begun_at or 0)  # if it did at once
+            least_at = asked_at + max(ASK_GAP_US_MIN, int((asked_at - sent_at) * QUEUED_GAP_SHARE))
+        return max(least_at, ask_closely(begun_at or 0, asked_at=asked_at, times=self._execution, is_free=is_free))
 
     def _times_of(self, entry: Entry) -> Times:
         """What is known of the time that `entry` takes: where it waits in a queue, by its place there."""
@@ -328,21 +372,32 @@ class Plan:
         """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
         if self.webhooks or entry.troubles or entry.gone_at is not None:
             return False
-        begins_at, execution_us = self._queue.begins_at(entry.number), self._execution.quantile_us(LADDER[0])
-        if begins_at is None or execution_us is None or begins_at + execution_us <= now + ASK_GAP_US_MIN:
+        if self._spare.is_there:
+            is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.job.sent_at or 0)
+            due_at = self._closely(entry) if is_known else now
+        else:
+            begins_at, execution_us = self._queue.begins_at(entry.number), self._execution.quantile_us(LADDER[0])
+            due_at = now if begins_at is None or execution_us is None else begins_at + execution_us
+        if due_at <= now + ASK_GAP_US_MIN:
             return False
         # Not sooner, or most of a deep queue would be looked at again and again as the line moves a little.
         age_us = now - (entry.job.sent_at or 0)
-        self.schedule(entry, max(begins_at + execution_us, now + age_us // 32), is_likely=True)
+        self.schedule(entry, max(due_at, now + age_us // 32), is_likely=True)
         return True
 
     def _plan_timeless(self) -> None:
         """Gives those their time that wait for what the scouts tell, or whose time is out of date."""
         if not self.has_news:
             return
+        if self._is_outdated:
+            self._planned_weight = self._learned.weight
+            self._spare.weigh(len(self._entries))
+            self.replan()
         for _ in range(min(REPLANNED_MAX, len(self._timeless))):
             entry = self._entries.get(self._timeless.popleft())
-            if entry is not None and not entry.is_asked and not entry.troubles and entry.gone_at is None:
+            if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:
+                continue
+            if entry.ask_at is None or entry.ask_at >= (entry.job.unfinished_at or 0):  # else it is to be asked at once
                 self._schedule_next(entry)
 
     def _promote(self) -> None:
@@ -371,7 +426,7 @@ class Plan:
     def _measure(self, entry: Entry) -> None:
         retention_us = self._retention_of(entry.job)
         entry.deadline = hard_deadline(entry.job, retention_us)
-        second = entry.safe_second = safe_until(entry.job, retention_us) // SECOND_US
+        second = entry.safe_second = 0 if entry.is_unsure else safe_until(entry.job, retention_us) // SECOND_US
         self._safe[second] = self._safe.get(second, 0) + 1
 
     def _forget_safe(self, entry: Entry) -> None:

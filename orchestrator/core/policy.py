@@ -139,3 +139,9 @@ def format_duration(duration_us: int) -> str:
     if not duration_us:
         return "0 s"
     return f"{(Decimal(duration_us) / 1000).normalize():f} ms"
+
+
+def rough_duration(duration_us: int) -> str:
+    """`duration_us` rounded down for people: to whole minutes from two on, else to whole seconds; no less than one."""
+    unit = _UNITS_US["min" if duration_us >= 2 * _UNITS_US["min"] else "s"]
+    return format_duration(max(duration_us - duration_us % unit, unit))

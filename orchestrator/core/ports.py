@@ -1,5 +1,6 @@
 """What the moving parts ask of the outside, as protocols: each has one real implementation and the simulation's."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from orchestrator.core.notice import Notice
@@ -15,6 +16,27 @@ class Turn(Protocol):
         ...
 
 
+class OneWay(Protocol):
+    """One direction of the line to the service, as far as large bodies go: they wait for places on it."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        ...
+
+    async def clear(self) -> None:
+        """Waits until none waits: whoever would bring another one had better not."""
+        ...
+
+    def bytes_per_s(self) -> float | None:
+        """How many bytes a second it brings; None where it is not full."""
+        ...
+
+    def bodies_per_s(self) -> float | None:
+        """How many large bodies a second it brings; None where it is not full."""
+        ...
+
+
 class JobApi(Protocol):
     """The job operations of one endpoint.
 
@@ -22,6 +44,16 @@ class JobApi(Protocol):
     caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left and `Unanswered`
     when no usable answer came; an HTTP error status is an `Answer` like any other. No call repeats a request by itself.
     """
+
+    @property
+    def up(self) -> OneWay:
+        """The line to the service."""
+        ...
+
+    @property
+    def down(self) -> OneWay:
+        """The line from the service."""
+        ...
 
     def turn_at_once(self, operation: Operation) -> Turn | None:
         """Leave for one request of `operation`, if it may be sent now and nobody waits for it."""
@@ -35,8 +67,11 @@ class JobApi(Protocol):
         """How many requests of `operation` may start within the next `within_us` microseconds, as far as one knows."""
         ...
 
-    async def run(self, turn: Turn, body: bytes) -> Answer:
-        """`POST /run` with `body`, the complete JSON of the job request."""
+    async def run(self, turn: Turn, body: bytes, *, leaving: Callable[[], None] | None = None) -> Answer:
+        """`POST /run` with `body`, the complete JSON of the job request.
+
+        `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
+        """
         ...
 
     async def status(self, turn: Turn, remote_id: str) -> Answer:

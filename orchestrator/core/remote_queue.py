@@ -8,6 +8,8 @@ microseconds UTC.
 
 from typing import Final
 
+from orchestrator.core.job import Job
+from orchestrator.core.outcome import Record
 from orchestrator.core.turnaround import Learned
 
 QUEUED_US: Final = 1_000_000
@@ -26,6 +28,9 @@ class RemoteQueue:
     def __init__(self) -> None:
         self._forget()
 
+        self._waiting = 0
+        self._waiting_at = 0
+
     def _forget(self) -> None:
         self._seen = 0
         self._weight = 0.0
@@ -43,9 +48,20 @@ class RemoteQueue:
 
     def waits(self, number: int, now: int) -> None:
         """A job is in the queue still: news where its execution should have begun."""
+        self._waiting, self._waiting_at = number, now
         begins_at = self.begins_at(number)
         if begins_at is not None and begins_at < now:
             self._observe(number, now)
+
+    def not_before(self, number: int, sent_at: int) -> int | None:
+        """When the execution of a job begins at the earliest: by the line, and not before one ahead of it has begun.
+
+        None where nothing is known of a queue.
+        """
+        begins_at = self.begins_at(number)
+        if number < self._waiting or self._waiting_at <= sent_at:
+            return begins_at
+        return self._waiting_at if begins_at is None else max(begins_at, self._waiting_at)
 
     def begins_at(self, number: int) -> int | None:
         """When the execution of a job will probably begin, or has begun; None where there is no queue to speak of."""
@@ -82,3 +98,11 @@ class Expected:
         """The time within which the job has finished with the probability `share` (0-1)."""
         execution_us = self._execution.quantile_us(share)
         return None if execution_us is None else self._queue_us + execution_us
+
+
+def begun_at_of(job: Job, record: Record, now: int) -> int | None:
+    """When the execution that `record` tells of began; None where it does not say, or cannot be right."""
+    if record.delay_ms is None or job.sent_at is None or not job.is_first_execution:
+        return None
+    begun_at = job.sent_at + record.delay_ms * 1_000
+    return begun_at if begun_at <= now else None

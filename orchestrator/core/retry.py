@@ -68,6 +68,11 @@ def decide(
     return Retry(due_at, until if remote and until is not None and until > due_at else None)
 
 
+def is_tried_again(job: Job, trouble: Trouble, *, limits: Limits) -> bool:
+    """Whether `job` gets another execution after one that comes to nothing through `trouble`."""
+    return _exhausted(job, trouble, limits) is None
+
+
 def _exhausted(job: Job, trouble: Trouble, limits: Limits) -> str | None:
     """Why there is no other execution, or None where there is one."""
     match trouble:
@@ -79,7 +84,8 @@ def _exhausted(job: Job, trouble: Trouble, limits: Limits) -> str | None:
         case Trouble.EXPIRED:
             spent, allowed, reason = job.expired + 1, limits.expired, f"expired more than {limits.expired} times"
         case Trouble.UNCERTAIN:
-            spent, allowed = job.uncertain + 1, limits.uncertain
+            # The try at hand is counted already, unless it was our own end that made it uncertain.
+            spent, allowed = max(job.uncertain, 1), limits.uncertain
             reason = f"uncertain more than {limits.uncertain} times"
         case _:
             return f"{trouble} is not retried"

@@ -42,7 +42,9 @@ def test_numbers_and_keys_stay_as_they_are_written() -> None:
     assert compact(raw) == b'{"b":1.50e+3,"a":123456789012345678901234567890,"b":-0}'
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"1 2", b"NaN", b"[1,]", b"'a'", b'"\xff"', b'{"a":\xc3}'])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"1 2", b"NaN", b"[1,]", b"'a'", b'"\xff"', b'{"a":\xc3}', b"01", b'"\\ud800"', b'"\n"']
+)
 def test_what_is_not_one_json_document_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  the message is the library's
         compact(raw)
@@ -51,3 +53,13 @@ def test_what_is_not_one_json_document_is_refused(raw: bytes) -> None:
 def test_absurd_nesting_is_refused() -> None:
     with pytest.raises(RecursionError):
         compact(b"[" * 100_000 + b"]" * 100_000)
+
+
+@given(st.binary())
+def test_bytes_become_one_line_of_json_or_a_value_error(raw: bytes) -> None:
+    try:
+        line = compact(raw)
+    except ValueError:
+        return
+    assert b"\n" not in line
+    assert json.loads(line) == json.loads(raw)

@@ -9,7 +9,6 @@ from orchestrator.core.deadlines import (
     FEW,
     RETENTION_US_DEFAULT,
     Absence,
-    Absences,
     absence,
     hard_deadline,
     lost_gap_us,
@@ -257,35 +256,3 @@ def test_the_users_own_grace_goes_before() -> None:
 
 
 # --- absent endpoints
-
-
-def absences(*, absent: int, answers: int, at: int = EPOCH_AT) -> Absences:
-    found = Absences()
-    for number in range(answers):
-        found.observe(absent=number < absent, now=at)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("absent", "answers", "many"),
-    [(0, 0, False), (19, 19, False), (20, 20, True), (20, 399, True), (20, 400, False), (21, 400, True)],
-)
-def test_many_404s_are_twenty_and_more_than_a_twentieth(absent: int, answers: int, many: bool) -> None:
-    assert absences(absent=absent, answers=answers).are_many(EPOCH_AT) is many
-
-
-def test_404s_are_remembered_for_a_minute_and_forgotten_after_two() -> None:
-    found = absences(absent=20, answers=20)
-
-    assert found.are_many(EPOCH_AT + MINUTE - 1)
-    assert found.are_many(EPOCH_AT + MINUTE)
-    assert not found.are_many(EPOCH_AT + 3 * MINUTE)
-
-
-def test_what_was_absent_a_window_ago_still_counts_beside_the_present() -> None:
-    found = absences(absent=10, answers=10)
-    for _ in range(10):
-        found.observe(absent=True, now=EPOCH_AT + MINUTE)
-
-    assert found.are_many(EPOCH_AT + MINUTE)
-    assert not found.are_many(EPOCH_AT + 2 * MINUTE)

@@ -3,9 +3,9 @@
 import pytest
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import PAID_TWICE, leaves_extra, tallies
+from orchestrator.core.job import PAID_TWICE, leaves_extra, leaves_in_doubt, tallies
 from orchestrator.core.lifecycle import State
-from orchestrator.core.outcome import Answer, AskAgain, Failure, Record, failure_of, of_cancel
+from orchestrator.core.outcome import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
 from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
@@ -35,19 +35,19 @@ def test_without_any_times_there_is_nothing_to_compare() -> None:
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 405, 409, 410, 422])
 def test_every_answer_that_speaks_of_the_job_settles_its_cancelling(status: int) -> None:
-    assert of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1)) is None
+    assert of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1), "r-1") is None
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 408, 429, 500, 503])
 def test_every_other_answer_leaves_it_owed(status: int) -> None:
-    again = of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1, retry_after_s=7.0))
+    again = of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1, retry_after_s=7.0), "r-1")
     assert isinstance(again, AskAgain)
     assert again.retry_after_s == 7.0
 
 
 @pytest.mark.parametrize("error", [NotSent("refused"), Unanswered("cut")])
 def test_no_answer_leaves_it_owed(error: NotSent | Unanswered) -> None:
-    assert isinstance(of_cancel(error), AskAgain)
+    assert isinstance(of_cancel(error, "r-1"), AskAgain)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,8 @@ def test_no_answer_leaves_it_owed(error: NotSent | Unanswered) -> None:
         (State.SUBMITTING, True, True, (PAID_TWICE,)),
         (State.UNCERTAIN, True, True, ("uncertain_adopted",)),
         (State.QUEUED, True, False, ()),
+        (State.FAILED, True, False, ()),
+        (State.CANCELLED, True, False, ()),
         (State.OUTSTANDING, False, False, ()),
     ],
 )
@@ -67,3 +69,27 @@ def test_the_result_of_an_earlier_submission_leaves_one_too_many_if_the_latest_i
     outcome = an_outcome(job, submission=EPOCH_AT - S if earlier else EPOCH_AT)
     step = steps.completed(job, outcome, reason="webhook", at=EPOCH_AT + S)
     assert (leaves_extra(step), tallies(step)) == (extra, counted)
+
+
+def test_a_result_that_comes_while_its_submission_is_repeated_leaves_that_repetition_over() -> None:
+    """It counts as paid twice for nobody: the result may be the repetition's own."""
+    job = a_job_in(State.SUBMITTING, retry_until=EPOCH_AT + S)
+    step = steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)
+    assert (leaves_extra(step), tallies(step)) == (True, ())
+
+
+@pytest.mark.parametrize(("remote_id", "counted"), [(None, ("uncertain_adopted",)), ("remote-1", ())])
+def test_a_result_that_names_the_submission_of_a_job_that_was_given_up_has_adopted_it(
+    remote_id: str | None, counted: tuple[str, ...]
+) -> None:
+    job = a_job_in(State.FAILED, remote_id=remote_id)
+    assert tallies(steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)) == counted
+
+
+@pytest.mark.parametrize(
+    ("state", "doubt"), [(State.UNCERTAIN, True), (State.QUEUED, False), (State.OUTSTANDING, False)]
+)
+def test_a_cancelled_job_leaves_a_submission_in_doubt_if_that_was_uncertain(state: State, doubt: bool) -> None:
+    job = a_job_in(state)
+    outcome = an_outcome(job, Trouble.CANCELLED)
+    assert leaves_in_doubt(steps.cancelled(job, outcome, reason="asked for", at=EPOCH_AT)) is doubt

@@ -97,6 +97,16 @@ def test_an_accepted_submission_of_unknown_ttl_gets_none(unknown: str) -> None:
     assert steps.accepted(job, remote_id="r", sent_at=AT, at=AT).after.ttl_at is None
 
 
+def test_a_retry_that_is_refused_is_outstanding_and_says_nothing_of_when_the_job_was_unfinished() -> None:
+    job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
+
+    step = steps.refused_for_retry(job, at=AT)
+
+    assert step.reason == "retry refused"
+    changed = {"state": State.OUTSTANDING, "retry_until": None, "deferrals": 0, "due_at": 0}
+    assert changes(job, step.after) == changed
+
+
 @pytest.mark.parametrize(("answered", "reason"), [(True, "retry"), (False, "retry unanswered")])
 def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, reason: str) -> None:
     job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
@@ -117,6 +127,15 @@ def test_an_unanswered_submission_is_to_be_settled_later() -> None:
     job = a_job_in(State.SUBMITTING, deferrals=1)
 
     step = steps.unanswered(job, settle_at=AT + S, reason="cut", at=AT)
+
+    assert changes(job, step.after) == {"state": State.UNCERTAIN, "uncertain": 1, "due_at": AT + S, "deferrals": 0}
+    assert step.trouble is Trouble.UNCERTAIN
+
+
+def test_a_submission_that_our_own_end_left_unanswered_costs_no_try() -> None:
+    job = a_job_in(State.SUBMITTING, deferrals=1, uncertain=2)
+
+    step = steps.left_unanswered(job, settle_at=AT + S, reason="killed", at=AT)
 
     assert changes(job, step.after) == {"state": State.UNCERTAIN, "due_at": AT + S, "deferrals": 0}
     assert step.trouble is Trouble.UNCERTAIN
@@ -154,7 +173,6 @@ COUNTERS = {
     Trouble.TIMED_OUT: "failures",
     Trouble.INVALID_OUTPUT: "failures",
     Trouble.LOST: "lost",
-    Trouble.UNCERTAIN: "uncertain",
     Trouble.EXPIRED: "expired",
 }
 

@@ -1,5 +1,6 @@
 """The table of a job's life: every pair of state and event, and what can be reached."""
 
+from collections.abc import Mapping
 from itertools import product
 
 import pytest
@@ -31,8 +32,8 @@ LEGAL = {
         "cancelled": "cancelled",
     },
     "succeeded": {},
-    "failed": {"reopened": "queued"},
-    "cancelled": {"reopened": "queued"},
+    "failed": {"completed": "succeeded", "reopened": "queued"},
+    "cancelled": {"completed": "succeeded", "reopened": "queued"},
 }
 """The table once more, in words: whoever changes it has to mean it."""
 
@@ -58,8 +59,8 @@ def _where(event: Event) -> set[State]:
     return {state for state in State if is_legal(state, event)}
 
 
-def test_a_result_is_welcome_wherever_the_job_is_not_finished() -> None:
-    assert _where(Event.COMPLETED) == {State.QUEUED, State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING}
+def test_a_result_is_welcome_whenever_it_comes_unless_there_is_one() -> None:
+    assert _where(Event.COMPLETED) == set(State) - {State.SUCCEEDED}
 
 
 def test_a_webhook_can_beat_the_answer_to_a_submission() -> None:
@@ -68,17 +69,17 @@ def test_a_webhook_can_beat_the_answer_to_a_submission() -> None:
 
 def test_only_a_person_reopens_and_only_what_did_not_succeed() -> None:
     assert _where(Event.REOPENED) == {State.FAILED, State.CANCELLED}
-    assert set(TRANSITIONS[State.FAILED]) == set(TRANSITIONS[State.CANCELLED]) == {Event.REOPENED}
+    assert set(TRANSITIONS[State.FAILED]) == set(TRANSITIONS[State.CANCELLED]) == {Event.COMPLETED, Event.REOPENED}
 
 
 def test_only_a_succeeded_job_has_no_future() -> None:
     assert {state for state in State if not TRANSITIONS[state]} == {State.SUCCEEDED}
 
 
-def _reachable(start: State) -> set[State]:
+def _reachable(start: State, table: Mapping[State, Mapping[Event, State]] = TRANSITIONS) -> set[State]:
     found, edge = {start}, [start]
     while edge:
-        new = set(TRANSITIONS[edge.pop()].values()) - found
+        new = set(table[edge.pop()].values()) - found
         found |= new
         edge += new
     return found
@@ -93,9 +94,19 @@ def test_an_end_can_be_reached_from_every_state(state: State) -> None:
     assert _reachable(state) & ENDS
 
 
-def test_the_ends_are_the_states_that_only_a_person_can_leave() -> None:
+def test_the_ends_are_the_states_that_are_left_for_another_end_only_unless_a_person_reopens_the_job() -> None:
     assert {State.SUCCEEDED, State.FAILED, State.CANCELLED} == ENDS
-    assert {state for state in State if set(TRANSITIONS[state]) <= {Event.REOPENED}} == ENDS
+    for state in State:
+        left_for = {after for event, after in TRANSITIONS[state].items() if event is not Event.REOPENED}
+        assert (left_for <= ENDS) is (state in ENDS)
+
+
+def test_nothing_is_sent_for_a_job_at_an_end_unless_a_person_reopens_it() -> None:
+    table: dict[State, dict[Event, State]] = {
+        state: {event: after for event, after in row.items() if event is not Event.REOPENED}
+        for state, row in TRANSITIONS.items()
+    }
+    assert {state for state in State if State.SUBMITTING not in _reachable(state, table)} == ENDS
 
 
 def test_events_are_replayed_from_queued_and_lead_nowhere_where_one_is_illegal_or_unknown() -> None:

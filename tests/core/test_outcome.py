@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from orchestrator.core.outcome import (
     HINT_CHARS_MAX,
+    NO_RECORD,
+    OF_ANOTHER,
     POINTLESS,
     Accepted,
     Answer,
@@ -16,15 +18,15 @@ from orchestrator.core.outcome import (
     Deferred,
     Finished,
     Gone,
+    NoNews,
+    NotRetried,
     Pointless,
     Rejected,
     RunOutcome,
     StatusOutcome,
     Trouble,
     Uncertain,
-    Undecodable,
     Unfinished,
-    of_record,
     of_retry,
     of_run,
     of_status,
@@ -183,36 +185,45 @@ def test_nothing_outside_2xx_and_4xx_but_503_says_that_a_submission_had_no_effec
 
 @pytest.mark.parametrize("body", [b'{"id":"ab12-u1","status":"IN_QUEUE"}', b"", HTML])
 def test_a_retry_with_any_2xx_is_accepted(body: bytes) -> None:
-    assert of_retry(answer(200, body)) == Accepted("")
+    assert of_retry(answer(200, body), "ab12-u1") == Accepted("")
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 409, 410, 413, 422])
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_a_retry_that_is_refused_of_a_job_that_is_known_says_nothing_of_its_state(status: int) -> None:
+    outcome = of_retry(answer(status, b'{"error":"it has not failed"}'), "ab12-u1")
+
+    assert outcome == NotRetried(f"the service no longer retries this job ({status}: it has not failed)")
+
+
+@pytest.mark.parametrize("status", [404, 405, 410])
 def test_a_retry_that_the_service_no_longer_makes_is_rejected(status: int) -> None:
-    outcome = of_retry(answer(status, b'{"error":"job not found"}'))
+    outcome = of_retry(answer(status, b'{"error":"job not found"}'), "ab12-u1")
 
     assert outcome == Rejected(f"the service no longer retries this job ({status}: job not found)")
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 407])
 def test_a_retry_that_no_job_would_get_is_pointless(status: int) -> None:
-    assert of_retry(answer(status)) == Pointless(POINTLESS[status])
+    assert of_retry(answer(status), "ab12-u1") == Pointless(POINTLESS[status])
 
 
 def test_a_retry_without_effect_is_deferred() -> None:
-    assert of_retry(answer(429, retry_after_s=1.0)) == Deferred(Trouble.THROTTLED, "too many requests (429)", 1.0)
-    assert of_retry(answer(503)) == Deferred(Trouble.SERVER, "the service answered 503")
-    assert of_retry(NotSent("refused")) == Deferred(Trouble.TRANSPORT, "refused")
+    assert of_retry(answer(429, retry_after_s=1.0), "ab12-u1") == Deferred(
+        Trouble.THROTTLED, "too many requests (429)", 1.0
+    )
+    assert of_retry(answer(503), "ab12-u1") == Deferred(Trouble.SERVER, "the service answered 503")
+    assert of_retry(NotSent("refused"), "ab12-u1") == Deferred(Trouble.TRANSPORT, "refused")
 
 
 def test_a_retry_that_may_have_been_applied_is_uncertain() -> None:
-    assert of_retry(answer(500)) == Uncertain("the service answered 500")
-    assert of_retry(answer(302)) == Uncertain("the service answered 302")
-    assert of_retry(Unanswered("time-out")) == Uncertain("time-out")
+    assert of_retry(answer(500), "ab12-u1") == Uncertain("the service answered 500")
+    assert of_retry(answer(302), "ab12-u1") == Uncertain("the service answered 302")
+    assert of_retry(Unanswered("time-out"), "ab12-u1") == Uncertain("time-out")
 
 
 @given(results)
 def test_every_result_of_a_retry_means_something(result: Answer | NotSent | Unanswered) -> None:
-    assert isinstance(of_retry(result), RunOutcome)
+    assert isinstance(of_retry(result, "ab12-u1"), RunOutcome)
 
 
 # --- /status ---------------------------------------------------------------------------------------------------------
@@ -221,7 +232,7 @@ def test_every_result_of_a_retry_means_something(result: Answer | NotSent | Unan
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"])
 def test_a_terminal_status_is_finished(status: str) -> None:
     body = msgspec.json.encode({"id": "ab12-u1", "status": status})
-    outcome = of_status(answer(200, body))
+    outcome = of_status(answer(200, body), "ab12-u1")
 
     assert isinstance(outcome, Finished)
     assert outcome.record == read_record(body)
@@ -229,7 +240,7 @@ def test_a_terminal_status_is_finished(status: str) -> None:
 
 @pytest.mark.parametrize("status", ["IN_QUEUE", "IN_PROGRESS", "RUNNING"])
 def test_a_known_status_on_the_way_is_unfinished_and_proves_life(status: str) -> None:
-    outcome = of_status(answer(200, msgspec.json.encode({"status": status})))
+    outcome = of_status(answer(200, msgspec.json.encode({"status": status})), "ab12-u1")
 
     assert isinstance(outcome, Unfinished)
     assert (outcome.status, outcome.known) == (status, True)
@@ -237,7 +248,7 @@ def test_a_known_status_on_the_way_is_unfinished_and_proves_life(status: str) ->
 
 @pytest.mark.parametrize("status", ["PAUSED", "completed", "COMPLETED ", "0"])
 def test_an_unknown_status_is_unfinished_and_proves_nothing(status: str) -> None:
-    outcome = of_status(answer(200, msgspec.json.encode({"status": status})))
+    outcome = of_status(answer(200, msgspec.json.encode({"status": status})), "ab12-u1")
 
     assert isinstance(outcome, Unfinished)
     assert (outcome.status, outcome.known) == (status, False)
@@ -249,7 +260,8 @@ def test_an_unknown_status_is_unfinished_and_proves_nothing(status: str) -> None
         b"",
         HTML,
         b'{"status":"COMPL',
-        b'{"status":"COMPLETED","output":NaN}',
+        b'{"status":"IN_PROGRESS"',
+        b'<pre>{"status":"COMPLETED"</pre>',
         b'{"error":"bare"}',
         b'{"status":""}',
         b'{"status":null}',
@@ -257,46 +269,69 @@ def test_an_unknown_status_is_unfinished_and_proves_nothing(status: str) -> None
         b"[]",
     ],
 )
-def test_a_2xx_that_is_no_record_is_undecodable_and_kept_raw(body: bytes) -> None:
-    assert of_status(answer(200, body)) == Undecodable(body)
+def test_a_2xx_that_is_no_record_is_no_news(body: bytes) -> None:
+    assert of_status(answer(200, body), "ab12-u1") == NoNews(NO_RECORD, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"status":"COMPLETED","output":NaN}',
+        b' {"status" : "FAILED", "error":"\xff"}',
+        b'{"id":"ab12-u1","output":{"a":',
+    ],
+)
+def test_a_torn_record_of_a_finished_job_is_told_from_a_page(body: bytes) -> None:
+    assert of_status(answer(200, body), "ab12-u1") == NoNews(NO_RECORD, body, is_torn=True)
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "IN_PROGRESS", "PREPARING", ""])
+@pytest.mark.parametrize("other", ["ab12-u2", "", "AB12-U1", "../x", "ab12-u1 ", "a" * 129, 5, ["ab12-u1"], {}, False])
+def test_the_record_of_another_job_is_no_news_whatever_it_says(status: str, other: object) -> None:
+    body = msgspec.json.encode({"id": other, "status": status, "output": 1})
+
+    assert of_status(answer(200, body), "ab12-u1") == NoNews(OF_ANOTHER, body)
+
+
+@pytest.mark.parametrize("body", [b'{"status":"COMPLETED"}', b'{"id":null,"status":"COMPLETED"}'])
+def test_a_record_without_an_id_is_of_the_job_that_was_asked_for(body: bytes) -> None:
+    assert isinstance(of_status(answer(200, body), "ab12-u1"), Finished)
 
 
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_404_says_that_the_job_is_gone(status: int) -> None:
-    assert of_status(answer(status, HTML)) == Gone()
+    assert of_status(answer(status, HTML), "ab12-u1") == Gone()
 
 
 @pytest.mark.parametrize("status", [401, 403, 407])
 def test_a_refusal_of_the_key_is_pointless(status: int) -> None:
-    assert of_status(answer(status)) == Pointless(POINTLESS[status])
+    assert of_status(answer(status), "ab12-u1") == Pointless(POINTLESS[status])
 
 
 @pytest.mark.parametrize("status", [402, 405])
 def test_what_concerns_new_jobs_only_does_not_end_the_asking(status: int) -> None:
-    assert of_status(answer(status)) == AskAgain(Trouble.SERVER, f"the service answered {status}")
+    assert of_status(answer(status), "ab12-u1") == AskAgain(Trouble.SERVER, f"the service answered {status}")
 
 
 def test_a_throttled_question_is_asked_again_as_the_service_wishes() -> None:
-    assert of_status(answer(429, retry_after_s=2.0)) == AskAgain(Trouble.THROTTLED, "too many requests (429)", 2.0)
+    assert of_status(answer(429, retry_after_s=2.0), "ab12-u1") == AskAgain(
+        Trouble.THROTTLED, "too many requests (429)", 2.0
+    )
 
 
 @pytest.mark.parametrize("status", [302, 400, 408, 422, 500, 502, 503, 504, 524])
 def test_any_other_answer_is_asked_for_again(status: int) -> None:
-    outcome = of_status(answer(status, retry_after_s=4.0))
+    outcome = of_status(answer(status, retry_after_s=4.0), "ab12-u1")
 
     assert outcome == AskAgain(Trouble.SERVER, f"the service answered {status}", 4.0)
 
 
 @pytest.mark.parametrize("trouble", [NotSent("cut"), Unanswered("cut")])
 def test_a_question_without_an_answer_is_asked_again(trouble: NotSent | Unanswered) -> None:
-    assert of_status(trouble) == AskAgain(Trouble.TRANSPORT, "cut")
+    assert of_status(trouble, "ab12-u1") == AskAgain(Trouble.TRANSPORT, "cut")
 
 
 @given(results)
 @example(answer(200, math.inf.hex().encode()))
 def test_every_result_of_a_question_means_something(result: Answer | NotSent | Unanswered) -> None:
-    assert isinstance(of_status(result), StatusOutcome)
-
-
-def test_a_notice_without_a_record_is_undecodable() -> None:
-    assert of_record(None, b"raw") == Undecodable(b"raw")
+    assert isinstance(of_status(result, "ab12-u1"), StatusOutcome)

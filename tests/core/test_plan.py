@@ -113,7 +113,7 @@ def test_while_nothing_is_known_a_few_scouts_are_asked_for_and_the_others_wait_f
         plan.add(job(number))
 
     at = EPOCH_AT + 2 * S
-    assert taken(plan, at) == list(range(1, SCOUTS_MAX + 1))
+    assert sorted(taken(plan, at)) == list(range(1, SCOUTS_MAX + 1))
     known.observe(500)
     assert plan.has_news
     assert plan.wakes_at(at) == at
@@ -360,3 +360,104 @@ def test_where_no_execution_is_known_the_place_in_the_queue_is_of_no_use() -> No
         plan.drop(entry.job.id)
     plan.add(job(99))
     assert len(taken(plan, EPOCH_AT + 60 * S)) == 21
+
+
+# --- questions to spare
+
+
+def test_a_job_in_progress_is_asked_for_by_when_its_execution_began() -> None:
+    plan = Plan(
+        learned=learned(20.0), execution=learned(45.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False
+    )
+    entry = plan.add(job(1))
+    now = EPOCH_AT + 300 * S
+    assert taken(plan, now) == [1]
+    entry.asked_at = now
+    plan.refresh(entry, msgspec.structs.replace(entry.job, unfinished_at=now), begun_at=now - 15 * S)
+
+    assert entry.ask_at is not None
+    assert now + 30 * S <= entry.ask_at <= now + 32 * S
+
+
+def test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for() -> None:
+    plan = Plan(
+        learned=learned(20.0), execution=learned(20.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False
+    )
+    for number in range(1, 11):
+        plan.add(job(number))
+    at = EPOCH_AT + 21 * S
+    first = plan.next(at)
+    assert first is not None
+    first.asked_at = at
+    plan.refresh(first, msgspec.structs.replace(first.job, unfinished_at=at), is_queued=True)
+
+    assert taken(plan, at + S) == []
+    assert taken(plan, at + 19 * S) == []
+    assert sorted(taken(plan, at + 22 * S)) == list(range(1, 11))
+
+
+def test_when_questions_are_to_spare_again_all_are_planned_anew() -> None:
+    known = learned(60.0)
+    plan = a_plan(known)
+    for number in range(1, 3_001):
+        plan.add(job(number))
+    for _ in range(3_000 // REPLANNED_MAX + 1):
+        assert taken(plan, EPOCH_AT + S) == []
+    assert taken(plan, EPOCH_AT + 62 * S) == [], "seven in ten may have finished, and not nearly all"
+    for number in range(1, 2_991):
+        plan.drop(number)
+
+    assert plan.wakes_at(EPOCH_AT + 62 * S) == EPOCH_AT + 62 * S
+    assert sorted(taken(plan, EPOCH_AT + 62 * S)) == list(range(2_991, 3_001))
+
+
+def test_while_little_is_known_each_news_changes_the_times_of_all() -> None:
+    known = learned()
+    plan = a_plan(known)
+    for number in range(1, 101):
+        plan.add(job(number))
+    taken(plan, EPOCH_AT + 2 * S)
+    for seconds in (100, 100, 50):
+        known.observe(seconds * 1_000)
+        taken(plan, EPOCH_AT + 3 * S)
+    entry = plan.get(100)
+    assert entry is not None
+    assert entry.ask_at is not None
+    assert 50 * S <= entry.ask_at - EPOCH_AT <= 63 * S
+
+
+def test_jobs_of_an_earlier_process_are_asked_for_at_once_whatever_news_come() -> None:
+    known = learned()
+    plan = a_plan(known)
+    plan.add(job(1), at_once=True)
+    known.observe(600_000)
+
+    assert taken(plan, EPOCH_AT + S) == [1]
+
+
+def test_where_little_is_known_only_the_scouts_are_asked_for_before_the_quickest_that_is_known() -> None:
+    known = learned()
+    known.observe(90_000)
+    plan = a_plan(known)
+    for number in range(1, 101):
+        plan.add(job(number))
+
+    assert sorted(taken(plan, EPOCH_AT + 2 * S)) == list(range(1, SCOUTS_MAX + 1))
+    assert len(taken(plan, EPOCH_AT + 95 * S)) == 100 - SCOUTS_MAX
+
+
+def test_when_results_turn_out_to_be_kept_for_less_time_all_deadlines_come_sooner() -> None:
+    kept_us = [RETENTION_US]
+    plan = Plan(learned=learned(10_000), retention_of=lambda _: kept_us[0], per_s=200.0, webhooks=True)
+    for number in (1, 2):
+        plan.add(job(number, sent_at=EPOCH_AT + number * S))
+    plan.hint(1, EPOCH_AT + 3 * S)
+    assert taken(plan, EPOCH_AT + 3 * S) == [1], "its question is on its way"
+    assert plan.soonest_deadline() == EPOCH_AT + 1 * S + RETENTION_US
+
+    kept_us[0] = 5 * MINUTE
+    plan.measure_anew()
+
+    assert plan.soonest_deadline() == EPOCH_AT + 1 * S + 5 * MINUTE
+    assert taken(plan, EPOCH_AT + 4 * MINUTE) == []
+    assert taken(plan, EPOCH_AT + 5 * MINUTE) == [2]

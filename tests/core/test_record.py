@@ -13,6 +13,7 @@ from orchestrator.core.outcome import (
     Trouble,
     ended,
     is_remote_id,
+    plausible,
     read_record,
 )
 from tests.texts import CHARACTERS, texts
@@ -68,7 +69,7 @@ def test_of_a_field_that_comes_twice_the_last_counts() -> None:
 
 
 @pytest.mark.parametrize("value", [b"null", b"1", b"1.5", b"true", b"[]", b"{}"])
-@pytest.mark.parametrize("field", ["id", "status", "workerId"])
+@pytest.mark.parametrize("field", ["status", "workerId"])
 def test_a_text_field_of_another_type_is_taken_as_absent(field: str, value: bytes) -> None:
     body = b'{"%s":%s,"output":{"kept":1}}' % (field.encode(), value)
 
@@ -81,11 +82,19 @@ def test_one_field_of_the_wrong_type_takes_no_other_with_it() -> None:
     assert read_record(body) == Record(remote_id="a-u1", status="COMPLETED", output=b"[1]", execution_ms=7)
 
 
-@pytest.mark.parametrize("remote_id", ["", "../x", "a/b", "a\n", "a" * 129])
-def test_an_id_that_must_not_enter_a_path_is_taken_as_absent(remote_id: str) -> None:
-    body = msgspec.json.encode({"id": remote_id, "status": "COMPLETED"})
+@pytest.mark.parametrize("remote_id", ["", "../x", "a/b", "a\n", "a" * 129, 1, 1.5, True, [], {}])
+def test_an_id_that_must_not_enter_a_path_is_that_of_no_job_of_ours(remote_id: object) -> None:
+    read_back = read(msgspec.json.encode({"id": remote_id, "status": "COMPLETED", "output": 1}))
 
-    assert read_record(body) == Record(remote_id=None, status="COMPLETED")
+    assert read_back == Record(remote_id=None, status="COMPLETED", output=b"1", is_misnamed=True)
+    assert not read_back.may_be_of("a-u1")
+
+
+def test_a_record_is_of_the_job_that_it_names_or_of_any_if_it_names_none() -> None:
+    assert read(b'{"id":"a-u1"}').may_be_of("a-u1")
+    assert not read(b'{"id":"a-u1"}').may_be_of("a-u2")
+    assert read(b'{"id":null}').may_be_of("a-u1")
+    assert read(b"{}").may_be_of("a-u1")
 
 
 @given(st.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z", alphabet=CHARACTERS))
@@ -185,8 +194,11 @@ def test_of_a_long_error_the_beginning_is_kept(error: bytes) -> None:
         (b'"512"', None),
         (b"true", None),
         (b"[512]", None),
-        (str(MILLISECONDS_MAX - 1).encode(), MILLISECONDS_MAX - 1),
-        (str(MILLISECONDS_MAX).encode(), None),
+        (str(MILLISECONDS_MAX).encode(), MILLISECONDS_MAX),
+        (str(MILLISECONDS_MAX + 1).encode(), None),
+        (b"9007199254740991", None),
+        (b"1e400", None),
+        (b"-1e400", None),
         (b"12345678901234567890123", None),
         (b"1e300", None),
     ],
@@ -195,6 +207,26 @@ def test_a_duration_is_a_sane_number_or_absent(value: bytes, milliseconds: int |
     read_back = read(b'{"status":"COMPLETED","delayTime":%s,"executionTime":%s}' % (value, value))
 
     assert (read_back.delay_ms, read_back.execution_ms) == (milliseconds, milliseconds)
+
+
+@pytest.mark.parametrize("field", ["id", "status", "workerId", "delayTime", "executionTime"])
+def test_a_number_that_nobody_can_read_costs_nothing_but_itself(field: str) -> None:
+    body = b'{"%s":1e400,"output":{"kept":1},"error":"kept"}' % field.encode()
+
+    assert read(body) == Record(
+        remote_id=None, status="", output=b'{"kept":1}', error="kept", is_misnamed=field == "id"
+    )
+
+
+def test_a_time_is_not_longer_than_that_since_the_submission() -> None:
+    minute = 60_000_000
+    seconds = Record(remote_id="r-1", status="COMPLETED", delay_ms=5_000, execution_ms=20_000)
+    days = Record(remote_id="r-1", status="COMPLETED", delay_ms=86_400_000, execution_ms=20_000)
+
+    assert plausible(seconds, within_us=minute) is seconds
+    assert plausible(seconds, within_us=-minute) is seconds, "clocks differ"
+    assert plausible(days, within_us=minute) == msgspec.structs.replace(days, delay_ms=None)
+    assert plausible(days, within_us=2 * 86_400_000_000) is days
 
 
 # --- what cannot be decoded ------------------------------------------------------------------------------------------

@@ -45,7 +45,6 @@ SPENT = [
     (Trouble.TIMED_OUT, "failures", 2, "out of attempts (3)"),
     (Trouble.INVALID_OUTPUT, "failures", 2, "out of attempts (3)"),
     (Trouble.LOST, "lost", 3, "lost more than 3 times"),
-    (Trouble.UNCERTAIN, "uncertain", 3, "uncertain more than 3 times"),
     (Trouble.EXPIRED, "expired", 1, "expired more than 1 times"),
 ]
 
@@ -58,7 +57,21 @@ def test_each_trouble_is_repeated_up_to_its_limit(trouble: Trouble, counter: str
     assert decided(trouble, **counts[-1]) == Abandon(reason)
 
 
-@pytest.mark.parametrize("trouble", sorted(set(Trouble) - {row[0] for row in SPENT}))
+def test_an_uncertain_try_is_counted_as_it_begins_and_our_own_crashes_are_not_among_them() -> None:
+    counts: list[dict[str, Any]] = [{"uncertain": counted} for counted in range(4)]
+
+    assert all(isinstance(decided(Trouble.UNCERTAIN, **counted), Retry) for counted in counts)
+    assert decided(Trouble.UNCERTAIN, uncertain=4) == Abandon("uncertain more than 3 times")
+
+
+def test_where_nothing_uncertain_may_be_sent_again_neither_is_what_a_crash_left() -> None:
+    never = Limits(uncertain=0)
+
+    assert decided(Trouble.UNCERTAIN, limits=never, uncertain=0) == Abandon("uncertain more than 0 times")
+    assert decided(Trouble.UNCERTAIN, limits=never, uncertain=1) == Abandon("uncertain more than 0 times")
+
+
+@pytest.mark.parametrize("trouble", sorted(set(Trouble) - {row[0] for row in SPENT} - {Trouble.UNCERTAIN}))
 def test_no_other_trouble_is_repeated(trouble: Trouble) -> None:
     assert decided(trouble) == Abandon(f"{trouble} is not retried")
 

@@ -1,0 +1,37 @@
+"""Which job the service calls what."""
+
+from orchestrator.core.given_ids import GivenIds
+
+
+def test_an_id_stays_with_the_job_that_had_it_first() -> None:
+    ids = GivenIds()
+
+    assert ids.owner("r-1") is None
+    assert ids.give("r-1", 1)
+    assert ids.give("r-1", 1), "a later submission of the same job, whose result it would be all the same"
+    assert not ids.give("r-1", 2)
+    assert ids.give("r-2", 2)
+    assert (ids.owner("r-1"), ids.owner("r-2")) == (1, 2)
+
+
+def test_once_an_id_was_given_twice_that_is_remembered_and_an_id_may_be_moved_to_the_job_that_proves_to_have_it() -> (
+    None
+):
+    ids = GivenIds()
+    assert ids.give("r-1", 1)
+    assert ids.give("r-1", 1)
+    before = ids.are_repeated
+    assert not ids.give("r-1", 2)
+    assert (before, ids.are_repeated) == (False, True)
+
+    ids.move("r-1", 2)
+    assert ids.owner("r-1") == 2
+
+
+def test_the_latest_ids_are_remembered_and_those_of_long_ago_forgotten() -> None:
+    ids = GivenIds(kept_max=10)
+    for job in range(35):
+        assert ids.give(f"r-{job}", job)
+
+    assert all(ids.owner(f"r-{job}") == job for job in range(25, 35))
+    assert all(ids.owner(f"r-{job}") is None for job in range(10))
