@@ -3,7 +3,6 @@
 Each question is one view of the ledger, so that the audit can run beside the process at work.
 """
 
-import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,6 +11,8 @@ from sqlalchemy import exists, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import Event, State
+from orchestrator.errors import DamagedError
+from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import checksum, unpack
 from orchestrator.ledger.tables import counts, events, jobs, outcomes, payloads, runs, submissions
 
@@ -101,9 +102,20 @@ _FACTS = (
 )  # fmt: skip
 
 
-async def page_after(connection: AsyncConnection, *, job: int, most: int) -> Page:
-    """Up to `most` jobs with a number above `job`. The last page has none, and everything that is left over."""
-    found = await connection.execute(_FACTS.where(jobs.c.id > job).limit(most))
+_SIZES = (
+    select(func.coalesce(func.length(outcomes.c.output), 0))
+    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .order_by(jobs.c.id)
+)
+
+
+async def page_after(connection: AsyncConnection, *, job: int, most: int, bytes_max: int) -> Page:
+    """Up to `most` jobs with a number above `job`, fewer where their outputs, as stored, come to more than `bytes_max`.
+
+    The last page has none, and everything that is left over.
+    """
+    sizes = (await connection.execute(_SIZES.where(jobs.c.id > job).limit(most))).scalars().all()
+    found = await connection.execute(_FACTS.where(jobs.c.id > job).limit(fitting(sizes, bytes_max)))
     facts = [_facts_of(row) for row in found]
     after = events.c.job_id > job
     within = after & (events.c.job_id <= facts[-1].job) if facts else after
@@ -133,7 +145,7 @@ def _facts_of(row: Sequence[Any]) -> JobFacts:
 def _is_whole(job: int, stored: bytes | None, packed: int, expected: int) -> bool:
     try:
         unpack(stored or b"", packed if stored is not None else 0)
-    except zlib.error:
+    except DamagedError:
         return False
     return checksum(job, stored) == expected
 
@@ -234,8 +246,17 @@ async def jobs_number(connection: AsyncConnection) -> int:
     return int((await connection.execute(select(func.max(jobs.c.id)))).scalar() or 0)
 
 
-async def place_of(connection: AsyncConnection, run: int, custom_id: str) -> tuple[int, int, State] | None:
-    """Where the job with this custom_id stands in its input (line, number) and its state; None where there is none."""
-    query = select(jobs.c.line, jobs.c.id, jobs.c.state).where(jobs.c.run_id == run, jobs.c.custom_id == custom_id)
-    row = (await connection.execute(query)).first()
-    return None if row is None else (row[0], row[1], State(row[2]))
+class Place(msgspec.Struct, frozen=True):
+    """Where a job stands in its input, and what has become of it."""
+
+    line: int
+    job: int
+    state: State
+    ended_at: int | None
+
+
+async def place_of(connection: AsyncConnection, run: int, custom_id: str) -> Place | None:
+    """The place of the job with this custom_id; None where there is none."""
+    query = select(jobs.c.line, jobs.c.id, jobs.c.state, jobs.c.ended_at)
+    row = (await connection.execute(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))).first()
+    return None if row is None else Place(row[0], row[1], State(row[2]), row[3])

@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, literal, literal_column, select, update
+from sqlalchemy import bindparam, case, func, literal, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import PAID_TWICE, CancelWhy
+from orchestrator.core.job import PAID_TWICE, RAN, CancelWhy
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.ledger.store import counts_add
-from orchestrator.ledger.tables import FATE_UNKNOWN, jobs, one_of, outcomes, submissions
+from orchestrator.ledger.tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
 
 _batch = func.json_each(bindparam("batch")).table_valued("value")
 _OF_BATCH: Final = select(_batch.c.value)
@@ -67,6 +67,16 @@ async def cancels_due(connection: AsyncConnection, *, now: int, after: tuple[int
         Owed(submission=row[0], job=row[1], endpoint=row[2], remote_id=row[3], why=CancelWhy(row[4]), cancel_at=row[5])
         for row in await connection.execute(_DUE, parameters)
     ]
+
+
+_IS_OWED: Final = select(submissions.c.id).where(
+    submissions.c.id == bindparam("submission"), submissions.c.cancel_at.is_not(None)
+)
+
+
+async def is_owed(connection: AsyncConnection, submission: int) -> bool:
+    """Whether a `/cancel` of this submission is owed still."""
+    return (await connection.execute(_IS_OWED, {"submission": submission})).first() is not None
 
 
 _SETTLE: Final = (
@@ -125,36 +135,61 @@ async def is_cancelled_as_stuck(connection: AsyncConnection, submission: int) ->
     return (await connection.execute(_STUCK, {"submission": submission})).first() is not None
 
 
-_of_job = select(jobs.c.submission_id).where(jobs.c.id == submissions.c.job_id).scalar_subquery()
-_of_outcome = select(outcomes.c.submission_id).where(outcomes.c.job_id == submissions.c.job_id).scalar_subquery()
+_other = submissions.alias("other")
+_BESIDE: Final = (
+    select(_other.c.id)
+    .select_from(events.join(_other, _other.c.id == events.c.submission_id))  # they have an index by job
+    .where(
+        events.c.job_id == submissions.c.job_id,
+        _other.c.id != submissions.c.id,
+        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),
+    )
+    .exists()
+)
 _RAN: Final = (
     update(submissions)
     .values(
-        ended=literal(PAID_TWICE),
+        ended=case((_BESIDE, literal(PAID_TWICE)), else_=literal(RAN)),
         remote_id=func.coalesce(submissions.c.remote_id, _field(1)),
         cancel_at=None,
     )
-    .where(
-        submissions.c.id == _field(0),
-        literal_column(one_of("submissions.ended", FATE_UNKNOWN)),
-        (submissions.c.id != _of_job) | (submissions.c.id != _of_outcome),
-    )
-    .returning(submissions.c.job_id)
+    .where(submissions.c.id == _field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
+    .returning(submissions.c.job_id, submissions.c.ended)
 )
 
 
 async def submissions_ran(connection: AsyncConnection, told: Sequence[Notice]) -> Mapping[int, int]:
-    """Submissions that were given up have run after all, as these notices tell.
+    """Submissions that were given up, of as many jobs, have run after all, as these notices tell.
 
-    Those beside which another one of their job was sent are paid twice. Each is counted once, however often it is
-    told; returns how many more there are by run.
+    Those beside which another one of their job has run, or is at the service, are paid twice. Each is counted once,
+    however often it is told; returns how many more there are by run.
     """
-    rows = [(notice.submission, notice.record.remote_id if notice.record else None) for notice in told]
-    found = list((await connection.execute(_RAN, {"batch": json.dumps(rows)})).scalars())
-    if not found:
+    found = await connection.execute(_RAN, {"batch": _told(told)})
+    twice = [row[0] for row in found if row[1] == PAID_TWICE]
+    if not twice:
         return {}
     runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(_OF_BATCH))
-    run_of = {row[0]: row[1] for row in await connection.execute(runs, {"batch": json.dumps(found)})}
-    more = Counter(run_of[job] for job in found)
+    more = Counter(row[1] for row in await connection.execute(runs, {"batch": json.dumps(twice)}))
     await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
     return more
+
+
+_NAME: Final = (
+    update(submissions)
+    .values(remote_id=_field(1))
+    .where(
+        submissions.c.id == _field(0),
+        submissions.c.remote_id.is_(None),
+        submissions.c.cancel_at.is_not(None),
+        _field(1).is_not(None),
+    )
+)
+
+
+async def cancels_name(connection: AsyncConnection, told: Sequence[Notice]) -> int:
+    """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
+    return (await connection.execute(_NAME, {"batch": _told(told)})).rowcount
+
+
+def _told(notices: Sequence[Notice]) -> str:
+    return json.dumps([(notice.submission, notice.record.remote_id if notice.record else None) for notice in notices])

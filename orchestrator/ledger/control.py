@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, literal_column, select, update
+from sqlalchemy import bindparam, exists, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import CancelWhy, Job
@@ -34,20 +34,42 @@ async def wishes_of(connection: AsyncConnection, run: int) -> Wishes:
     return Wishes(pause=bool(pause), cancel=bool(cancel))
 
 
-async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
-    """Asks something of `run`. To continue lifts both of the others."""
-    await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
+async def wishes_by_run(connection: AsyncConnection) -> dict[int, Wishes]:
+    """What is asked of every run at present."""
+    query = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_requested)
+    return {row[0]: Wishes(pause=bool(row[1]), cancel=bool(row[2])) for row in await connection.execute(query)}
 
 
-async def jobs_unsent(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
-    """Up to `most` queued jobs of `run`."""
-    query = (
-        select_jobs()
-        .where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
-        .order_by(jobs.c.due_at)
-        .limit(most)
+_TAKE_BACK: Final = (
+    update(submissions)
+    .values(cancel_at=None, cancel_why=None)
+    .where(
+        submissions.c.cancel_at.is_not(None),
+        submissions.c.cancel_why == literal_column(f"'{CancelWhy.ASKED}'"),
+        # With a plus, or SQLite goes through all jobs of the run.
+        exists().where(jobs.c.id == submissions.c.job_id, literal_column("+jobs.run_id") == bindparam("run")),
     )
-    return [job_of(row) for row in await connection.execute(query)]
+)
+
+
+async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
+    """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed."""
+    await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
+    if wish is Wish.CONTINUE:
+        await connection.execute(_TAKE_BACK, {"run": run})
+
+
+async def jobs_not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
+    """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
+    queued = select_jobs().where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
+    uncertain = select_jobs().where(
+        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), literal_column("+jobs.run_id") == run
+    )
+    found = [job_of(row) for row in await connection.execute(queued.order_by(jobs.c.due_at).limit(most))]
+    if len(found) < most:
+        rest = uncertain.order_by(jobs.c.due_at).limit(most - len(found))
+        found += [job_of(row) for row in await connection.execute(rest)]
+    return found
 
 
 _latest: Any = (
@@ -57,6 +79,7 @@ _latest: Any = (
         jobs.c.run_id == bindparam("run"),
         jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
         submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
     )
     .limit(bindparam("most"))
 )
@@ -68,6 +91,9 @@ _OWE: Final = (
 
 
 async def cancels_owe_run(connection: AsyncConnection, run: int, *, most: int, now: int) -> int:
-    """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news."""
+    """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.
+
+    Of none where the run is to go on after all.
+    """
     found = await connection.execute(_OWE, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
     return found.rowcount

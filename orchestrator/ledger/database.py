@@ -7,7 +7,7 @@ only, and little of it.
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,16 @@ class Database:
         self._writer = _engine(connect, connections=1, begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS)
         self._readers = _engine(connect, connections=READERS_MAX, begin="BEGIN", pragmas=READER_PRAGMAS)
 
+    async def open_readers(self) -> None:
+        """Opens all connections that there will be: later the system may let us open no more files.
+
+        Raises `StorageError`.
+        """
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with AsyncExitStack() as open_at_once:
+                for _ in range(READERS_MAX):
+                    await open_at_once.enter_async_context(self._readers.connect())
+
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the write lock; commits at the end, rolls back on any exception.
@@ -87,6 +97,32 @@ class Database:
             except PoolTimeoutError:
                 raise StorageError(f"{self.path}: a transaction takes very long") from None
         return int(version)
+
+    async def shrink(self) -> None:
+        """Lets go of the pages that the writer's connection keeps: of large outputs nobody needs them again."""
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with self._writer.connect() as connection:
+                raw = (await connection.get_raw_connection()).driver_connection
+                assert raw is not None
+                await raw.execute_fetchall("PRAGMA shrink_memory")
+
+    async def number(self) -> int:
+        """The number that was noted in the file's header (0: none). It is ours: SQLite does nothing with it."""
+        async with self.reading() as connection:
+            return int((await connection.exec_driver_sql("PRAGMA user_version")).scalar_one())
+
+    async def set_number(self, number: int) -> None:
+        """Notes another one, 31 bits at most."""
+        async with self.writing() as connection:
+            await connection.exec_driver_sql(f"PRAGMA user_version = {number:d}")
+
+    async def copy_to(self, path: Path) -> None:
+        """Writes all that is committed into the empty file at `path`. Raises `StorageError`."""
+        with anyio.CancelScope(shield=True), storage_errors(path):
+            async with self._writer.connect() as connection:
+                raw = (await connection.get_raw_connection()).driver_connection
+                assert raw is not None
+                await raw.execute_fetchall("VACUUM INTO ?", (str(path),))
 
     async def aclose(self) -> None:
         """Closes every connection. The last one out folds the write-ahead log into the file."""
@@ -167,6 +203,9 @@ def _explain(path: Path, error: BaseException | None) -> str:
         # What SQLite puts beside a file has the file's mode, and keeps it when the file gets another one.
         advice = "make the file, the -wal and -shm beside it, and its folder writable, then resume"
         return f"{path}: the ledger is read-only ({text}); {advice}"
+    if "unable to open" in text:  # mostly what stands beside it: even who only reads it makes its -shm
+        advice = "its folder must be there and writable; of one that is not, copy the file with its -wal to another"
+        return f"{path}: cannot use the ledger ({text}); {advice}"
     if "locked" in text:
         return f"{path}: another program has locked the ledger ({text}); close it, then resume"
     if "malformed" in text or "not a database" in text:

@@ -1,6 +1,7 @@
 """The ledger as the rest of the program holds it: doors, writer and verbs under one roof."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,9 +20,12 @@ from orchestrator.core.job import Job, Step
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError, leading
-from orchestrator.ledger import intakes, limits, migrations, reports, store
+from orchestrator.ledger import clocks, intakes, limits, migrations, reports, store
 from orchestrator.ledger.database import Connect, Database
+from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, look, nobody_is_late
 from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger.marks import Marks, Seal, new_number, this_boot
+from orchestrator.ledger.place import Place
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.store import Payload
 from orchestrator.ledger.tables import SCHEMA_VERSION, endpoints, runs
@@ -29,8 +33,11 @@ from orchestrator.ledger.writer import Settled, Subscriber, Then, Transaction, W
 from orchestrator.settings import RunSettings
 
 Result = TypeVar("Result")
-TtlOf = Callable[[Payload], int]
-"""The TTL of a job with this payload, in microseconds."""
+Boot = Callable[[], str | None]
+"""What tells this boot of the machine from every other one, as `marks.this_boot` does."""
+
+CLAIM_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The inputs of one claim come to no more, unless it is a single one."""
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -43,6 +50,15 @@ class Claim(msgspec.Struct, frozen=True):
     payload: Payload
 
 
+class Claimed(msgspec.Struct, frozen=True):
+    """What was claimed along the line, and how far that has come."""
+
+    claims: list[Claim]
+    passed: Passed
+    is_at_end: bool
+    """Whether nobody stands behind those who were met."""
+
+
 class Ledger:
     """One ledger file, open. Made by `open_ledger` (to work on it) or `read_ledger` (to look at it)."""
 
@@ -51,6 +67,14 @@ class Ledger:
         self._clock = clock
         self._writer = Writer(database)
         self._latest_submission = 0
+        self.was_ahead_us = 0
+        """By how much the clock of an earlier process was ahead of ours, at the least."""
+
+        self.unmarked: str | None = None
+        """Why what leaves is not marked; None where it is."""
+
+        self._marks: Marks  # once prepared
+        self.place: Place  # likewise
         self._secret_names: frozenset[str] = frozenset()
 
     @property
@@ -67,14 +91,41 @@ class Ledger:
         """The environment variables whose values have left with a submission, or are about to."""
         return self._secret_names
 
-    async def prepare(self) -> None:
+    async def prepare(self, boot: Boot = this_boot) -> None:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
         # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
         # told, and would wait for half a minute.
         async with self._database.writing() as connection:
             await connection.execute(_WRITE_NOTHING)
+            self.was_ahead_us = await clocks.bring_back(connection, now=self._clock.now())
+        await self._database.open_readers()
         self._latest_submission = await self.read(reports.submissions_latest_id)
         self._secret_names = await self.read(reports.secret_names)
+        await self._open_marks(boot())
+        self.place = Place(self.path)
+
+    async def _open_marks(self, boot: str | None) -> None:
+        """Takes up the marks of earlier processes, or begins new ones where those cannot be believed.
+
+        The ledger notes the number of the new ones before anything is claimed; 0 where they cannot be kept, so that no
+        later process believes an older file.
+        """
+        ledger, latest = self.path.resolve(), self._latest_submission
+        path = ledger.with_name(ledger.name + ".sent")
+        number = await self._database.number()
+        kept = None if boot is None else Marks.kept(path, Seal.of(ledger, boot=boot, number=number), latest=latest)
+        if kept is not None:
+            self._marks = kept
+            return
+        number = 0
+        self._marks = Marks.unkept(floor=latest)
+        if boot is not None:
+            try:
+                number = new_number()
+                self._marks = Marks.made(path, Seal.of(ledger, boot=boot, number=number), floor=latest)
+            except OSError as error:
+                number, self.unmarked = 0, f"{path} cannot be kept ({error.strerror})"
+        await self._database.set_number(number)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes until cancelled. Nothing can be written before it has started."""
@@ -118,6 +169,10 @@ class Ledger:
         """
         self._writer.post(step, then)
 
+    async def room(self) -> None:
+        """Returns once there is room for more outputs: they wait in memory until they are written."""
+        await self._writer.room()
+
     async def flush(self) -> None:
         """Returns when everything that was handed over before has been written, or could not be."""
         await self._writer.steps(())
@@ -130,28 +185,61 @@ class Ledger:
         """Writes down, soon, that `job` was not finished at `job.unfinished_at`."""
         self._writer.seen(job)
 
-    async def claim(self, run: int, *, by_retry: bool, most: int, ttl_of: TtlOf) -> list[Claim]:
-        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return."""
-        fresh: frozenset[str] = frozenset()
+    async def tally(self, run: int, name: str) -> None:
+        """One more in a cumulative counter of `run` that no step raises."""
+        await self._writer.run(lambda transaction: store.counts_add(transaction.connection, Counter({(run, name): 1})))
 
-        async def block(transaction: Transaction) -> list[Claim]:
-            nonlocal fresh
+    def mark(self, submission: int) -> None:
+        """The request of `submission` is about to leave: a crash of the process leaves no doubt about the others."""
+        self._marks.mark(submission)
+
+    def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
+        """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""
+        return self._marks.never_left(job.submission or 0 for job in claimed if not job.by_retry)
+
+    async def claim(
+        self, run: int, *, by_retry: bool, most: int, ttl_of: TtlOf, bytes_max: int = CLAIM_BYTES_MAX
+    ) -> list[Claim]:
+        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
+
+        Their inputs come to no more than `bytes_max`, unless it is only one.
+        """
+        return (await self.claim_along(run, by_retry=by_retry, most=most, ttl_of=ttl_of, bytes_max=bytes_max)).claims
+
+    async def claim_along(
+        self,
+        run: int,
+        *,
+        by_retry: bool,
+        most: int,
+        ttl_of: TtlOf,
+        bytes_max: int,
+        is_late: IsLate = nobody_is_late,
+        behind: Passed = HEAD,
+    ) -> Claimed:
+        """The same along the line behind `behind`; jobs whose TTL `is_late` are passed over, and nothing is written."""
+
+        async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._clock.now()
-            found = await store.jobs_claimable(transaction.connection, run, by_retry=by_retry, now=now, most=most)
-            if not found:
-                return []
-            payloads = await store.payloads_of(transaction.connection, [job.id for job in found])
+            seen = await look(
+                transaction.connection, run, by_retry=by_retry, now=now, most=most, bytes_max=bytes_max, ttl_of=ttl_of,
+                is_late=is_late, behind=behind,
+            )  # fmt: skip
+            if not seen.found:
+                return Claimed([], seen.passed, seen.is_at_end), frozenset()
+            payloads = {found.job.id: found.payload for found in seen.found}
             if fresh := store.references_of(payloads.values()) - self._secret_names:
                 await store.secret_names_add(transaction.connection, fresh)
             if by_retry:
-                taken = [steps.claimed_for_retry(job, at=now) for job in found]
+                taken = [steps.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
-                taken = [self._claimed_for_run(job, ttl_of(payloads[job.id]), now) for job in found]
-            return [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
+                taken = [self._claimed_for_run(found.job, found.ttl_us, now) for found in seen.found]
+            claims = [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
+            return Claimed(claims, seen.passed, seen.is_at_end), fresh
 
-        claims = await self._writer.run(block)
+        claimed, fresh = await self._writer.run(block)
         self._secret_names |= fresh
-        return claims
+        return claimed
 
     def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Step:
         self._latest_submission = max(self._latest_submission + 1, now)
@@ -251,13 +339,22 @@ class Ledger:
         while await self._writer.run(block):
             pass
 
+    async def copy_to(self, path: Path) -> None:
+        """Writes all that is committed into the empty file at `path`, also where the ledger's own is gone.
+
+        Raises `StorageError`.
+        """
+        await self._database.copy_to(path)
+
     async def aclose(self) -> None:
         """Closes the file."""
         await self._database.aclose()
 
 
 @asynccontextmanager
-async def open_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
+async def open_ledger(
+    path: Path, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
+) -> AsyncIterator[Ledger]:
     """The ledger at `path`, brought to this program's schema, created if need be. The caller holds its lock.
 
     Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
@@ -268,10 +365,15 @@ async def open_ledger(path: Path, *, clock: Clock, connect: Connect | None = Non
         migrations.migrate(path)
     ledger = Ledger(Database(path, connect=connect), clock)
     try:
-        await ledger.prepare()
+        await ledger.prepare(boot)
         yield ledger
     finally:
         await ledger.aclose()
+
+
+def no_ledger(path: Path) -> UsageError:
+    """There is none at `path`."""
+    return UsageError(f"{path}: there is no ledger here; name it with --ledger")
 
 
 @asynccontextmanager
@@ -283,7 +385,7 @@ async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
     """
     found = migrations.version_of(path)
     if found is None:
-        raise UsageError(f"{path}: there is no ledger here; name it with --ledger")
+        raise no_ledger(path)
     migrations.refuse_unknown(path, found)
     if found != SCHEMA_VERSION:
         with dispatcher_lock(path, now=clock.now()):

@@ -51,7 +51,7 @@ def dispatcher_lock(ledger: Path, *, now: int) -> Iterator[None]:
 
 def _lock_of(ledger: Path) -> Path:
     """Where the lock is: beside the file itself, so that all links to one ledger share one lock."""
-    ledger = ledger.resolve()
+    ledger = Path(os.path.realpath(ledger))  # unlike `resolve`, it takes links in a circle: opening says so then
     return ledger.with_name(ledger.name + ".lock")
 
 
@@ -80,6 +80,20 @@ def holder(ledger: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def refuse_second_name(ledger: Path) -> None:
+    """Raises `UsageError` for a ledger that has hard links.
+
+    Lock, key and marks lie beside its name, and so does SQLite's log: under another name a second process would work
+    beside the first one, with a log of its own. (A symbolic link is no second name: what it leads to is one file.)
+    """
+    names = ledger.stat().st_nlink
+    if names > 1 and ledger.is_file():
+        raise UsageError(
+            f"{ledger}: this file has {names} names (hard links), and two processes could work on it at once; remove "
+            "the others, or turn this one into a copy of its own while nobody works on it (cp, then mv)"
+        )
 
 
 def _held_by(ledger: Path, text: bytes) -> str:

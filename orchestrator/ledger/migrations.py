@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, storage_errors
+from orchestrator.ledger.lock import refuse_second_name
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
@@ -31,10 +32,13 @@ SQLITE_MAGIC: Final = b"SQLite format 3\0"
 def version_of(path: Path) -> str | None:
     """The schema version of the file at `path`; None for a file that is new or empty.
 
-    Raises `UsageError` for what is no ledger (another file, somebody else's database) and `StorageError` where the file
-    cannot be read.
+    Raises `UsageError` for what is no ledger (another file, somebody else's database) or has a second name, and
+    `StorageError` where the file cannot be read.
     """
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
+        return None
+    refuse_second_name(path)
+    if path.stat().st_size == 0:
         return None
     if not _is_sqlite(path):
         raise UsageError(f"{path}: this file is not a ledger; name another file with --ledger")

@@ -1,7 +1,10 @@
-"""Forgets old events, a little at a time.
+"""Forgets old events and submissions, a little at a time.
 
 The history of a job that ended long ago shrinks to its last event, which says how it ended; so that the events still
 replay to the state. A run's `pruned_before` is raised first: of jobs that ended before it, earlier events may be gone.
+Its submissions shrink to the one that brought the outcome and the latest one, once the others can bring nothing more.
+
+Both are gone through in the order of their numbers, which is that of time: what is young is never looked at.
 """
 
 import json
@@ -9,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import Column, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.tables import events, jobs, runs
+from orchestrator.ledger.tables import events, jobs, outcomes, runs, submissions
 
 _batch = func.json_each(bindparam("batch")).table_valued("value")
 
@@ -22,20 +25,24 @@ def _field(position: int) -> Any:
 
 
 class Doomed(msgspec.Struct, frozen=True):
-    """Events that may go, of those after one and up to `upto`; None where there are no more that are old enough."""
+    """Rows that may go, of those after one and up to `upto`; None where there are no more that are old enough."""
 
     ids: tuple[int, ...]
     upto: int | None
 
 
+_is_old = (literal_column("+jobs.run_id") == _field(0)) & (jobs.c.ended_at < _field(1))
+"""Of a run in the batch, and ended before its time there. With a plus, or SQLite goes through all jobs of the run for
+each page, and asks for the rows of each: half a second at a million jobs.
+"""
+
 _later = events.alias("later")
-_DOOMED: Final = (
+_EVENTS_DOOMED: Final = (
     select(events.c.id)
-    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(_batch, jobs.c.run_id == _field(0)))
+    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(_batch, _is_old))
     .where(
         events.c.id > bindparam("after"),
         events.c.id <= bindparam("upto"),
-        jobs.c.ended_at < _field(1),
         select(_later.c.id).where(_later.c.job_id == events.c.job_id, _later.c.id > events.c.id).exists(),
     )
 )
@@ -43,22 +50,67 @@ _DOOMED: Final = (
 
 async def events_doomed(connection: AsyncConnection, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
     """Which of the `most` events after `after` may go: those of jobs that ended before their run's time in `before`."""
-    page = select(events.c.id, events.c.at).where(events.c.id > after).order_by(events.c.id).limit(most)
-    rows = [row for row in await connection.execute(page) if row.at < max(before.values())]
-    if not rows:
+    upto = await _upto(connection, events.c.id, events.c.at, max(before.values()), after=after, most=most)
+    if upto is None:
         return Doomed((), None)
-    parameters = {"after": after, "upto": rows[-1].id, "batch": json.dumps(list(before.items()))}
-    ids = (await connection.execute(_DOOMED, parameters)).scalars()
-    return Doomed(tuple(ids), rows[-1].id)
+    parameters = {"after": after, "upto": upto, "batch": json.dumps(list(before.items()))}
+    return Doomed(tuple((await connection.execute(_EVENTS_DOOMED, parameters)).scalars()), upto)
+
+
+async def _upto(
+    connection: AsyncConnection, number: Column[int], time: Column[int], before: int, *, after: int, most: int
+) -> int | None:
+    """The last number on the page after `after` whose time is before `before`; None where there is none."""
+    page = select(number, time).where(number > after).order_by(number).limit(most)
+    return max((row[0] for row in await connection.execute(page) if row[1] < before), default=None)
+
+
+_SUBMISSIONS_DOOMED: Final = (
+    select(submissions.c.id)
+    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(_batch, _is_old))
+    .where(
+        submissions.c.id > bindparam("after"),
+        submissions.c.id <= bindparam("upto"),
+        submissions.c.ttl_at < bindparam("ttl_before"),
+        submissions.c.cancel_at.is_(None),
+        submissions.c.id.is_distinct_from(jobs.c.submission_id),
+        ~select(outcomes.c.job_id)
+        .where(outcomes.c.job_id == jobs.c.id, outcomes.c.submission_id == submissions.c.id)
+        .exists(),
+        ~select(events.c.id).where(events.c.job_id == jobs.c.id, events.c.submission_id == submissions.c.id).exists(),
+    )
+)
+
+
+async def submissions_doomed(
+    connection: AsyncConnection, before: Mapping[int, int], *, ttl_before: int, after: int, most: int
+) -> Doomed:
+    """Which of the `most` submissions after `after` may go, of jobs that ended before their run's time in `before`.
+
+    Their TTL ended before `ttl_before`, no event tells of them any more, no `/cancel` is owed, and they are neither the
+    one that brought the job's outcome nor its latest one: so the largest number stays, and none is given again.
+    """
+    number = submissions.c.id  # the time of its claim
+    upto = await _upto(connection, number, number, max(before.values()), after=after, most=most)
+    if upto is None:
+        return Doomed((), None)
+    parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, "batch": json.dumps(list(before.items()))}
+    return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
 
 
 _PRUNED: Final = (
     update(runs).values(pruned_before=_field(1)).where(runs.c.id == _field(0), runs.c.pruned_before < _field(1))
 )
-_DELETE: Final = delete(events).where(events.c.id.in_(select(_batch.c.value)))
+_EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(select(_batch.c.value)))
+_SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(select(_batch.c.value)))
 
 
 async def events_prune(connection: AsyncConnection, before: Mapping[int, int], ids: Sequence[int]) -> None:
     """Deletes these events, and records how far back the histories of the runs are whole."""
     await connection.execute(_PRUNED, {"batch": json.dumps(list(before.items()))})
-    await connection.execute(_DELETE, {"batch": json.dumps(list(ids))})
+    await connection.execute(_EVENTS_DELETE, {"batch": json.dumps(list(ids))})
+
+
+async def submissions_prune(connection: AsyncConnection, ids: Sequence[int]) -> None:
+    """Deletes these submissions."""
+    await connection.execute(_SUBMISSIONS_DELETE, {"batch": json.dumps(list(ids))})

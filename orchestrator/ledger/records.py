@@ -10,6 +10,7 @@ from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.core.outcome import Record
+from orchestrator.errors import DamagedError
 from orchestrator.ledger.tables import jobs, submissions
 
 PACK_BYTES_MIN: Final = 4096
@@ -29,8 +30,13 @@ def pack(blob: bytes | None) -> tuple[bytes | None, int]:
 
 
 def unpack(blob: bytes, packed: int) -> bytes:
-    """The reverse of `pack`."""
-    return zlib.decompress(blob) if packed else blob
+    """The reverse of `pack`. Raises `DamagedError` for what is not what was packed."""
+    if not packed:
+        return blob
+    try:
+        return zlib.decompress(blob)
+    except zlib.error as error:
+        raise DamagedError from error
 
 
 def checksum(job: int, stored: bytes | None) -> int:

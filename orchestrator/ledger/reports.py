@@ -4,25 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import RETRY_UNANSWERED, CancelWhy, Job
+from orchestrator.core.job import RETRIES_IN_DOUBT, CancelWhy, Job
 from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.outcome import Failure
+from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import job_of as job_of_row
 from orchestrator.ledger.records import notice_of, select_jobs, unpack
-from orchestrator.ledger.store import TENTH_US
 from orchestrator.ledger.tables import (
     FATE_UNKNOWN,
+    GIVEN_UP,
     counts,
     endpoints,
     events,
     intakes,
     jobs,
-    margins,
     notices,
+    one_of,
     outcomes,
     runs,
     submissions,
@@ -96,46 +97,15 @@ async def runs_all(connection: AsyncConnection) -> list[Run]:
 
 async def counts_of(connection: AsyncConnection, run: int) -> dict[str, int]:
     """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""
-    found = await connection.execute(select(counts.c.name, counts.c.n).where(counts.c.run_id == run))
-    return {row[0]: row[1] for row in found}
+    return (await counts_by_run(connection, run=run)).get(run, {})
 
 
-class Margins(msgspec.Struct, frozen=True):
-    """The least margin of a run's results and the one that 1 % fell short of, in seconds; None before the first."""
-
-    min: float | None = None
-    p1: float | None = None
-
-
-async def margins_of(connection: AsyncConnection, run: int) -> Margins:
-    """The margins of `run`; `p1` is rounded down to a tenth of a second."""
-    query = select(margins.c.step, margins.c.n, margins.c.least_us).where(margins.c.run_id == run)
-    rows = (await connection.execute(query.order_by(margins.c.step))).all()
-    if not rows:
-        return Margins()
-    wanted, seen, p1 = sum(row.n for row in rows) / 100, 0, rows[0].step
-    for row in rows:
-        seen += row.n
-        p1 = row.step
-        if seen >= wanted:
-            break
-    least = min(row.least_us for row in rows) / SECOND_US
-    return Margins(round(least, 3), round(max(least, p1 * TENTH_US / SECOND_US), 3))
-
-
-async def safe_until(connection: AsyncConnection, *, run: int, retention_us: int) -> int | None:
-    """Until when no result of an outstanding job of `run` can expire, if nobody asks for any; None without such jobs.
-
-    It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask `vitals_of`.
-    """
-    retained_until = jobs.c.unfinished_at + retention_us
-    query = (
-        select(func.min(func.min(retained_until, func.coalesce(submissions.c.ttl_at, retained_until))))
-        .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
-        # With a plus, or SQLite prefers the index of all jobs of the run, most of which have ended.
-        .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), literal_column("+jobs.run_id") == run)
-    )
-    found: int | None = (await connection.execute(query)).scalar()
+async def counts_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, dict[str, int]]:
+    """The same of every run that ever counted anything, or of `run` alone."""
+    query = select(counts.c.run_id, counts.c.name, counts.c.n)
+    found: dict[int, dict[str, int]] = {}
+    for of, name, n in await connection.execute(query if run is None else query.where(counts.c.run_id == run)):
+        found.setdefault(of, {})[name] = n
     return found
 
 
@@ -155,11 +125,13 @@ async def jobs_in(connection: AsyncConnection, *, state: State, after: tuple[int
     return found
 
 
-async def jobs_failed(connection: AsyncConnection, *, run: int, after: int, most: int) -> list[Job]:
-    """Up to `most` failed jobs of `run` with an id above `after`, by id."""
+async def jobs_given_up(connection: AsyncConnection, *, run: int, after: int, most: int) -> list[Job]:
+    """Up to `most` failed or cancelled jobs of `run` with an id above `after`, by id."""
+    # With a plus, or SQLite goes through all jobs of the run and sorts them, for each page.
+    of_run = literal_column("+jobs.run_id") == run
     query = (
         select_jobs()
-        .where(jobs.c.run_id == run, jobs.c.state == State.FAILED.value, jobs.c.id > after)
+        .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after)
         .order_by(jobs.c.id)
         .limit(most)
     )
@@ -170,21 +142,26 @@ _NEXT_QUEUED = select(func.min(jobs.c.due_at)).where(
     jobs.c.run_id == bindparam("run"),
     jobs.c.state == literal_column(f"'{State.QUEUED}'"),
     jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+    jobs.c.due_at > bindparam("after"),
 )
 _NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bindparam("now"))
 _NEXT_BY_RUN = _NEXT_QUEUED.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
 
 
-async def next_queued_at(connection: AsyncConnection, run: int, *, by_retry: bool, now: int) -> int | None:
-    """When the next queued job of `run` is due by `/retry`, or by `/run`; 0 for at once, None where there is none."""
+async def next_queued_at(
+    connection: AsyncConnection, run: int, *, by_retry: bool, now: int, after: int = -1
+) -> int | None:
+    """When the next queued job of `run` is due by `/retry`, or by `/run`, of those that are due after `after`; 0 for at
+    once, None where there is none.
+    """
     query = _NEXT_BY_RETRY if by_retry else _NEXT_BY_RUN
-    found: int | None = (await connection.execute(query, {"run": run, "now": now})).scalar()
+    found: int | None = (await connection.execute(query, {"run": run, "now": now, "after": after})).scalar()
     return found
 
 
-_SUBMISSIONS = select(submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why).where(
-    submissions.c.id.in_(select(_ids.c.value))
-)
+_SUBMISSIONS = select(
+    submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why, submissions.c.remote_id
+).where(submissions.c.id.in_(select(_ids.c.value)))
 _JOBS = select_jobs().where(jobs.c.id.in_(select(_ids.c.value)))
 
 
@@ -201,6 +178,9 @@ class Submitted(msgspec.Struct, frozen=True):
     stuck: frozenset[int]
     """Those that we wanted cancelled in order to send their job anew."""
 
+    remote_ids: Mapping[int, str]
+    """What the service calls them, where that is known."""
+
 
 async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -> Submitted:
     """The jobs of these submissions, and what became of those."""
@@ -208,7 +188,8 @@ async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -
     job_of = {row[0]: row[1] for row in found}
     given_up = frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN)
     stuck = frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value)
-    return Submitted(job_of, await jobs_of(connection, list(set(job_of.values()))), given_up, stuck)
+    remote_ids = {row[0]: row[4] for row in found if row[4] is not None}
+    return Submitted(job_of, await jobs_of(connection, list(set(job_of.values()))), given_up, stuck, remote_ids)
 
 
 async def jobs_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, Job]:
@@ -244,7 +225,7 @@ _UNAPPLIED = (
     .where(
         jobs.c.id == bindparam("job"),
         events.c.id == select(func.max(events.c.id)).where(events.c.job_id == bindparam("job")).scalar_subquery(),
-        events.c.reason == literal_column(f"'{RETRY_UNANSWERED}'"),
+        events.c.reason.in_(literal_column(f"'{reason}'") for reason in sorted(RETRIES_IN_DOUBT)),
         jobs.c.unfinished_at <= events.c.at,
         submissions.c.failure.is_not(None),
     )
@@ -268,17 +249,21 @@ async def notices_after(
 ) -> list[tuple[int, Notice]]:
     """Up to `most` notices that were not dealt with, with their numbers, in the order in which they came.
 
-    Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one.
+    Fewer where their outputs come to more than `bytes_max`, stored or unpacked; but at least one.
     """
     sizes = select(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
-    taken, held = 0, 0
-    for number, size in await connection.execute(sizes.where(notices.c.id > after).order_by(notices.c.id).limit(most)):
-        held += size
-        if taken and held > bytes_max:
+    found = (await connection.execute(sizes.where(notices.c.id > after).order_by(notices.c.id).limit(most))).all()
+    taken = fitting((size for _, size in found), bytes_max)
+    query = select(notices).where(notices.c.id > after).order_by(notices.c.id).limit(taken)
+    page: list[tuple[int, Notice]] = []
+    held = 0
+    for row in await connection.execute(query):
+        notice = notice_of(row)
+        held += len((notice.record and notice.record.output) or b"")
+        if page and held > bytes_max:
             break
-        taken = number
-    query = select(notices).where(notices.c.id > after, notices.c.id <= taken).order_by(notices.c.id)
-    return [(row.id, notice_of(row)) for row in await connection.execute(query)]
+        page.append((row.id, notice))
+    return page
 
 
 async def notices_count(connection: AsyncConnection) -> int:
@@ -290,6 +275,16 @@ async def submissions_latest_id(connection: AsyncConnection) -> int:
     """The largest submission number so far; 0 without any."""
     found: int | None = (await connection.execute(select(func.max(submissions.c.id)))).scalar()
     return found or 0
+
+
+async def accepted_since(connection: AsyncConnection, *, endpoint_id: int, first: int) -> int:
+    """How many submissions to an endpoint have a remote id, from the one of number `first` on."""
+    query = (
+        select(func.count())
+        .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
+        .where(submissions.c.id >= first, submissions.c.remote_id.is_not(None), jobs.c.endpoint_id == endpoint_id)
+    )
+    return (await connection.execute(query)).scalar_one()
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -326,49 +321,87 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     custom_id: str
     state: State
     attempts: int
+    """Executions that came to an end, since the job was last opened: those that failed, and the one with the result."""
+
+    paid_at_most: int
+    """Executions that may have been paid, all in all: those of submissions whose fate is unknown are among them."""
+
     remote_id: str | None
     status: str | None
-    output: bytes | None
+    stored: bytes | None
+    """The output as it is stored: pages hold it packed, and it is unpacked one job at a time."""
+
+    packed: int
     trouble: str | None
     message: str | None
     delay_ms: int | None
     execution_ms: int | None
     ended_at: int | None = None
 
+    @property
+    def output(self) -> bytes | None:
+        """The output as it was collected. Raises `DamagedError` where it cannot be unpacked any more."""
+        return None if self.stored is None else unpack(self.stored, self.packed)
+
 
 async def finished_page(
-    connection: AsyncConnection, run: int, states: Sequence[State], *, after: tuple[int, int], most: int
+    connection: AsyncConnection,
+    run: int,
+    states: Sequence[State],
+    *,
+    after: tuple[int, int],
+    most: int,
+    bytes_max: int,
+    packed_too: bool = False,
 ) -> list[Finished]:
-    """Up to `most` jobs of `run` in `states`, in input order, after the job at `(line, id)`."""
+    """Up to `most` jobs of `run` in `states`, in input order, after the job at `(line, id)`.
+
+    Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those that
+    succeeded with a packed output.
+    """
+    wanted: list[ColumnElement[bool]] = [jobs.c.state.in_([state.value for state in states])]
+    if packed_too:
+        wanted.append((jobs.c.state == State.SUCCEEDED.value) & (outcomes.c.packed == 1))
     accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
     line, job = after
-    query = (
-        select(
-            jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
-            outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
-            outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
-            jobs.c.ended_at,
-        )
+    sizes = (
+        select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
         .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
         .where(
             jobs.c.run_id == run,
-            jobs.c.state.in_([state.value for state in states]),
+            or_(*wanted),
             jobs.c.intake_id <= accepted,
             (jobs.c.line > line) | ((jobs.c.line == line) & (jobs.c.id > job)),
             jobs.c.line >= line,
         )
         .order_by(jobs.c.line, jobs.c.id)
         .limit(most)
-    )  # fmt: skip
+    )
+    found = (await connection.execute(sizes)).all()
+    taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
+    rows = await connection.execute(_FINISHED, {"ids": msgspec.json.encode(taken).decode()})
     return [
         Finished(
-            line=row[0], job=row[1], custom_id=row[2], state=State(row[3]), attempts=row[4],
-            remote_id=row[5], status=row[6],
-            output=None if row[7] is None else unpack(row[7], row[8]),
+            line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
+            attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
+            remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
             trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
         )
-        for row in await connection.execute(query)
+        for row in rows
     ]  # fmt: skip
+
+
+_FINISHED = (
+    select(
+        jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
+        outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
+        outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
+        jobs.c.ended_at, jobs.c.failures,
+    )
+    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .where(jobs.c.id.in_(select(_ids.c.value)))
+    .order_by(jobs.c.line, jobs.c.id)
+)  # fmt: skip
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):

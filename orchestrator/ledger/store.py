@@ -17,11 +17,21 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import PAID_TWICE, CancelWhy, Job, Outcome, Step, is_ended, leaves_extra, tallies
+from orchestrator.core.job import (
+    PAID_TWICE,
+    CancelWhy,
+    Job,
+    Outcome,
+    Step,
+    is_ended,
+    leaves_extra,
+    leaves_in_doubt,
+    tallies,
+)
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.outcome import Trouble
-from orchestrator.ledger.records import checksum, job_of, notice_row, pack, select_jobs, unpack
+from orchestrator.ledger.records import checksum, notice_row, pack, unpack
 from orchestrator.ledger.tables import (
     counts,
     events,
@@ -30,7 +40,6 @@ from orchestrator.ledger.tables import (
     notices,
     outcomes,
     payloads,
-    runs,
     secret_names,
     submissions,
 )
@@ -167,14 +176,14 @@ _WIN = _Many(
         cancel_at=null(),
     )
 )
-_EXTRA = _Many(
+_OWE = _Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
         ended_at=bindparam("b_ended_at"),
         ended=bindparam("b_ended"),
         cancel_at=bindparam("b_ended_at"),
-        cancel_why=literal_column(f"'{CancelWhy.EXTRA}'"),
+        cancel_why=bindparam("b_cancel_why"),
     )
 )
 _SETTLE = _Many(
@@ -203,8 +212,8 @@ async def _submissions_write(connection: AsyncConnection, done: Sequence[Step], 
         await _FAILURE.execute(connection, failed)
     if won := [_won(step) for step in done if step.event is Event.COMPLETED]:
         await _WIN.execute(connection, won)
-    if extra := [_extra(step) for step in done if leaves_extra(step)]:
-        await _EXTRA.execute(connection, extra)
+    if owed := [_owed(step) for step in done if leaves_extra(step) or leaves_in_doubt(step)]:
+        await _OWE.execute(connection, owed)
 
 
 def _failed(step: Step) -> dict[str, Any]:
@@ -218,11 +227,14 @@ def _won(step: Step) -> dict[str, Any]:
     return {"b_id": outcome.submission, "b_remote_id": outcome.remote_id, "b_ended_at": step.at}
 
 
-def _extra(step: Step) -> dict[str, Any]:
-    """The submission that is one too many: it is owed a /cancel, also where its remote id is not known yet."""
-    before = step.before
+def _owed(step: Step) -> dict[str, Any]:
+    """The submission that nobody wants any more: it is owed a /cancel, also where its remote id is not known yet."""
+    before, outcome = step.before, step.outcome
     ended = Trouble.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
-    return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended}
+    if step.event is Event.COMPLETED and outcome is not None and outcome.submission == before.submission:
+        ended = State.SUCCEEDED.value  # one execution of it brought the result, and another one is on its way
+    why = CancelWhy.ASKED if step.event is Event.CANCELLED else CancelWhy.EXTRA
+    return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why.value}
 
 
 def _opened(step: Step) -> dict[str, Any]:
@@ -363,44 +375,36 @@ class Payload(msgspec.Struct, frozen=True):
     s3_config: bytes | None
 
 
-_QUEUED = (
-    select_jobs()
-    .where(
-        jobs.c.run_id == bindparam("run"),
-        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
-        jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+_ORDERED = func.json_each(bindparam("batch")).table_valued("key", "value")
+_SIZED = (
+    select(
+        payloads.c.job_id,
+        _ORDERED.c.key,
+        func.sum(func.length(payloads.c.input)).over(order_by=_ORDERED.c.key).label("bytes"),
     )
-    .limit(bindparam("most"))
+    .select_from(_ORDERED.join(payloads, payloads.c.job_id == _ORDERED.c.value))
+    .subquery()
 )
-_DUE = _QUEUED.where(jobs.c.due_at > 0, jobs.c.due_at <= bindparam("now")).order_by(jobs.c.due_at)
-_BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
-_BY_RUN = _DUE.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
-_FRESH = _QUEUED.where(jobs.c.due_at == 0).order_by(jobs.c.id)
+_PAYLOADS = (
+    select(payloads.c.job_id, payloads.c.input, payloads.c.packed, payloads.c.policy, payloads.c.s3_config)
+    .select_from(_SIZED.join(payloads, payloads.c.job_id == _SIZED.c.job_id))
+    .where((_SIZED.c.key == 0) | (_SIZED.c.bytes <= bindparam("bytes_max")))
+    .order_by(_SIZED.c.key)
+)
 
 
-async def jobs_claimable(connection: AsyncConnection, run: int, *, by_retry: bool, now: int, most: int) -> list[Job]:
-    """Up to `most` queued jobs of `run` whose next attempt is due by `/retry`, or by `/run`.
-
-    First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then
-    fresh ones in input order.
-    """
-    parameters = {"run": run, "now": now, "most": most}
-    found = [job_of(row) for row in await connection.execute(_BY_RETRY if by_retry else _BY_RUN, parameters)]
-    if len(found) < most and not by_retry:
-        fresh = await connection.execute(_FRESH, {"run": run, "most": most - len(found)})
-        found += [job_of(row) for row in fresh]
+async def payloads_of(connection: AsyncConnection, ids: Sequence[int], bytes_max: int) -> dict[int, Payload]:
+    """The payloads of the first jobs in `ids`, at least of one, until their inputs come to `bytes_max`."""
+    parameters = {"batch": msgspec.json.encode(ids).decode(), "bytes_max": bytes_max}
+    found: dict[int, Payload] = {}
+    room = bytes_max
+    for row in await connection.execute(_PAYLOADS, parameters):
+        payload = Payload(unpack(row[1], row[2]), row[3], row[4])
+        room -= len(payload.input)
+        if room < 0 and found:
+            break
+        found[row[0]] = payload
     return found
-
-
-_PAYLOADS = select(
-    payloads.c.job_id, payloads.c.input, payloads.c.packed, payloads.c.policy, payloads.c.s3_config
-).where(payloads.c.job_id.in_(select(_batch.c.value)))
-
-
-async def payloads_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, Payload]:
-    """The payload of each job in `ids`."""
-    rows = await connection.execute(_PAYLOADS, {"batch": msgspec.json.encode(ids).decode()})
-    return {row[0]: Payload(unpack(row[1], row[2]), row[3], row[4]) for row in rows}
 
 
 _REFERENCE: Final = re.compile(rb'"env:([A-Za-z_][A-Za-z0-9_]*)"')

@@ -23,6 +23,7 @@ from sqlalchemy import (
     text,
 )
 
+from orchestrator.core.job import PAID_TWICE, RAN
 from orchestrator.core.lifecycle import ENDS, Event, State
 from orchestrator.core.outcome import Trouble
 
@@ -58,6 +59,18 @@ FATE_UNKNOWN: Final = frozenset(
     }
 )
 """How a submission ended of which nobody knows whether it ran: a refusal without effect, too, may have had one."""
+
+HAS_RUN: Final = frozenset(
+    {
+        State.SUCCEEDED.value,
+        Trouble.FAILED.value,
+        Trouble.TIMED_OUT.value,
+        Trouble.INVALID_OUTPUT.value,
+        PAID_TWICE,
+        RAN,
+    }
+)
+"""How a submission ended that was executed."""
 
 endpoints = Table(
     "endpoints",
@@ -190,7 +203,7 @@ submissions = Table(
     Column("ttl_at", INTEGER, nullable=False),
     Column("answered_at", INTEGER),
     Column("ended_at", INTEGER),
-    Column("ended", TEXT),  # the event or trouble that ended it; PAID_TWICE: one too many, and it ran
+    Column("ended", TEXT),  # the event or trouble that ended it, or: PAID_TWICE, RAN
     Column("cancel_at", INTEGER),  # a /cancel is owed from then on; NULL: none, or it was answered
     Column("cancel_why", TEXT),  # why it is, or was, to be cancelled (CancelWhy)
     Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON

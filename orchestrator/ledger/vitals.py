@@ -52,8 +52,19 @@ async def collecting_write(connection: AsyncConnection, collecting: Mapping[int,
 
 async def vitals_of(connection: AsyncConnection, run: int) -> Vitals:
     """What was said last of `run`."""
-    query = select(vitals.c.name, vitals.c.value).where(vitals.c.run_id == run)
-    said = {row[0]: row[1] for row in await connection.execute(query)}
+    return (await vitals_by_run(connection, run=run)).get(run, Vitals())
+
+
+async def vitals_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, Vitals]:
+    """What was said last of every run of which anything was, or of `run` alone."""
+    query = select(vitals.c.run_id, vitals.c.name, vitals.c.value)
+    said: dict[int, dict[str, bytes]] = {}
+    for of, name, value in await connection.execute(query if run is None else query.where(vitals.c.run_id == run)):
+        said.setdefault(of, {})[name] = value
+    return {of: _vitals(values) for of, values in said.items()}
+
+
+def _vitals(said: Mapping[str, bytes]) -> Vitals:
     return Vitals(
         janitor=_janitor.decode(said[_JANITOR]) if _JANITOR in said else None,
         stuck=_stuck.decode(said[_STUCK]) if _STUCK in said else StuckSummary(),

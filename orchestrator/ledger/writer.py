@@ -9,7 +9,8 @@ fails alone.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -27,6 +28,15 @@ log = logging.getLogger(__name__)
 
 BATCH_STEPS_MAX: Final = 2_000
 BATCH_ENTRIES_MAX: Final = 2_000
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Outputs in one transaction: they are packed, and held once more, until it has ended. A larger one goes alone."""
+
+SHRINK_BYTES_MIN: Final = 1024 * 1024
+"""After so many bytes of outputs in one transaction its pages are let go: they would fill the whole cache."""
+
+PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
+"""So many bytes of outputs may wait; whoever could bring more waits for room first."""
+
 GATHER_S: Final = 0.015
 """After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
 
@@ -67,7 +77,7 @@ Block = Callable[[Transaction], Awaitable[Result]]
 class _Entry(Generic[Result]):
     """Something handed over, and the one who waits for it, is called back, or neither."""
 
-    __slots__ = ("_done", "block", "error", "has_ended", "notes", "result", "seen", "settled", "steps", "then")
+    __slots__ = ("_done", "block", "bytes", "error", "has_ended", "notes", "result", "seen", "settled", "steps", "then")
 
     def __init__(
         self,
@@ -85,6 +95,7 @@ class _Entry(Generic[Result]):
         self.seen = seen
         self.block = block
         self.then = then
+        self.bytes = _bytes_of(steps, notes)
         self.has_ended = False
         self.error: Exception | None = None
         self.result: Result | None = None
@@ -109,6 +120,18 @@ class _Entry(Generic[Result]):
             self.then(error)
 
 
+def _bytes_of(steps: Sequence[Step], notes: Sequence[Notice]) -> int:
+    """How much of outputs there is in these."""
+    held = 0
+    for step in steps:
+        if step.outcome is not None and step.outcome.output is not None:
+            held += len(step.outcome.output)
+    for note in notes:
+        if note.record is not None and note.record.output is not None:
+            held += len(note.record.output)
+    return held
+
+
 class Writer:
     """The one task that writes."""
 
@@ -118,6 +141,8 @@ class Writer:
         self._pending: deque[_Entry[object]] = deque()
         self._under_way: Sequence[_Entry[object]] = ()
         self._transactions = 0
+        self._bytes = 0
+        self._has_room = anyio.Event()
         self._bell = anyio.Event()
         self._subscribers: list[Subscriber] = []
         self._failure: StorageError | None = None
@@ -146,6 +171,11 @@ class Writer:
         For those whose task has nothing left to do: a task that waits costs more than its step (measured).
         """
         self._put(_Entry(steps=(step,), then=then))
+
+    async def room(self) -> None:
+        """Returns once so few bytes of outputs wait to be written that more may come."""
+        while self._bytes > PENDING_BYTES_MAX and not self._has_ended:
+            await self._has_room.wait()
 
     async def note(self, notice: Notice) -> None:
         """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
@@ -197,6 +227,7 @@ class Writer:
         Only the transaction under way may still be: then its caller was told too much, and finds its step taken.
         """
         waiting = [*self._under_way, *self._pending]
+        self._make_room(self._pending)
         self._pending.clear()
         for entry in waiting:
             entry.end(StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
@@ -210,6 +241,7 @@ class Writer:
     def _put(self, entry: _Entry[Result]) -> None:
         if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
             raise StorageError(f"{self._database.path}: the ledger is closed")
+        self._bytes += entry.bytes
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
         self._bell.set()
 
@@ -223,15 +255,28 @@ class Writer:
             else:
                 self._tell(batch, applied)
             self._under_way = ()
+            if self._make_room(batch) >= SHRINK_BYTES_MIN:
+                with suppress(StorageError):  # the next transaction will tell
+                    await self._database.shrink()
+
+    def _make_room(self, batch: Iterable["_Entry[object]"]) -> int:
+        """These entries are dealt with; returns how many bytes of outputs that frees."""
+        held = sum(entry.bytes for entry in batch)
+        self._bytes -= held
+        self._has_room.set()
+        self._has_room = anyio.Event()
+        return held
 
     def _take_batch(self) -> list["_Entry[object]"]:
         """The next entries, as long as no job has a second step among them."""
         batch: list[_Entry[object]] = []
         jobs: set[int] = set()
+        held = 0
         while self._pending and len(jobs) < BATCH_STEPS_MAX and len(batch) < BATCH_ENTRIES_MAX:
             entry = self._pending[0]
             ids = {step.before.id for step in entry.steps}
-            if ids & jobs:
+            held += entry.bytes
+            if ids & jobs or (batch and held > BATCH_BYTES_MAX):
                 break
             jobs |= ids
             batch.append(self._pending.popleft())

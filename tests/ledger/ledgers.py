@@ -16,6 +16,8 @@ from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.intakes import Intake
+from orchestrator.ledger.ledger import Boot
+from orchestrator.ledger.marks import this_boot
 from orchestrator.ledger.records import job_of, select_jobs
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.tables import jobs
@@ -39,10 +41,10 @@ PATHS: dict[State, tuple[str, ...]] = {
 
 
 @asynccontextmanager
-async def opened(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_boot) -> AsyncIterator[Ledger]:
     """The ledger at `path` on virtual time, its writer at work."""
     async with (
-        open_ledger(path, clock=clock or VirtualClock(), connect=async_creator(path)) as ledger,
+        open_ledger(path, clock=clock or VirtualClock(), connect=async_creator(path), boot=boot) as ledger,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)

@@ -1,5 +1,6 @@
 """Claims: which jobs, in which order, by which operation; and submissions whose numbers never come back."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from orchestrator.core import job as steps
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
-from orchestrator.ledger import Ledger
-from orchestrator.ledger.ledger import Claim
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.ledger import Claim, Claimed
+from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
 from orchestrator.ledger.store import Payload
 from tests.factories import STEPS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
@@ -135,3 +137,116 @@ async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(tmp_path: Pat
 
         assert (second.job.attempt, second.job.first_attempt) == (1, 1)
         assert second.job.submission != first.job.submission
+
+
+async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go(tmp_path: Path) -> None:
+    async def claimed(bytes_max: int) -> list[int]:
+        claims = await ledger.claim(1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max)
+        return [each.job.id for each in claims]
+
+    async with opened(tmp_path / "l.db") as ledger:
+        sizes = (100, 100, 10_000, 10_000, 100)  # from 4 KB on they are packed
+        await a_run(ledger, [a_row(n, payload=b"%d" % n * size) for n, size in enumerate(sizes, start=1)])
+
+        assert await claimed(0) == [1]
+        assert await claimed(10_099) == [2]
+        assert await claimed(20_099) == [3, 4]
+        assert await claimed(100) == [5]
+
+
+def ttl_in_policy(payload: Payload) -> int:
+    return int(payload.policy or b"0")
+
+
+def is_short(ttl_us: int) -> bool:
+    return ttl_us < TTL_US
+
+
+async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: list[Payload] | None = None) -> Claimed:
+    """What is claimed `behind` where only `TTL_US` is long enough; `met` gets what was read."""
+
+    def ttl_of(payload: Payload) -> int:
+        if met is not None:
+            met.append(payload)
+        return ttl_in_policy(payload)
+
+    return await ledger.claim_along(
+        1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
+    )
+
+
+async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {3, 5} else n)) for n in range(1, 7)])
+        before = dump(path)
+        first = await along(ledger)
+        assert ([each.job.id for each in first.claims], first.passed.ttl_us, first.is_at_end) == ([3], 2, False)
+        second = await along(ledger, most=9, behind=first.passed)
+        assert ([each.job.id for each in second.claims], second.passed.ttl_us, second.is_at_end) == ([5], 6, True)
+        assert [row for row in dump(path)["jobs"] if row[0] not in {3, 5}] == [
+            row for row in before["jobs"] if row[0] not in {3, 5}
+        ]
+        assert len(dump(path)["events"]) == 2
+
+        assert [each.job.id for each in await claim(ledger)] == [1, 2, 4, 6]
+
+
+async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {4, 6} else n)) for n in range(1, 8)])
+        for n in (2, 3, 4):
+            await queued(ledger, n, due_at=NOW - S)
+        await queued(ledger, 5, due_at=NOW - 2 * S)
+        await queued(ledger, 6, due_at=NOW + S)
+
+        first = await along(ledger)
+        assert ([each.job.id for each in first.claims], first.passed.due_at, first.is_at_end) == ([4], NOW - S, False)
+        last = await along(ledger, behind=first.passed)
+        assert (last.claims, last.passed.fresh_job, last.is_at_end) == ([], 7, True)
+        assert await ledger.read(partial(reports.next_queued_at, run=1, by_retry=False, now=NOW, after=NOW)) == NOW + S
+
+
+@pytest.mark.no_cover
+async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again(tmp_path: Path) -> None:
+    number = 20_000
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, [a_row(n, policy=b"1") for n in range(1, number + 1)])
+        behind, looks = HEAD, 0
+        while True:
+            met: list[Payload] = []
+            claimed = await along(ledger, most=4, behind=behind, met=met)
+            assert len(met) <= LOOK_MAX
+            if claimed.is_at_end:
+                break
+            behind, looks = claimed.passed, looks + 1
+        assert looks == number / LOOK_MAX
+        met.clear()
+        assert (await along(ledger, most=400, behind=claimed.passed, met=met)).passed == claimed.passed
+        assert met == []
+
+
+async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        large = b'"' + b"a" * 400_000 + b'"'
+        await a_run(ledger, [a_row(n, payload=large, policy=b"%d" % (TTL_US if n == 9 else 1)) for n in range(1, 10)])
+        behind, read = HEAD, []
+        while True:
+            met: list[Payload] = []
+            claimed = await along(ledger, behind=behind, met=met)
+            read.append(len(met))
+            if claimed.claims:
+                break
+            behind = claimed.passed
+        assert [each.job.id for each in claimed.claims] == [9]
+        assert max(read) <= 3
+
+
+async def test_behind_those_that_are_passed_over_a_claim_holds_no_more_bytes_than_it_may(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        large = b'"' + b"a" * 700_000 + b'"'
+        ttls = {1: 1, 2: TTL_US, 3: TTL_US}
+        await a_run(ledger, [a_row(n, payload=large if n > 1 else b"1", policy=b"%d" % ttls[n]) for n in ttls])
+        first = await along(ledger, most=2)
+        assert ([each.job.id for each in first.claims], first.is_at_end) == ([2], False)
+        assert [each.job.id for each in (await along(ledger, most=2, behind=first.passed)).claims] == [3]

@@ -255,3 +255,21 @@ def test_a_ledger_that_an_older_program_works_on_is_left_alone(tmp_path: Path) -
     with dispatcher_lock(path, now=0), pytest.raises(LedgerBusyError, match="is working on this ledger"):
         anyio.run(look_at, path)
     assert version_of(path) == "0001"
+
+
+@pytest.mark.parametrize("content", [b"", None], ids=["empty", "a ledger"])
+def test_a_ledger_with_a_second_name_is_refused_even_an_empty_one(tmp_path: Path, content: bytes | None) -> None:
+    path, second = tmp_path / "l.db", tmp_path / "second.db"
+    if content is None:
+        migrate(path)
+    else:
+        path.write_bytes(content)
+    second.hardlink_to(path)
+
+    for name in (path, second):
+        with pytest.raises(UsageError, match=r"has 2 names \(hard links\)"):
+            migrate(name)
+    second.unlink()
+    second.symlink_to(path)
+    migrate(second)
+    assert version_of(path) == SCHEMA_VERSION

@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core import job as steps
 from orchestrator.core.lifecycle import ENDS, State
 from orchestrator.core.outcome import Trouble
-from orchestrator.ledger import Ledger, past, reports, store
-from orchestrator.ledger.reports import Margins
+from orchestrator.ledger import Ledger, audit, control, line, margins, past, pruning, reports, store
+from orchestrator.ledger.margins import Margins
 from orchestrator.settings import OnUncertain, RunSettings
 from tests.factories import STEPS, S, a_row, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now, opened
@@ -44,7 +44,9 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
         run = await a_run(ledger, 3)
 
         async def safe_until() -> int | None:
-            return await ledger.read(partial(reports.safe_until, run=run.id, retention_us=1_800 * S))
+            return await ledger.read(
+                partial(margins.safe_until, run=run.id, retention_us=1_800 * S, now=EPOCH_AT + 60 * S)
+            )
 
         assert await safe_until() is None
         for at, ttl_us in ((10 * S, 86_400 * S), (20 * S, 100 * S)):
@@ -75,7 +77,7 @@ async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
         run = await a_run(ledger, max(1, len(margins_us)))
         await finish(ledger, margins_us)
 
-        assert await ledger.read(partial(reports.margins_of, run=run.id)) == expected
+        assert await ledger.read(partial(margins.margins_of, run=run.id)) == expected
 
 
 async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> Non
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
             await ledger.step(steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
 
-        assert await ledger.read(partial(reports.margins_of, run=run.id)) == Margins(0.12, 0.12)
+        assert await ledger.read(partial(margins.margins_of, run=run.id)) == Margins(0.12, 0.12)
 
 
 async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path) -> None:
@@ -95,13 +97,34 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path)
         found: list[tuple[int, int]] = []
         after = (0, 0)
         while page := await ledger.read(
-            partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=after, most=2)
+            partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=after, most=2, bytes_max=10**6)
         ):
             assert len(page) <= 2
             found += [(row.line, row.job) for row in page]
             after = found[-1]
 
         assert found == [(1, 2), (2, 6), (3, 4), (5, 1), (5, 3), (5, 5)]
+
+
+async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(tmp_path: Path) -> None:
+    sizes = [300, 300, 300, 2_000, 10, 10]
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, len(sizes))
+        for job, size in zip(await jobs_now(ledger), sizes, strict=True):
+            output = b'"' + b"a" * (size - 2) + b'"'
+            await ledger.step(steps.completed(job, an_outcome(job, output=output), reason="status", at=AT))
+        finished = partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], most=9, bytes_max=1_000)
+        audited = partial(audit.page_after, most=9, bytes_max=1_000)
+        pages, facts, after, last = [], [], (0, 0), 0
+        while page := await ledger.read(partial(finished, after=after)):
+            pages.append([len(row.output or b"") for row in page])
+            after = (page[-1].line, page[-1].job)
+        while found := (await ledger.read(partial(audited, job=last))).jobs:
+            facts.append(len(found))
+            last = found[-1].job
+
+    assert pages == [[300, 300, 300], [2_000], [10, 10]]
+    assert facts == [3, 1, 2]
 
 
 async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
@@ -116,7 +139,7 @@ async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
             steps.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
         first, second = await ledger.read(
-            partial(reports.finished_page, run=run.id, states=list(ENDS), after=(0, 0), most=9)
+            partial(reports.finished_page, run=run.id, states=list(ENDS), after=(0, 0), most=9, bytes_max=10**6)
         )
 
         assert (first.custom_id, first.state, first.attempts) == ("good", State.SUCCEEDED, 1)
@@ -170,14 +193,16 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path
         assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_failed_jobs_are_paged(tmp_path: Path) -> None:
+async def test_failed_and_cancelled_jobs_are_paged(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
-        run = await a_run(ledger, 5)
-        await ledger.take([STEPS["abandoned"][1](job, AT) for job in (await jobs_now(ledger))[1:]])
-        page = partial(reports.jobs_failed, run=run.id, most=3)
+        run = await a_run(ledger, 6)
+        jobs = await jobs_now(ledger)
+        ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
+        await ledger.take([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
+        page = partial(reports.jobs_given_up, run=run.id, most=3)
 
-        assert [job.id for job in await ledger.read(partial(page, after=0))] == [2, 3, 4]
-        assert [job.id for job in await ledger.read(partial(page, after=4))] == [5]
+        assert [job.id for job in await ledger.read(partial(page, after=0))] == [2, 3, 5]
+        assert [job.id for job in await ledger.read(partial(page, after=5))] == [6]
 
 
 async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_path: Path) -> None:
@@ -266,8 +291,19 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
 
 
 QUESTIONS: dict[str, tuple[str, Question]] = {
-    "claim by run": ("jobs_claimable", partial(store.jobs_claimable, run=1, by_retry=False, now=AT, most=9)),
-    "claim by retry": ("jobs_claimable", partial(store.jobs_claimable, run=1, by_retry=True, now=AT, most=9)),
+    "claim by run": ("jobs_claimable", partial(line.jobs_claimable, run=1, by_retry=False, now=AT, most=9)),
+    "claim by retry": ("jobs_claimable", partial(line.jobs_claimable, run=1, by_retry=True, now=AT, most=9)),
+    "claim behind others": (
+        "jobs_claimable (run_id=? AND due_at=? AND rowid>?)",
+        partial(
+            line.jobs_claimable,
+            run=1,
+            by_retry=False,
+            now=AT,
+            most=9,
+            behind=line.Passed(due_at=5, due_job=5, ttl_us=1),
+        ),
+    ),
     "next by run": ("jobs_claimable", partial(reports.next_queued_at, run=1, by_retry=False, now=AT)),
     "next by retry": (
         "jobs_claimable (run_id=? AND due_at>?)",
@@ -277,14 +313,27 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "jobs_at_service (state=? AND due_at=? AND rowid>?)",
         partial(reports.jobs_in, state=State.OUTSTANDING, after=(0, 5), most=9),
     ),
-    "safe until": ("jobs_at_service (state=?)", partial(reports.safe_until, run=1, retention_us=1)),
+    "safe until": ("jobs_at_service (state=?)", partial(margins.safe_until, run=1, retention_us=1, now=AT)),
     "past": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", partial(past.took, endpoint_id=1, now=AT)),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
-        partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9),
+        partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9, bytes_max=10**6),
     ),
     "jobs of submissions": ("INTEGER PRIMARY KEY", partial(reports.jobs_of_submissions, ids=[1, 2])),
+    "given up": (
+        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
+        partial(reports.jobs_given_up, run=1, after=5, most=9),
+    ),
+    "not there": ("jobs_at_service (state=?)", partial(control.jobs_not_there, run=1, most=99)),
     "history": ("events_of_job", partial(reports.events_of, job=1)),
+    "events": (
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        partial(pruning.events_doomed, before={1: 2 * AT}, after=0, most=9),
+    ),
+    "submissions": (
+        "SEARCH submissions USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        partial(pruning.submissions_doomed, before={1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
+    ),
 }
 
 
@@ -293,6 +342,7 @@ async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them
     index, question = QUESTIONS[name]
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 20)
+        await brought_to(ledger, State.SUCCEEDED, AT)
         found = await plans(ledger, question)
 
     assert any(index in line for line in found), found
@@ -301,7 +351,7 @@ async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them
         assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
 
 
-@pytest.mark.parametrize("statement", [store._APPLY, store._SEEN], ids=["step", "news"])
+@pytest.mark.parametrize("statement", [store._APPLY, store._SEEN, control._TAKE_BACK], ids=["step", "news", "continue"])
 async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, statement: Update) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 20)

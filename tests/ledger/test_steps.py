@@ -183,7 +183,9 @@ async def test_large_outputs_are_kept_as_they_came(tmp_path: Path) -> None:
         for job, output in zip(await jobs_now(ledger), outputs, strict=True):
             await ledger.step(steps.completed(job, an_outcome(job, output=output), reason="status", at=AT))
 
-        question = partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=(0, 0), most=9)
+        question = partial(
+            reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8
+        )
         assert [row.output for row in await ledger.read(question)] == outputs
 
 

@@ -1,7 +1,7 @@
 """What a user reads when the file, not the program, is to blame; and that our own defects are not taken for that."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -9,10 +9,11 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger import open_ledger
-from orchestrator.ledger.database import Database, storage_errors
+from orchestrator.ledger import open_ledger, reports
+from orchestrator.ledger.database import READERS_MAX, Database, storage_errors
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.records import PACK_BYTES_MIN, pack, unpack
+from tests.few_files import no_file_left
 from tests.ledger.ledgers import dump
 from tests.simulation.clock import VirtualClock
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.anyio
         ("database is locked", "another program has locked the ledger (database is locked); close it, then resume"),
         ("database disk image is malformed", "the ledger is damaged (database disk image is malformed); restore it"),
         ("file is not a database", "the ledger is damaged (file is not a database); restore it from a copy"),
-        ("unable to open database file", "cannot use the ledger (unable to open database file)"),
+        ("unable to open database file", "cannot use the ledger (unable to open database file); its folder"),
     ],
 )
 def test_each_trouble_with_the_file_says_what_happened_where_and_what_to_do(said: str, told: str) -> None:
@@ -98,6 +99,16 @@ async def test_a_ledger_that_cannot_be_written_is_told_when_it_is_opened(tmp_pat
     with pytest.raises(StorageError, match=r"l\.db: the ledger is read-only"):
         async with open_ledger(path, clock=VirtualClock()):
             raise AssertionError("a ledger that nothing can be written to was opened to work on")
+
+
+async def test_a_ledger_has_all_its_connections_from_the_start(tmp_path: Path) -> None:
+    async with open_ledger(tmp_path / "l.db", clock=VirtualClock()) as ledger:
+        await ledger.read(reports.runs_all)
+        with no_file_left():
+            async with AsyncExitStack() as at_once:
+                for _ in range(READERS_MAX):
+                    connection = await at_once.enter_async_context(ledger._database.reading())
+                    assert await reports.runs_all(connection) == []
 
 
 async def test_the_ledger_is_as_durable_as_it_says(tmp_path: Path) -> None:

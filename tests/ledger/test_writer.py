@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
+from typing import cast
 
+import aiosqlite
 import anyio
 import msgspec
 import pytest
 from sqlalchemy import text
 
+from orchestrator.core import job as steps
 from orchestrator.core.job import Job, Step
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
@@ -20,7 +23,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, reports, writer
 from orchestrator.ledger.database import Database
 from orchestrator.ledger.writer import Settled, Transaction, Writer
-from tests.factories import STEPS, S, a_job
+from tests.factories import STEPS, S, a_job, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.database import BUSY_TIMEOUT_S, async_creator
@@ -99,6 +102,54 @@ async def test_a_batch_is_bounded_in_steps_and_in_entries(tmp_path: Path) -> Non
 
         assert sum(feed) == many
         assert max(feed) <= writer.BATCH_STEPS_MAX
+
+
+async def test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_they_are_small_together(
+    tmp_path: Path,
+) -> None:
+    large = b'"' + b"x" * (writer.BATCH_BYTES_MAX // 2) + b'"'
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2 * writer.PENDING_BYTES_MAX // len(large) + 4)
+        found = await jobs_now(ledger)
+        feed: list[int] = []
+        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        posted = 0
+        for job in found:
+            with anyio.move_on_after(0):
+                await ledger.room()
+                ledger.post(steps.completed(job, an_outcome(job, output=large), reason="status", at=AT), lambda _: None)
+                posted += 1
+        assert posted == writer.PENDING_BYTES_MAX // len(large) + 1
+        await ledger.room()
+        await ledger.flush()
+        await ledger.room()
+
+    assert feed == [1] * posted
+
+
+async def test_pages_of_large_outputs_are_not_kept(tmp_path: Path) -> None:
+    sizes = writer.SHRINK_BYTES_MIN // 64, writer.SHRINK_BYTES_MIN
+    asked: list[str] = []
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, len(sizes))
+        raw = await writers_connection(ledger)
+        await raw.set_trace_callback(asked.append)
+        for job, size in zip(await jobs_now(ledger), sizes, strict=True):
+            outcome = an_outcome(job, output=b'"' + b"x" * size + b'"')
+            await ledger.step(steps.completed(job, outcome, reason="status", at=AT))
+            await ledger.flush()
+            asked.append("flushed")
+
+    assert [word for word in asked if "shrink" in word or word == "flushed"] == [
+        "flushed", "PRAGMA shrink_memory", "flushed",
+    ]  # fmt: skip
+
+
+async def writers_connection(ledger: Ledger) -> aiosqlite.Connection:
+    async with ledger._database._writer.connect() as connection:
+        raw = (await connection.get_raw_connection()).driver_connection
+        assert raw is not None
+        return cast(aiosqlite.Connection, raw)
 
 
 async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path: Path) -> None:

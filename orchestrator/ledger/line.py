@@ -1,0 +1,160 @@
+"""The line in which a run's queued jobs stand, and how far a claim looks along it.
+
+First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then fresh
+ones in input order. Jobs that are not worth sending now are passed over, and nothing is written: the next look begins
+behind them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Select, bindparam, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from orchestrator.ledger import store
+from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.store import Payload
+from orchestrator.ledger.tables import jobs, runs
+
+LOOK_MAX: Final = 500
+"""How many jobs one look meets, where most are passed over: it is one transaction, for which others wait."""
+
+TtlOf = Callable[[Payload], int]
+"""The TTL of a job with this payload, in microseconds."""
+
+IsLate = Callable[[int], bool]
+"""Whether a job with this TTL is to be passed over."""
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a look has come: whoever stood there is claimed or passed over.
+
+    Of those that wait for a time some may turn up there afterwards: when a `/retry` is not worth waiting for any more.
+    """
+
+    due_at: int = 0
+    """When the last one was due of those that waited for a time."""
+
+    due_job: int = 0
+    """Its number."""
+
+    fresh_job: int = 0
+    """The number of the last fresh one."""
+
+    ttl_us: int = 0
+    """The longest TTL that was passed over; 0 where none was."""
+
+    def and_then(self, met: Sequence[Job], ttl_us: int) -> "Passed":
+        """The same and `met`, who are next in the line; `ttl_us` is the longest TTL by now."""
+        changes = {"ttl_us": ttl_us}
+        if met and not met[-1].due_at:
+            changes["fresh_job"] = met[-1].id
+        if (due := next((job for job in reversed(met) if job.due_at), None)) is not None:
+            changes |= {"due_at": due.due_at, "due_job": due.id}
+        return msgspec.structs.replace(self, **changes)
+
+
+HEAD: Final = Passed()
+"""Where the line begins."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A job that may be claimed, what to send, and its TTL."""
+
+    job: Job
+    payload: Payload
+    ttl_us: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look along the line has found."""
+
+    found: list[Found]
+    passed: Passed
+    is_at_end: bool
+    """Whether nobody stands behind those who were met."""
+
+
+def nobody_is_late(_ttl_us: int) -> bool:
+    """Every job may be claimed."""
+    return False
+
+
+async def look(
+    connection: AsyncConnection,
+    run: int,
+    *,
+    by_retry: bool,
+    now: int,
+    most: int,
+    bytes_max: int,
+    ttl_of: TtlOf,
+    is_late: IsLate = nobody_is_late,
+    behind: Passed = HEAD,
+) -> Look:
+    """Up to `most` jobs of `run`, the next ones behind `behind`, that are due by `/retry`, or by `/run`, and not late.
+
+    Their inputs, with those that are read to be passed over, come to no more than `bytes_max`, unless it is only one.
+    Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
+    """
+    found: list[Found] = []
+    passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
+    while True:
+        asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
+        page = await jobs_claimable(connection, run, by_retry=by_retry, now=now, most=asked, behind=passed)
+        is_at_end = len(page) < asked
+        payloads = await store.payloads_of(connection, [job.id for job in page], room) if page else {}
+        for n, job in enumerate(page):
+            payload = payloads.get(job.id)
+            if payload is None or len(found) == most or (found and len(payload.input) > room):
+                page, is_at_end = page[:n], False
+                break
+            room -= len(payload.input)
+            if is_late(ttl_us := ttl_of(payload)):
+                longest_us = max(longest_us, ttl_us)
+            else:
+                found.append(Found(job, payload, ttl_us))
+        passed = passed.and_then(page, longest_us)
+        met += len(page)
+        if len(page) < asked or len(found) == most or met >= LOOK_MAX:
+            return Look(found, passed, is_at_end)
+
+
+_QUEUED = (
+    select_jobs()
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+    )
+    .limit(bindparam("most"))
+)
+_TO_RUN = jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now"))
+_DUE = _QUEUED.where(jobs.c.due_at > bindparam("due_at"), jobs.c.due_at <= bindparam("now"))
+_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.id)
+_BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
+_BY_RUN = _DUE.where(_TO_RUN)
+_AT = _QUEUED.where(jobs.c.due_at == bindparam("due_at"), jobs.c.id > bindparam("job")).order_by(jobs.c.id)
+_BY_RUN_AT = _AT.where(_TO_RUN)
+
+
+async def jobs_claimable(
+    connection: AsyncConnection, run: int, *, by_retry: bool, now: int, most: int, behind: Passed = HEAD
+) -> list[Job]:
+    """Up to `most` queued jobs of `run`, in the order of the line, whose next attempt is by `/retry`, or by `/run`."""
+    found: list[Job] = []
+
+    async def add(query: Select[Any], **parameters: int) -> None:
+        left = {"run": run, "most": most - len(found), **parameters}
+        found.extend([job_of(row) for row in await connection.execute(query, left)])
+
+    if behind.due_at:  # SQLite finds a place in their index by equal columns only; so this is a question of its own
+        await add(_BY_RUN_AT, due_at=behind.due_at, job=behind.due_job, now=now)
+    if len(found) < most:
+        await add(_BY_RETRY if by_retry else _BY_RUN, due_at=behind.due_at, now=now)
+    if len(found) < most and not by_retry:
+        await add(_AT, due_at=0, job=behind.fresh_job)
+    return found

@@ -1,0 +1,173 @@
+"""Which submissions may have left: `LEDGER.sent`, where each is marked just before its last bytes are handed over.
+
+A claim is durable before its request leaves; so after a crash every claimed job might have been sent, though few were.
+The marks tell which. They are words of a memory-mapped file and are never synced: what a process wrote there outlives
+the process, in the page cache, but not the machine. So they are believed only
+
+- in the boot of the machine in which they were made,
+- beside the ledger that they were made for: the same file, with the number that it has noted for them (a copy is
+  another file, and a file that took its place has another number),
+- if the file is whole.
+
+Whatever else is found is put aside for a new file, whose floor is the latest submission until then: of those up to the
+floor nothing is known. A mark that is overwritten raises the floor to its submission.
+"""
+
+import mmap
+import os
+import secrets
+import subprocess
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+from typing import Final, Self
+
+import msgspec
+
+SLOTS: Final = 1 << 15
+"""Marks that are kept: those of half a minute at a thousand submissions a second. What is claimed and has not left is
+given back after a second, long before the floor can reach it."""
+
+NUMBER_MAX: Final = (1 << 31) - 1
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_UUID: Final = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
+"""Where macOS tells the same."""
+
+_SEAL: Final = Struct("=12s40sQQQ")
+"""Magic with a version, boot, device, inode, number; a checksum of them follows."""
+
+_MAGIC: Final = b"orch sent 01"
+_WORD: Final = 8
+_COUNT: Final = 16
+_FLOOR: Final = 17
+_FIRST: Final = 32
+"""Words of the file: how many marks were made, the floor, and the first mark. The seal comes before."""
+
+BYTES: Final = (_FIRST + SLOTS) * _WORD
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """What marks are believed by: the boot of the machine, and the ledger's file and the number in it (0: none)."""
+
+    boot: str
+    device: int
+    inode: int
+    number: int
+
+    @classmethod
+    def of(cls, ledger: Path, *, boot: str, number: int) -> Self:
+        """The seal of marks that belong to the file at `ledger` as it is."""
+        found = ledger.stat()
+        return cls(boot, found.st_dev, found.st_ino, number)
+
+    def packed(self) -> bytes:
+        """As it stands at the beginning of the file."""
+        text = _SEAL.pack(_MAGIC, self.boot.encode()[:40], self.device, self.inode, self.number)
+        return text + zlib.crc32(text).to_bytes(4, "little")
+
+
+class Marks:
+    """The marks of one ledger: in its file, or, where none can be kept, in memory, for this process alone."""
+
+    def __init__(self, words: memoryview) -> None:
+        self._words = words
+        self._count: int = words[_COUNT]
+
+    @classmethod
+    def kept(cls, path: Path, seal: Seal, *, latest: int) -> Self | None:
+        """Those of the file at `path`, or None where they are not to be believed.
+
+        `latest` is the ledger's latest submission: there can be no mark of a later one.
+        """
+        try:
+            with path.open("r+b") as file:
+                words = _mapped(file.fileno()) if os.fstat(file.fileno()).st_size == BYTES else None
+        except OSError:
+            return None
+        expected = seal.packed()
+        if not seal.number or words is None or words.cast("B")[: len(expected)] != expected:
+            return None
+        marks = cls(words)
+        return marks if marks._is_whole(latest) else None
+
+    @classmethod
+    def made(cls, path: Path, seal: Seal, *, floor: int) -> Self:
+        """New ones at `path`, in place of what is there. Raises `OSError` where they cannot be kept.
+
+        The whole file is written, so that a full disk is found now: later it would be a signal in the midst of a mark.
+        """
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with beside.open("w+b") as file:
+                file.write(_content(seal, floor))
+                file.flush()
+                words = _mapped(file.fileno())
+            beside.replace(path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        return cls(words)
+
+    @classmethod
+    def unkept(cls, *, floor: int) -> Self:
+        """Marks that nobody finds after this process."""
+        return cls(memoryview(bytearray(_content(None, floor))).cast("Q"))
+
+    def mark(self, submission: int) -> None:
+        """`submission` is about to leave. It is marked on return, whatever becomes of the process."""
+        words, place = self._words, _FIRST + self._count % SLOTS
+        if (overwritten := words[place]) > words[_FLOOR]:
+            words[_FLOOR] = overwritten
+        words[place] = submission
+        self._count += 1
+        words[_COUNT] = self._count
+
+    def never_left(self, submissions: Iterable[int]) -> frozenset[int]:
+        """Those of `submissions` that provably never left."""
+        found = [each for each in submissions if each > self._words[_FLOOR]]
+        return frozenset(found).difference(self._words[_FIRST:]) if found else frozenset()
+
+    def _is_whole(self, latest: int) -> bool:
+        """Whether there are as many marks as were made, all of submissions that the ledger can have made.
+
+        A kill may come between a mark and its count.
+        """
+        marks = self._words[_FIRST:].tolist()
+        found = len(marks) - marks.count(0)
+        return found in (min(self._count, SLOTS), self._count + 1) and max(marks) <= latest
+
+
+def new_number() -> int:
+    """The number of a new file of marks."""
+    return secrets.randbelow(NUMBER_MAX) + 1
+
+
+def this_boot(boot_id: Path = BOOT_ID) -> str | None:
+    """What tells this boot of the machine from every other one; None where the system does not say."""
+    try:
+        return boot_id.read_text(encoding="ascii").strip() or None
+    except OSError:
+        pass
+    try:
+        told = subprocess.run(_BOOT_UUID, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603  ours
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
+
+
+def _content(seal: Seal | None, floor: int) -> bytes:
+    """A file without marks."""
+    head = bytearray(_FIRST * _WORD)
+    words = memoryview(head).cast("Q")
+    words[_FLOOR] = floor
+    if seal is not None:
+        packed = seal.packed()
+        head[: len(packed)] = packed
+    return bytes(head) + bytes(SLOTS * _WORD)
+
+
+def _mapped(descriptor: int) -> memoryview:
+    """The words of a file, shared with whoever opens it later."""
+    return memoryview(mmap.mmap(descriptor, BYTES)).cast("Q")
