@@ -7,10 +7,15 @@ is: one job more or less by hand is what its pacing has room for.
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 
 PEOPLE_SHARE: Final = 0.05
 """The part for people."""
+
+BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
+"""What a batch sends many of."""
+
+_USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)
 
 
 def for_people(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
@@ -24,6 +29,23 @@ def for_a_batch(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
         operation: limit if operation is Operation.RUN else _rest(limit, _peoples_part(limit))
         for operation, limit in limits.items()
     }
+
+
+def within_connections(limits: Mapping[Operation, Limit], connections: int) -> dict[Operation, Limit]:
+    """`limits` with so few requests at once that a batch keeps to so many connections.
+
+    Each of its operations has a fixed part of them, by what the contract allows at once; `/health` asks one at a time.
+    """
+    return {operation: _within(operation, limit, connections) for operation, limit in limits.items()}
+
+
+def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
+    usual = CONTRACT_LIMITS[operation].concurrent
+    if operation not in BATCH_OPERATIONS or usual is None:
+        return limit
+    most = max(1, connections * usual // _USUAL)
+    at_once = most if limit.concurrent is None else min(most, limit.concurrent)
+    return Limit(limit.requests, limit.window_s, at_once)
 
 
 def _peoples_part(limit: Limit) -> Limit:

@@ -11,15 +11,16 @@ from typing import Final
 import httpx
 
 from orchestrator import __version__
-from orchestrator.client.carriers import Request, header_table
+from orchestrator.client.carriers import Leaving, Request, header_table
 from orchestrator.client.hiding import Hiding
+from orchestrator.client.places import Places
 from orchestrator.client.throttle import Throttle, ThrottledTurn
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import Clock
 from orchestrator.core.outcome import Answer, is_remote_id
 from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.core.ports import Turn
-from orchestrator.errors import NotSent, UsageError
+from orchestrator.errors import CutShort, NotSent, UsageError
 
 _ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -59,6 +60,16 @@ class ServerlessEndpoint:
         """`{serverless_url}/v2/{endpoint_id}`."""
         return self._base
 
+    @property
+    def up(self) -> Places:
+        """The line to the service."""
+        return self._transport.up
+
+    @property
+    def down(self) -> Places:
+        """The line from the service."""
+        return self._transport.down
+
     def turn_at_once(self, operation: Operation) -> ThrottledTurn | None:
         """Leave for one request of `operation`, if it may be sent now."""
         return self._throttle.turn_at_once(operation)
@@ -91,9 +102,9 @@ class ServerlessEndpoint:
         """At a restart: an earlier process may have sent requests of which nothing is known."""
         self._throttle.ease_in(operation)
 
-    async def run(self, turn: Turn, body: bytes) -> Answer:
-        """`POST /run` with `body`, the complete JSON of the job request."""
-        request = self._submission("run", body)
+    async def run(self, turn: Turn, body: bytes, *, leaving: Leaving | None = None) -> Answer:
+        """`POST /run` with `body`, the complete JSON of the job request; see `core.ports`."""
+        request = self._submission("run", body, leaving)
         return await self._send(turn, Operation.RUN, request)
 
     async def runsync(self, turn: Turn, body: bytes, *, wait_ms: int | None = None) -> Answer:
@@ -154,8 +165,8 @@ class ServerlessEndpoint:
     def _order(self, path: str) -> Request:
         return Request("POST", f"{self._base}/{path}", self._headers)
 
-    def _submission(self, path: str, body: bytes) -> Request:
-        return Request("POST", f"{self._base}/{path}", self._submit_headers, body)
+    def _submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
+        return Request("POST", f"{self._base}/{path}", self._submit_headers, body, leaving)
 
     async def _send(
         self, turn: Turn, operation: Operation, request: Request, *, within_s: float | None = None
@@ -166,6 +177,9 @@ class ServerlessEndpoint:
         turn.use(operation)
         try:
             answer = await self._transport.send(request, within_s=within_s)
+        except CutShort:  # the service may have counted it by its head
+            turn.given_up(self._clock.now())
+            raise
         except NotSent:
             turn.not_sent()
             raise

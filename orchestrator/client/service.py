@@ -10,6 +10,7 @@ import tenacity
 from orchestrator.client.endpoints import Endpoints
 from orchestrator.client.graphql import GraphQL
 from orchestrator.client.jobs import EndpointJobs
+from orchestrator.client.places import Places
 from orchestrator.client.pods import Pods
 from orchestrator.client.rest import Rest, team_header
 from orchestrator.client.secrets import Secrets
@@ -93,15 +94,21 @@ class Service:
     def endpoint(self, endpoint_id: str) -> EndpointJobs:
         """The endpoint of that id, always the same object: its limits hold for everybody who uses it.
 
-        Raises `UsageError` for what is no endpoint id.
+        Raises `UsageError` for what is no endpoint id, and where the environment names a proxy that cannot be used.
         """
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
+            self._transport.check_proxy()
             throttle = Throttle(self._clock, self._limits, pacing=self._pacing)
             base = endpoint_url(self._url, endpoint_id)
             endpoint = EndpointJobs(ServerlessEndpoint(base, self._headers, throttle, self._transport, self._clock))
             self._endpoints[endpoint_id] = endpoint
         return endpoint
+
+    @property
+    def down(self) -> Places:
+        """The places of large answers on the line from the service."""
+        return self._transport.down
 
     def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
         """`notify` is told why a request to the REST interfaces waits, and for how many seconds."""

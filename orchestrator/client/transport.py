@@ -2,8 +2,9 @@
 
 aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as well (see `client.carriers`). The rules:
 
-- `NotSent` only where the request provably never left, since that means "repeat it, it costs nothing". Everything else
-  that is not a complete answer is `Unanswered`.
+- `NotSent` only where the request provably never left, or not as a whole, since that means "repeat it, it costs
+  nothing": nobody acts on a body that is shorter than its `Content-Length`. Everything else that is not a complete
+  answer is `Unanswered`.
 - Where aiohttp hides behind an httpx transport, the names of httpx are not trusted: a server that hung up after reading
   the request arrives as `httpx.ConnectTimeout`. The aiohttp exception behind it decides.
 - Nothing is repeated, redirected or remembered (no cookies). aiohttp would repeat a GET on its own; here it does not,
@@ -12,28 +13,30 @@ aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as 
   headers, and with them the API key.
 """
 
-import ipaddress
 import re
 import urllib.request
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 import aiohttp
-import anyio
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
-from orchestrator.client.carriers import AiohttpCarrier, Carrier, HttpxCarrier, Request
+from orchestrator.client.carriers import AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
+from orchestrator.client.patience import Watch
+from orchestrator.client.places import Places
+from orchestrator.client.proxies import proxy_of
 from orchestrator.clock import SECOND, Clock
+from orchestrator.core.loopback import is_loopback
 from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 
 CONNECT_S_MAX: Final = 10.0
 """How long a connection may take, name look-up and TLS included."""
 
 REQUEST_S_MAX: Final = 30.0
-"""How long a request may take, from the first thought of connecting to the last byte of the answer."""
+"""How long nothing may come of a request: no byte of it leaves, none of its answer comes. See `client.patience`."""
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """The longest answer that is read."""
@@ -53,14 +56,21 @@ _NEVER_LEFT_ELSEWHERE: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.
 _FOREIGN_ERRORS: Final = (httpx.HTTPError, httpx.StreamError, aiohttp.ClientError, HttpProcessingError, OSError)
 """Whatever the libraries let through, `TimeoutError` included (it is an `OSError`)."""
 
+_WORDS: Final = {
+    aiohttp.ServerDisconnectedError: "it was closed before one came",
+    aiohttp.ClientPayloadError: "it ended in the middle of one",
+}
+"""Of a connection, what users meet most."""
+
 _OK_MAX: Final = 299
+_PROXY_AUTHENTICATION: Final = 407
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 
 
 class Transport:
     """Sends prepared requests. `transport` is what carries them, by default aiohttp with a pool of connections.
 
-    `proxy` is the URL of an HTTP proxy for the default transport, see `environment_proxy`.
+    `proxy` is an HTTP proxy for the default transport, as `environment_proxy` has it.
     """
 
     def __init__(
@@ -76,32 +86,57 @@ class Transport:
         self._clock = clock
         self._request_s = request_s
         self._connect_s = connect_s
+        self.up, self.down = Places(clock), Places(clock)
+        """The places of large bodies on the line."""
+
+        self._proxy = None if proxy is None else proxy_of(proxy)
         self._carrier: Carrier
         if transport is None:
-            self._carrier = AiohttpCarrier(proxy=proxy, connect_s=connect_s, body_bytes_max=body_bytes_max)
+            url = None if self._proxy is None else self._proxy.url
+            self._carrier = AiohttpCarrier(
+                proxy=url, connect_s=connect_s, body_bytes_max=body_bytes_max, up=self.up, down=self.down
+            )
         else:
             self._carrier = HttpxCarrier(transport, connect_s=connect_s, body_bytes_max=body_bytes_max)
+        self._watch = Watch(clock, on_sleep=self._carrier.distrust)
+
+    def check_proxy(self) -> None:
+        """Raises `UsageError` where the proxy cannot be used: then nothing can be sent."""
+        if self._proxy is not None and self._proxy.fault is not None:
+            raise UsageError(self._proxy.fault)
 
     async def send(self, request: Request, *, within_s: float | None = None) -> Answer:
         """The answer to `request`, read to its end, whatever its status.
 
         `within_s` replaces the time limit of the transport, for requests that the service holds on purpose. Raises
-        `NotSent` or `Unanswered`. A cancelled call closes its connection; the request may have taken effect.
+        `NotSent`, `Unanswered`, or what `check_proxy` does. A cancelled call closes its connection; the request may
+        have taken effect.
         """
+        self.check_proxy()
         sent_at = self._clock.now()
         limit_s = self._request_s if within_s is None else within_s
         failure: NotSent | Unanswered
+        patience = self._watch.begin(limit_s)
         try:
-            with anyio.move_on_after(limit_s):
-                return await self._exchange(request, sent_at)
-            failure = Unanswered(f"no complete answer within {limit_s:g} s")
+            with patience.scope:
+                return self._answer(await self._carrier.carry(request, patience), sent_at)
+            failure = Unanswered(f"no complete answer: nothing came for {limit_s:g} s")
+        except aiohttp.ClientHttpProxyError as error:
+            if error.status == _PROXY_AUTHENTICATION:  # the same answer as to a request that needs no tunnel
+                return Answer(status=error.status, body=b"", sent_at=sent_at, answered_at=self._clock.now())
+            failure = self._meaning(error, request)
         except _FOREIGN_ERRORS as error:
             failure = self._meaning(error, request)
+        finally:
+            self._watch.end(patience)
+        if patience.is_cut and not isinstance(failure, NotSent):
+            failure = CutShort(
+                f"the line to {_host(request)} was cut, or stood still, before the whole request had left"
+            )
         # Outside of the handler, so that the foreign exception is not even the context of ours.
         raise failure
 
-    async def _exchange(self, request: Request, sent_at: int) -> Answer:
-        carried = await self._carrier.carry(request)
+    def _answer(self, carried: Carried, sent_at: int) -> Answer:
         now, status = self._clock.now(), carried.status
         return Answer(
             status=status,
@@ -119,21 +154,35 @@ class Transport:
         else:
             never_left = isinstance(error, _NEVER_LEFT_ELSEWHERE)
         if never_left:
-            host = httpx.URL(request.url).netloc.decode("ascii", "replace")
-            return NotSent(f"no connection to {host}: {self._reason(cause or error)}")
+            return NotSent(f"no connection to {self._way_to(request, cause)}: {self._reason(cause or error)}")
         return Unanswered(f"the connection gave no complete answer: {self._reason(cause or error)}")
+
+    def _way_to(self, request: Request, cause: BaseException | None) -> str:
+        """Where there was no connection to: the proxy, or the service, through the proxy if there is one."""
+        host = _host(request)
+        if self._proxy is None:
+            return host
+        if isinstance(cause, aiohttp.ClientProxyConnectionError):
+            return f"the proxy {self._proxy.name}"
+        return f"{host} through the proxy {self._proxy.name}"
 
     def _reason(self, error: BaseException) -> str:
         """A few words of our own, or the system's: texts of libraries may quote the URL."""
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return f"it answered {error.status}"
         if isinstance(error, TimeoutError | httpx.TimeoutException):
             return f"nothing within {self._connect_s:g} s"
         if isinstance(error, OSError) and error.strerror:
             return error.strerror
-        return type(error).__name__
+        return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), type(error).__name__)
 
     async def aclose(self) -> None:
         """Closes all connections."""
         await self._carrier.aclose()
+
+
+def _host(request: Request) -> str:
+    return httpx.URL(request.url).netloc.decode("ascii", "replace")
 
 
 def environment_proxy(url: httpx.URL) -> str | None:
@@ -141,16 +190,9 @@ def environment_proxy(url: httpx.URL) -> str | None:
 
     Never for this machine itself, where the emulator runs. Looked up once for each service, not for each request.
     """
-    if _is_loopback(url.host) or urllib.request.proxy_bypass(url.host):
+    if is_loopback(url.host) or urllib.request.proxy_bypass(url.host):
         return None
     return urllib.request.getproxies().get(url.scheme)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def retry_after_s(header: str | None, now: int) -> float | None:

@@ -14,6 +14,8 @@ values, one for each bad line, so that all are seen.
 
 import difflib
 import hashlib
+import os
+import stat
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final
 
@@ -74,17 +76,33 @@ def read_rows(
     """
     lines = _Lines(environ, run_policy, webhook_bytes, body_bytes_max)
     line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
-    for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
-        if line is None:
-            yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
-            continue
-        if number == 1:
-            if foreign := _foreign(line):
-                yield Problem(line=1, text=foreign)
-                return
-            line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 (the mark is no part of the line)
-        if text := line.strip(_WHITE_SPACE):
-            yield lines.read(number, text)
+    size, number = _size(stream), 0
+    try:
+        for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
+            if line is None:
+                yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
+                continue
+            if number == 1:
+                if foreign := _foreign(line):
+                    yield Problem(line=1, text=foreign)
+                    return
+                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 (the mark is no part of the line)
+            if text := line.strip(_WHITE_SPACE):
+                yield lines.read(number, text)
+    except OSError as error:
+        yield Problem(line=number + 1, text=f"from here on it cannot be read: {error.strerror}")
+    else:
+        if size is not None and stream.tell() < size:
+            yield Problem(line=number + 1, text="the file became shorter while it was read")
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """How long a file is that has a length, else None."""
+    try:
+        found = os.fstat(stream.fileno())
+    except OSError:  # not even a file
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _foreign(line: bytes) -> str | None:

@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.compact import compact
-
 
 class _Result(msgspec.Struct, frozen=True, kw_only=True):
     custom_id: str
@@ -17,6 +15,7 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     output: msgspec.Raw
     attempts: int
+    paid_at_most: int
     delay_ms: int | None
     execution_ms: int | None
 
@@ -32,6 +31,7 @@ class _Error(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None
     error: _Trouble
     attempts: int
+    paid_at_most: int
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -43,21 +43,22 @@ def result_line(
     job_id: str | None,
     output: bytes | None,
     attempts: int,
+    paid_at_most: int,
     delay_ms: int | None,
     execution_ms: int | None,
 ) -> bytes:
     r"""The line of a job that succeeded, with its `\n`.
 
-    `output` is one JSON document, or None when the job had none; white space in it goes, so that it stays on the line.
-    Raises ValueError when it is not valid JSON, and RecursionError when it is nested absurdly; both cannot happen with
-    what `core.outcome` let through.
+    `output` is one compact JSON document, which has no line breaks, or None when the job had none. It is not looked
+    into again: `core.outcome` made it so when it was collected, and what was good enough then must not stop the file.
     """
     result = _Result(
         custom_id=custom_id,
         job_id=job_id,
         status="COMPLETED",
-        output=msgspec.Raw(b"null" if output is None else compact(output)),
+        output=msgspec.Raw(b"null" if output is None else output),
         attempts=attempts,
+        paid_at_most=paid_at_most,
         delay_ms=delay_ms,
         execution_ms=execution_ms,
     )
@@ -65,7 +66,14 @@ def result_line(
 
 
 def error_line(
-    *, custom_id: str, job_id: str | None, status: str | None, trouble: str, message: str, attempts: int
+    *,
+    custom_id: str,
+    job_id: str | None,
+    status: str | None,
+    trouble: str,
+    message: str,
+    attempts: int,
+    paid_at_most: int,
 ) -> bytes:
     r"""The line of a job that did not succeed, with its `\n`.
 
@@ -80,5 +88,6 @@ def error_line(
         status=status,
         error=_Trouble(trouble=trouble, message=text),
         attempts=attempts,
+        paid_at_most=paid_at_most,
     )
     return _encoder.encode(error) + b"\n"

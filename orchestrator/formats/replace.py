@@ -29,18 +29,25 @@ class Replacement:
 
     Used as a context manager: `write` as often as needed, then `commit`. Leaving without `commit` removes what was
     written and leaves the target as it was. An existing target's mode is kept. Opening raises `UsageError`, writing and
-    committing `StorageError`; the target is then as it was. `BrokenPipeError` (a pipe's reader left) passes through.
+    committing `StorageError`; the target is then as it was. `BrokenPipeError` (nobody reads the pipe) passes through.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._target = _target(path)
-        self._temporary = None if _is_stream(path) else _temporary(self._target)
+        self._temporary = None if is_stream(path) else _temporary(self._target)
         self._file: BinaryIO | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is written directly: then writing may take as long as its reader likes."""
+        return self._temporary is None
 
     def __enter__(self) -> Self:
         try:
             self._file = _open_stream(self._path) if self._temporary is None else _create(self._temporary, self._target)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise UsageError(_unwritable(self._path, error)) from error
         return self
@@ -89,7 +96,8 @@ def check_writable(path: Path) -> None:
     Raises `UsageError` that says what to do. The target itself is not touched, and a pipe is not opened.
     """
     try:
-        if _is_stream(path):
+        if is_stream(path):
+            _check_kind(path)
             _check_access(path)
             return
         target = _target(path)
@@ -104,7 +112,18 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_stream(path: Path) -> bool:
+def same_file(first: Path, second: Path) -> bool:
+    """Whether writing the one destroys the other, whichever links lead there. Two streams may well be one terminal."""
+    if _target(first) == _target(second):
+        return not first.exists() or first.is_file()
+    try:
+        return first.samefile(second) and first.is_file()
+    except OSError:
+        return False
+
+
+def is_stream(path: Path) -> bool:
+    """Whether `path` is written directly, as it comes: there is nothing to put a file in the place of."""
     if str(path.absolute()).startswith(_STREAM_PATHS):
         return True
     try:
@@ -119,8 +138,16 @@ def _temporary(target: Path) -> Path:
 
 
 def _open_stream(path: Path) -> BinaryIO:
-    # Appending: behind /dev/stdout may be a file that the shell opened with >>.
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), "wb", BUFFER_BYTES)
+    # Appending: behind /dev/stdout may be a file that the shell opened with >>. Without waiting: a pipe that nobody
+    # reads, or nobody reads any more, would be waited for in vain.
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+        raise
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "wb", BUFFER_BYTES)
 
 
 def _create(temporary: Path, target: Path) -> BinaryIO:
@@ -144,6 +171,13 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _check_kind(path: Path) -> None:
+    mode = path.stat().st_mode
+    if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
+        kind = "socket" if stat.S_ISSOCK(mode) else "disk (a block device)"
+        raise UsageError(f"cannot write {path}: it is a {kind}; name a file")
 
 
 def _check_access(path: Path) -> None:

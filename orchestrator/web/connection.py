@@ -18,6 +18,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from orchestrator.client.patience import LATE_S
+
 HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and headers. A service's webhook has under 1 KiB of them, and what proxies add is of the same order."""
 
@@ -25,7 +27,7 @@ HEAD_S_MAX: Final = 10.0
 """From the connection's beginning, or from the first byte of a later request, to the end of the head."""
 
 CONNECTIONS_MAX: Final = 512
-"""The most connections at once; fewer where the system allows few open files (`web.descriptors`)."""
+"""The most connections at once; fewer where the system allows few open files (`client.descriptors`)."""
 
 
 class Crowd(ServerState):
@@ -67,7 +69,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(self.head_s_max, transport.abort)
+        self._wait_for_head(self.head_s_max)
         self._crowd.strangers[self] = None
         if self._crowd.is_full:
             self._crowd.make_room(self)
@@ -82,7 +84,7 @@ class Connection(HttpToolsProtocol):
         if self._head_bytes > HEAD_BYTES_MAX:
             self.close_at_once()
         elif self._head_bytes and self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_s_max, self.transport.abort)
+            self._wait_for_head(self.head_s_max)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -111,9 +113,32 @@ class Connection(HttpToolsProtocol):
         self.connections.discard(self)
         self.transport.abort()
 
+    def timeout_keep_alive_handler(self) -> None:
+        """As in uvicorn, but for a late timer, see `_head_is_late`."""
+        timer = self.timeout_keep_alive_task
+        if timer is not None and _was_asleep(self.loop, timer):
+            self.timeout_keep_alive_task = self.loop.call_later(LATE_S, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _wait_for_head(self, seconds: float) -> None:
+        self._head_timer = self.loop.call_later(seconds, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        """Closes the connection; where the timer itself is late, not before what came meanwhile has been read."""
+        if self._head_timer is not None and _was_asleep(self.loop, self._head_timer):
+            self._wait_for_head(LATE_S)
+        else:
+            self.transport.abort()
+
     def _stop_waiting(self) -> None:
         self._crowd.strangers.pop(self, None)
         self._crowd.idle.pop(self, None)
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def _was_asleep(loop: asyncio.AbstractEventLoop, timer: asyncio.TimerHandle) -> bool:
+    """Whether the process stood still when `timer`, which has gone off, fell due."""
+    return loop.time() > timer.when() + LATE_S

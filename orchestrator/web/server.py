@@ -17,10 +17,10 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
+from orchestrator.client.descriptors import listener_part, open_files_allowed
 from orchestrator.errors import UsageError
 from orchestrator.web.addresses import Address
-from orchestrator.web.connection import Connection, Crowd
-from orchestrator.web.descriptors import connections_allowed, open_files_allowed
+from orchestrator.web.connection import CONNECTIONS_MAX, Connection, Crowd
 
 GRACE_S: Final = 5.0
 """How long requests in flight may go on once the listener stops."""
@@ -58,7 +58,7 @@ class Listener:
     ) -> None:
         self._app = app
         self._grace_s = grace_s
-        self._crowd = Crowd(connections_max or connections_allowed(open_files_allowed()))
+        self._crowd = Crowd(connections_max or min(CONNECTIONS_MAX, listener_part(open_files_allowed())))
         self._socket = _bound(address)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(host, port)

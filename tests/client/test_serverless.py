@@ -15,7 +15,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.ports import JobApi, Turn
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from tests.client.raw_server import answering, read_request, response, serving
 from tests.client.replies import Replies, Reply
 
@@ -59,6 +59,14 @@ async def test_each_operation_sends_its_request(operation: Operation) -> None:
     assert request.content == (b'{"input":{}}' if is_run else b"")
     assert request.headers.get("content-type") == ("application/json" if is_run else None)
     assert request.headers.get("content-length") == {"POST": str(len(request.content)), "GET": None}[method]
+
+
+async def test_a_request_that_left_in_part_may_have_been_counted() -> None:
+    api = service_of(Replies(CutShort())).endpoint("abc").api
+    with pytest.raises(NotSent):
+        await api.run(await api.turn(Operation.RUN), b"{}")
+    figures = api.figures(Operation.RUN)
+    assert (figures.in_flight, figures.used, api.room(Operation.RUN, 9_999)) == (0, 1, 2)
 
 
 @OPERATIONS
@@ -177,6 +185,16 @@ def test_a_key_that_fits_in_no_header_is_refused_and_not_quoted(key: str) -> Non
     with pytest.raises(UsageError, match="the API key") as caught:
         request_headers(key)
     assert not key or key not in str(caught.value)
+
+
+def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where it is needed: the emulator on this machine works whatever the environment names."""
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://me:pass-word@proxy:1080")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(UsageError, match="a proxy of the kind socks5://"):
+        Service("https://api.example", "key").endpoint("abc")
+    Service("http://127.0.0.1:8900", "key").endpoint("abc")
 
 
 async def test_an_endpoint_is_always_the_same_object_so_that_its_limits_hold_for_all() -> None:

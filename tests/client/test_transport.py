@@ -12,13 +12,16 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.carriers import Request, header_table
+from orchestrator.client.carriers import AiohttpCarrier, Request, header_table
+from orchestrator.client.patience import Watch
+from orchestrator.client.places import Places
 from orchestrator.client.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SECOND, SystemClock
 from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import NotSent, Unanswered, UsageError
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
+from tests.few_files import no_file_left
 
 pytestmark = pytest.mark.anyio
 
@@ -123,6 +126,31 @@ async def test_a_connection_is_used_again_and_cookies_are_not_kept(transport: Tr
     assert b"cookie" not in seen[1][1].lower()
 
 
+async def test_connections_that_are_not_trusted_any_more_are_not_used_again() -> None:
+    connections = 0
+
+    async def handler(stream: SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await read_request(stream)
+            await stream.send(response())
+
+    clock = SystemClock()
+    places = Places(clock)
+    carrier = AiohttpCarrier(proxy=None, connect_s=5, body_bytes_max=BODY_BYTES_MAX, up=places, down=places)
+    watch = Watch(clock, on_sleep=carrier.distrust)
+    async with serving(handler) as address:
+        for trusted in (True, True, False):
+            if not trusted:
+                carrier.distrust()
+            patience = watch.begin(5)
+            assert (await carrier.carry(request_to(address), patience)).status == 200
+            watch.end(patience)
+        await carrier.aclose()
+    assert connections == 2
+
+
 async def test_retry_after_is_read_from_refusals(transport: Transport) -> None:
     answer = await post(transport, answering(response(status="429 Slow", headers="Retry-After: 7\r\n")))
     assert answer.retry_after_s == 7
@@ -134,6 +162,14 @@ async def test_retry_after_is_read_from_refusals(transport: Transport) -> None:
 async def test_a_refused_connection_means_not_sent(transport: Transport) -> None:
     with pytest.raises(NotSent, match=r"no connection to 127.0.0.1:\d+: "):
         await transport.send(request_to(closed_port()))
+
+
+async def test_a_socket_that_cannot_be_made_means_not_sent(transport: Transport) -> None:
+    async with serving(answering(response(headers="Connection: close\r\n"))) as address:
+        await transport.send(request_to(address))  # by now everything else is open
+        with no_file_left(), pytest.raises(NotSent, match="Too many open files"):
+            await transport.send(request_to(address))
+        assert (await transport.send(request_to(address))).status == 200
 
 
 async def test_tls_to_a_plain_port_means_not_sent(transport: Transport) -> None:
@@ -157,8 +193,48 @@ async def test_a_handshake_that_never_ends_means_not_sent() -> None:
 async def test_a_proxy_that_opens_no_tunnel_means_not_sent() -> None:
     async with serving(answering(response(status="403 Forbidden"))) as proxy:
         transport = Transport(SystemClock(), proxy=f"http://{proxy}")
-        with pytest.raises(NotSent):
+        with pytest.raises(NotSent, match=rf"^no connection to service.invalid through the proxy {proxy}: .* 403$"):
             await transport.send(request_to("service.invalid", scheme="https"))
+        await transport.aclose()
+
+
+async def test_a_proxy_that_is_not_there_is_named_without_its_credentials() -> None:
+    proxy = closed_port()
+    transport = Transport(SystemClock(), proxy=f"me:pass-word@{proxy}")
+    for scheme in ("http", "https"):
+        with pytest.raises(NotSent, match=rf"^no connection to the proxy {proxy}: ") as caught:
+            await transport.send(request_to("service.invalid", scheme=scheme))
+        assert "pass-word" not in str(caught.value)
+    await transport.aclose()
+
+
+async def test_a_proxy_that_wants_authentication_is_an_answer_with_and_without_a_tunnel() -> None:
+    async with serving(answering(response(status="407 Proxy Authentication Required"))) as proxy:
+        transport = Transport(SystemClock(), proxy=proxy)  # without a scheme it is http://
+        for scheme in ("http", "https"):
+            assert (await transport.send(request_to("service.invalid", scheme=scheme))).status == 407
+        await transport.aclose()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "what"),
+    [
+        ("socks5://me:pass-word@proxy:1080", "a proxy of the kind socks5://, which cannot be used here"),
+        ("SOCKS5H://proxy", "a proxy of the kind socks5h://"),
+        ("http://me:pass-word@", "cannot be read"),
+        ("http://me:pass-word@proxy:port", "cannot be read"),
+        ("http://me:pass-word#1@proxy:3128", "cannot be read"),
+        ("me:pass-word/1@proxy:3128", "cannot be read"),
+        ("http://", "cannot be read"),
+    ],
+)
+async def test_nothing_is_sent_past_a_proxy_that_cannot_be_used(proxy: str, what: str) -> None:
+    async with serving(answering(response())) as address:
+        transport = Transport(SystemClock(), proxy=proxy)
+        with pytest.raises(UsageError, match=what) as caught:
+            await transport.send(request_to(address))
+        assert "pass-word" not in str(caught.value)
+        assert "HTTPS_PROXY" in str(caught.value)
         await transport.aclose()
 
 
@@ -225,7 +301,7 @@ async def test_whatever_is_no_complete_answer_means_unanswered(transport: Transp
 
 
 async def test_silence_means_unanswered(hasty: Transport) -> None:
-    with pytest.raises(Unanswered, match=r"no complete answer within 0.05 s"):
+    with pytest.raises(Unanswered, match=r"no complete answer: nothing came for 0.05 s"):
         await post(hasty, lambda _: anyio.sleep_forever())
 
 
@@ -414,6 +490,8 @@ def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch:
     assert environment_proxy(httpx.URL("https://internal.example.com")) is None
     assert environment_proxy(httpx.URL("https://127.0.0.1:8080")) is None
     assert environment_proxy(httpx.URL("https://localhost")) is None
+    assert environment_proxy(httpx.URL("https://emu.localhost:8900/v2")) is None
+    assert environment_proxy(httpx.URL("https://127.evil.example")) == "http://proxy:3128"
 
 
 @pytest.mark.parametrize("header", ["999999999", "Fri, 31 Dec 2100 23:59:59 GMT"])

@@ -1,11 +1,15 @@
 """Reading JSON Lines: what becomes a row, and what every bad line is told."""
 
+import errno
 import hashlib
 import io
 import json
+import os
 import re
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -371,3 +375,43 @@ def test_a_secret_never_stands_in_a_row_or_a_problem() -> None:
     )
 
     assert not re.search("id-1234|secret-5678", repr(items))
+
+
+class Broken(io.RawIOBase):
+    """A disk that can be read up to a point."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        if not self._data:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        given, self._data = self._data[: len(into)], self._data[len(into) :]
+        into[: len(given)] = given
+        return len(given)
+
+
+def test_an_input_that_cannot_be_read_to_its_end_is_a_problem_of_the_line_where_it_broke() -> None:
+    stream = io.BufferedReader(Broken(b'{"n":1}\nbad\n{"n":3}\n'))
+
+    rows = list(read_rows(stream, environ=ENVIRON))
+
+    assert [type(row) for row in rows] == [Row, Problem, Row, Problem]
+    assert rows[-1] == Problem(line=4, text="from here on it cannot be read: Input/output error")
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(b'{"n":%d,"text":"%s"}\n' % (n, b"a" * 1_000) for n in range(1, 101)))
+    with path.open("rb") as stream:
+        rows = read_rows(stream, environ=ENVIRON)
+        first = next(rows)
+        os.truncate(path, path.stat().st_size // 100 * 50)
+        *_, last = rows
+
+    assert isinstance(first, Row)
+    assert isinstance(last, Problem)
+    assert "shorter while it was read" in last.text

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import stat
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.formats.replace import Replacement, _unwritable, check_writable
+from orchestrator.formats.replace import Replacement, _unwritable, check_writable, same_file
 
 
 def write(path: Path, data: bytes) -> None:
@@ -104,6 +105,21 @@ def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_pipe_that_nobody_reads_raises_broken_pipe_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_writable(tmp_path / "pipe")  # its reader may come later
+
+    with pytest.raises(BrokenPipeError):
+        write(tmp_path / "pipe", b"data")
+
+
+def test_a_socket_is_no_file(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(tmp_path / "socket"))
+        with pytest.raises(UsageError, match="it is a socket; name a file"):
+            check_writable(tmp_path / "socket")
 
 
 def test_a_pipe_whose_reader_left_raises_broken_pipe(tmp_path: Path) -> None:
@@ -201,3 +217,12 @@ def test_missing_permission_names_what_refuses_it(tmp_path: Path) -> None:
     assert _unwritable(path, OSError(errno.EROFS, "no")) == (
         f"cannot write {path}: {tmp_path} is read-only; choose another place"
     )
+
+
+def test_links_that_lead_in_a_circle_are_no_other_file_and_cannot_be_written(tmp_path: Path) -> None:
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+
+    assert not same_file(circle, tmp_path / "ledger.db")
+    with pytest.raises(UsageError, match="circle"):
+        check_writable(circle)

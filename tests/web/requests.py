@@ -16,7 +16,7 @@ KEY = bytes(range(KEY_BYTES))
 
 BODY = (
     b'{"delayTime":512,"executionTime":40,"id":"ab12-u1","input":{"prompt":"echoed"},'
-    b'"output":{"n":1},"status":"COMPLETED","webhook":"https://example.com/hooks/7.mac"}'
+    b'"output":{"n":1},"status":"COMPLETED","webhook":"https://example.com/hooks/%s"}' % token(KEY, 7).encode()
 )
 RECORD = Record(remote_id="ab12-u1", status="COMPLETED", output=b'{"n":1}', delay_ms=512, execution_ms=40)
 

@@ -8,8 +8,10 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from orchestrator.client.patience import LATE_S
 from orchestrator.web.application import answer, empty
 from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Connection, Crowd
+from tests.simulation.loop import running_loop
 from tests.web.requests import http
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -248,3 +250,47 @@ async def test_what_still_comes_on_a_connection_that_was_closed_is_not_read() ->
 
     assert closed.closing
     assert server.asked == 0
+
+
+# --- asleep ----------------------------------------------------------------------------------------------------------
+
+
+async def after_sleep(transport: RecordingTransport, data: bytes) -> None:
+    """The process stands still; `data`, which came meanwhile, is read a round after the timers went off."""
+    assert transport.protocol is not None
+    loop = running_loop()
+    loop.stand_still(1_000)
+    loop.call_soon(loop.call_soon, transport.protocol.data_received, data)
+    await anyio.wait_all_tasks_blocked()
+    await anyio.sleep(0.1)
+
+
+async def test_a_head_that_came_while_the_process_was_stopped_is_read() -> None:
+    server = Server()
+    transport = server.connect()
+    request = http("POST", "/", b"body")
+    await feed(transport, request[:10])
+    await after_sleep(transport, request[10:])
+
+    assert transport.written.startswith(b"HTTP/1.1 200 OK")
+    assert not transport.closing
+
+
+async def test_a_webhook_that_came_on_an_idle_connection_while_the_process_was_stopped_is_read() -> None:
+    server = Server()
+    transport = server.connect()
+    await feed(transport, http("POST", "/", b"body"))
+    await after_sleep(transport, http("POST", "/", b"body"))
+
+    assert server.asked == 2
+    assert not transport.closing
+
+
+async def test_after_a_sleep_silence_is_cut_soon() -> None:
+    server = Server()
+    silent, idle = server.connect(), server.connect()
+    await feed(idle, http("POST", "/", b"body"))
+    running_loop().stand_still(1_000)
+
+    assert await seconds_until_closed(silent) <= 2 * LATE_S
+    assert await seconds_until_closed(idle) <= 2 * LATE_S

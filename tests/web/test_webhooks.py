@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from starlette.types import Message, Scope
 
+from orchestrator.client.places import LARGE_BYTES, Places
+from orchestrator.core.line import AT_ONCE
 from orchestrator.core.notice import KEY_BYTES, Notice, token
+from orchestrator.core.outcome import Record
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
-from orchestrator.web.webhooks import DEFAULT_LIMITS, Figures, Limits, Webhooks
+from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, Figures, Limits, Webhooks
 from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
 
@@ -21,6 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 NOTED = Notice(submission=7, received_at=1_000_000, record=RECORD)
 HINT = Notice(submission=7, received_at=1_000_000, record=None)
+OF_ANOTHER = Notice(submission=7, received_at=1_000_000, record=Record(remote_id=None, status="", is_misnamed=True))
 
 
 class World:
@@ -149,13 +153,31 @@ async def test_a_body_that_is_no_job_record_is_noted_as_a_hint(body: bytes) -> N
     assert world.figures == Figures(received=1, hints=1)
 
 
-async def test_a_remote_id_that_must_not_enter_a_path_is_dropped() -> None:
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (b"ab12-u1", b"../../cancel/x"),
+        (hook().encode(), hook(8).encode()),
+        (hook().encode(), b"/another/program"),
+        (b'"https://example.com' + hook().encode() + b'"', b'["https://example.com/x"]'),
+    ],
+    ids=["an id that is none", "the URL of another submission", "the URL of somebody else", "no URL"],
+)
+async def test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says(own: bytes, other: bytes) -> None:
     world = World()
-    await world.send(hook(), BODY.replace(b"ab12-u1", b"../../cancel/x"))
+    assert own in BODY
 
-    record = world.sink.notices[0].record
-    assert record is not None
-    assert record.remote_id is None
+    assert (await world.send(hook(), BODY.replace(own, other))).status_code == 200
+    assert world.sink.notices == [OF_ANOTHER]
+    assert world.figures == Figures(received=1, hints=1)
+
+
+@pytest.mark.parametrize("echo", [b"null", b'"https:\\/\\/example.com%s"' % hook().replace("/", "\\/").encode()])
+async def test_a_record_that_echoes_no_url_or_ours_in_another_spelling_is_believed(echo: bytes) -> None:
+    world = World()
+    await world.send(hook(), BODY[: BODY.index(b'"https')] + echo + b"}")
+
+    assert world.sink.notices == [NOTED]
 
 
 async def test_a_body_declared_too_large_is_a_hint_and_not_read() -> None:
@@ -189,8 +211,69 @@ async def test_a_body_that_does_not_come_within_its_time_is_a_hint() -> None:
     response = await world.send(hook(), forever(BODY[:20]))
 
     assert response.status_code == 200
-    assert anyio.current_time() - started_s == DEFAULT_LIMITS.body_s
+    assert anyio.current_time() - started_s == pytest.approx(DEFAULT_LIMITS.body_s, abs=0.01)
     assert world.sink.notices == [HINT]
+
+
+LARGE = BODY.replace(b'{"n":1}', b'"%s"' % (b"x" * 2 * LARGE_BYTES))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_large_body_that_finds_no_place_on_the_line_is_soon_a_hint(declared: bool) -> None:
+    world = World()
+    world.webhooks.share(places := Places(world.clock))
+    for _ in range(AT_ONCE):
+        await places.enter(1)
+    headers = [(b"content-length", str(len(LARGE)).encode())] if declared else []
+    exchange = await world.raw(hook(), chunk(LARGE[: 2 * LARGE_BYTES], more=True), headers=headers)
+
+    assert anyio.current_time() == DEFAULT_LIMITS.place_s
+    assert (exchange.sent[0]["status"], exchange.reads) == (200, 0 if declared else 1)
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
+    assert world.sink.notices == [HINT]
+    assert places.waiting == 0
+
+
+async def test_a_large_body_is_read_once_it_has_a_place_on_the_line_and_leaves_it() -> None:
+    world = World()
+    world.webhooks.share(places := Places(world.clock))
+    taken = [await places.enter(1) for _ in range(AT_ONCE)]
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.send, hook(), LARGE)
+        await anyio.sleep(DEFAULT_LIMITS.place_s / 2)
+        taken[0].leave()
+
+    assert [notice.record is not None for notice in world.sink.notices] == [True]
+    assert places.line.bodies == AT_ONCE - 1
+
+
+async def test_where_many_large_bodies_wait_for_the_line_another_one_is_a_hint_at_once() -> None:
+    world = World()
+    world.webhooks.share(places := Places(world.clock))
+    for _ in range(AT_ONCE):
+        await places.enter(1)
+    async with anyio.create_task_group() as group:
+        for _ in range(WAITING_MAX):
+            group.start_soon(world.send, hook(), LARGE)
+        await anyio.wait_all_tasks_blocked()
+        assert (await world.send(hook(), LARGE)).status_code == 200
+        assert anyio.current_time() == 0
+        assert world.sink.notices == [HINT]
+        await world.send(hook())
+        assert world.sink.notices == [HINT, NOTED], "small ones need no place"
+
+
+async def test_a_body_that_comes_slowly_has_its_time_and_one_that_trickles_has_not() -> None:
+    async def coming(size: int) -> AsyncIterator[bytes]:
+        for at in range(0, len(LARGE), size):
+            await anyio.sleep(8)
+            yield LARGE[at : at + size]
+
+    world = World()
+    await world.send(hook(), coming(33 * 1024))  # over 32 s
+    assert [notice.record is not None for notice in world.sink.notices] == [True]
+    await world.send(hook(), coming(100))
+    assert world.sink.notices[1:] == [HINT]
 
 
 async def test_a_body_cut_by_its_sender_is_a_hint() -> None:
