@@ -82,6 +82,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     output_required: bool = False
     """Whether `COMPLETED` without any output is a failure."""
 
+    output: str | None = None
+    """Where its results were written last, a full path; None: nowhere, or to a stream. A `resume` writes there, too."""
+
+    errors: str | None = None
+
     @property
     def limits(self) -> Limits:
         """How often a job of the run may be executed again."""
@@ -141,6 +146,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
     retry_failed: bool = False
+    flags: tuple[str, ...] | None = None
+    """What a command line has to repeat so that the next process runs as this one; None: it was not made from one."""
 
 
 class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,11 +245,18 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     expired: int
     paid_twice: int = 0
     failed_executions: int = 0
+    no_news: int = 0
+    """Answers and webhooks that said nothing of the job that they should have been about."""
+
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
     safe_offline_s: float | None = None
     """For how long no result of the run can expire if nobody collects; None where none can."""
 
+    output: str | None = None
+    """Where the results were written; None: nowhere."""
+
+    errors: str | None = None
     wall_s: float
     interrupted: bool
 
@@ -257,6 +271,9 @@ class Hold(StrEnum):
 
     SUSPECT = "suspect"
     """The service knows so few of the jobs (404) that the endpoint must be to blame."""
+
+    REFUSED = "refused"
+    """The service refuses the key, or to know the endpoint: one is sent now and then, to see whether that is over."""
 
     UNANSWERED = "unanswered"
     """Submissions go unanswered: one is sent now and then, to see whether that is over."""
@@ -292,6 +309,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     unreachable_s: float | None = None
     """For how long no request has got through to the service; None while they do."""
 
+    line_bytes_per_s: float | None = None
+    """What the line to the service, or from it, brings while large bodies wait for it; None while none does."""
+
     uncertain_seen: int
     paid_twice: int = 0
     failed_executions: int = 0
@@ -322,6 +342,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     expired: int
     paid_twice: int = 0
     failed_executions: int = 0
+    no_news: int = 0
+    """Answers and webhooks that said nothing of the job that they should have been about."""
+
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
     created_at: int

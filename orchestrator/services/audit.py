@@ -18,6 +18,7 @@ from orchestrator.ledger import Ledger, audit, reports
 from orchestrator.ledger.audit import JobFacts, Page, Story, Totals
 
 PAGE_JOBS: Final = 1_000
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 PAGE_SUBMISSIONS: Final = 10_000
 EXAMPLES_MAX: Final = 10
 """So many findings of a kind are told one by one; the rest is counted."""
@@ -155,7 +156,7 @@ async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Figur
     expected = await ledger.read(audit.jobs_number)
     jobs = events = outcomes = checksums = after = 0
     while True:
-        page = await ledger.read(partial(audit.page_after, job=after, most=PAGE_JOBS))
+        page = await ledger.read(partial(audit.page_after, job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX))
         for kind, fault in page_faults(page):
             findings.add(kind, fault)
         events += sum(story.events.count(",") + 1 for story in page.stories)

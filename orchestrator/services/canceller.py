@@ -19,7 +19,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle
+from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle, is_owed
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 
@@ -107,10 +107,13 @@ class Canceller:
     async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""
         turn = await endpoint.api.turn(Operation.CANCEL)
+        if not await self._ledger.read(partial(is_owed, submission=owed.submission)):
+            turn.give_back()  # taken back while it waited for its turn
+            return
         try:
-            again = of_cancel(await endpoint.api.cancel(turn, owed.remote_id))
+            again = of_cancel(await endpoint.api.cancel(turn, owed.remote_id), owed.remote_id)
         except (NotSent, Unanswered) as error:
-            again = of_cancel(error)
+            again = of_cancel(error, owed.remote_id)
         if again is None:
             self._troubles.pop(owed.submission, None)
             until[owed.submission] = None

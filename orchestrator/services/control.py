@@ -1,7 +1,9 @@
 """Does what people ask of a run from another process: pause, continue, cancel.
 
-Cancelling stops the sending first. Then what waits here ends at once, and what is at the service is cancelled there,
-within the limit for `/cancel`. Results that arrive all the same still count.
+Cancelling stops the sending first. Then what waits here ends at once, and so does what is uncertain: should a webhook
+tell what the service calls that, it is cancelled then. What is at the service is cancelled there, within the limit for
+`/cancel`. Results that arrive all the same still count. Whether the run is still to be cancelled is asked again by each
+transaction, since `continue` may come between two of them.
 """
 
 from collections.abc import Callable
@@ -14,9 +16,11 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
 from orchestrator.core.job import Job, Outcome, Step
+from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_unsent, wishes_of
+from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_not_there, wishes_of
+from orchestrator.ledger.writer import Transaction
 from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 
 PAGE: Final = 1_000
@@ -25,6 +29,8 @@ AGAIN_S: Final = 1.0
 
 CANCELLED: Final = "the run was cancelled"
 """What the errors file says of its jobs."""
+
+CANCELLED_UNCERTAIN: Final = f"{CANCELLED}; the answer to its submission never came"
 
 
 class Control:
@@ -81,8 +87,8 @@ class Control:
         await self._follow()
         if not self.wishes.cancel:
             return SELDOM_S  # whoever asks for something commits it, and `look` is called
-        while page := await self._ledger.read(partial(jobs_unsent, run=self._run, most=PAGE)):
-            await self._ledger.take([cancelled_by_wish(job, CANCELLED, at=self._clock.now()) for job in page])
+        while await self._ledger.write(self._end_some):
+            pass
         now = self._clock.now()
         while await self._ledger.write(
             lambda transaction: cancels_owe_run(transaction.connection, self._run, most=PAGE, now=now)
@@ -90,14 +96,21 @@ class Control:
             self._owed()
         return AGAIN_S
 
+    async def _end_some(self, transaction: Transaction) -> int:
+        """Ends a page of jobs that nobody can cancel at the service; returns how many."""
+        if not (await wishes_of(transaction.connection, run=self._run)).cancel:
+            return 0
+        page = await jobs_not_there(transaction.connection, run=self._run, most=PAGE)
+        return len(await transaction.apply([cancelled_by_wish(job, at=self._clock.now()) for job in page]))
 
-def cancelled_by_wish(job: Job, message: str, *, at: int) -> Step:
+
+def cancelled_by_wish(job: Job, *, at: int) -> Step:
     """The step for `job` of a run that somebody has cancelled."""
     outcome = Outcome(
         submission=job.submission,
         remote_id=job.remote_id,
         status=None,
         trouble=Trouble.CANCELLED,
-        message=message,
+        message=CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else CANCELLED,
     )
     return steps.cancelled(job, outcome, reason="asked for", at=at)

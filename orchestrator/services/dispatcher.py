@@ -19,9 +19,11 @@ from orchestrator.core.admission import Outlook, Prospect, outstanding_max
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import (
+    SAME_ID,
     Accepted,
     Answer,
     Deferred,
+    NotRetried,
     Pointless,
     Rejected,
     RunOutcome,
@@ -40,10 +42,12 @@ from orchestrator.services.bodies import Bodies
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.flights import Flights
 from orchestrator.services.health import ask_health
+from orchestrator.services.held import Held
 from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
+from orchestrator.services.prospects import Prospects
 
 AHEAD_US: Final = 250_000
-"""Jobs are claimed for what can be sent within this time: a claimed job that a crash catches is uncertain."""
+"""Jobs are claimed for what can be sent within this time: of what a crash catches, some may be uncertain."""
 
 SLOW_ROOM: Final = 4
 """Where so few jobs leave within that time, it is enough to look twice in it whether the next one may be claimed."""
@@ -56,9 +60,6 @@ CLAIM_MAX: Final = 400
 
 COUNT_EVERY_US: Final = 15_000_000
 """How often the service is asked how many jobs it executes, while its queue is as deep as may be."""
-
-LATE_US: Final = 30_000_000
-"""How long a job whose TTL would end in the queue is kept back before it is looked at again."""
 
 SECOND_US: Final = 1_000_000
 IDLE_S: Final = 5.0
@@ -88,8 +89,11 @@ class Dispatcher:
         self._outstanding = outstanding
         self._may_send = may_send
         self._in_flight: set[int] = set()
+        self._held = Held()
         self._counted_at = -COUNT_EVERY_US
-        self._told: set[Prospect] = set()
+        self._prospects = Prospects(
+            endpoint=endpoint, clock=clock, is_idle=lambda: not outstanding() and not self._in_flight
+        )
         self._lanes = (_Lane(self, Operation.RUN), _Lane(self, Operation.RETRY))
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._ring)
@@ -112,32 +116,34 @@ class Dispatcher:
     # --- claiming
 
     def room(self, operation: Operation) -> int:
-        """How many jobs may be claimed ahead of being sent."""
-        if self.held_s():
+        """How many jobs may be claimed ahead of being sent.
+
+        None while others wait for the line, or hold what memory there is for inputs: they would only wait with them.
+        """
+        if self.held_s() or self._endpoint.api.up.waiting or self._held.room_bytes <= 0:
             return 0
         room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
-        if operation is not Operation.RUN:
-            return room
-        in_silence = self._endpoint.silence.room(self._clock.now(), in_flight=self._on_their_way())
-        return room if in_silence is None else min(room, in_silence)
+        now, in_flight = self._clock.now(), self._on_their_way()
+        in_refusal = self._endpoint.refused_submissions.room(now, in_flight=in_flight)
+        in_silence = None if operation is not Operation.RUN else self._endpoint.silence.room(now, in_flight=in_flight)
+        return min(most for most in (room, in_refusal, in_silence) if most is not None)
 
     def held_s(self) -> float:
         """Seconds after which to look again whether jobs may be sent at all; 0 where they may."""
-        if self._endpoint.pointless is not None:
+        if self.is_pointless:
             return IDLE_S
         now = self._clock.now()
-        if not self._may_send() or self._endpoint.is_suspect(now):
+        endpoint = self._endpoint
+        is_suspect = endpoint.is_suspect(now) and not endpoint.refused_submissions.are_on  # else single ones find out
+        if not self._may_send() or is_suspect or endpoint.refused_questions.are_of_late(now):
             return AHEAD_US / SECOND_US
-        return self._endpoint.silence.wait_us(now) / SECOND_US
+        return max(endpoint.silence.wait_us(now), endpoint.refused_submissions.wait_us(now)) / SECOND_US
 
     def admissible(self) -> int:
         """How many more jobs may be sent now; those on their way count as sent (`core.admission`)."""
         settings = self._endpoint.settings_of[self._run]
-        if self._outlook().of(settings.ttl_us) is Prospect.LATE:
-            self._tell(Prospect.LATE, settings.ttl_us)
-            return 0
         at_service = self._outstanding() + self._on_their_way()
-        most = outstanding_max(self._endpoint.status_per_s, settings.retention_us)
+        most = outstanding_max(self._endpoint.status_per_s, self._endpoint.retention_us(self._run))
         shallow = self._endpoint.at_service_max(settings.queue_depth)
         if shallow is not None and shallow <= at_service:
             self._count_running()
@@ -145,9 +151,6 @@ class Dispatcher:
 
     def _on_their_way(self) -> int:
         return len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
-
-    def _outlook(self) -> Outlook:
-        return self._endpoint.outlook(is_idle=not self._outstanding() and not self._in_flight)
 
     def _count_running(self) -> None:
         """Asks, now and then, how many jobs do not wait: the depth of the queue does not mean those."""
@@ -174,29 +177,41 @@ class Dispatcher:
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
         by_retry = operation is Operation.RETRY
-        claims = await self._ledger.claim(self._run, by_retry=by_retry, most=most, ttl_of=self._bodies.ttl_us)
-        return claims if by_retry else await self._with_prospects(claims)
+        claim = partial(
+            self._ledger.claim_along,
+            self._run,
+            by_retry=by_retry,
+            most=most,
+            ttl_of=self._bodies.ttl_us,
+            bytes_max=self._held.room_bytes,
+        )
+        if by_retry:
+            claims = (await claim()).claims
+            self._held.add(claims)
+            return claims
+        outlook = self._prospects.outlook()
+        behind = self._prospects.behind(outlook)
+        claimed = await claim(is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE, behind=behind)
+        self._held.add(claimed.claims)
+        self._prospects.looked(behind, claimed)
+        return await self._without_hopeless(claimed.claims, outlook)
 
-    async def _with_prospects(self, claims: list[Claim]) -> list[Claim]:
-        """Those of `claims` whose TTL can be met; the others wait for a shorter queue, or are given up."""
-        outlook = self._outlook()
+    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook) -> list[Claim]:
+        """Those of `claims` that are not given up, as no execution is as short as their TTL."""
         good: list[Claim] = []
-        others: list[Step] = []
+        hopeless: list[Step] = []
         for claim in claims:
             ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
-            prospect = outlook.of(ttl_us)
-            if prospect is Prospect.GOOD:
+            if outlook.of(ttl_us) is Prospect.HOPELESS:
+                self._prospects.tell(Prospect.HOPELESS, ttl_us)
+                self._held.release(claim.job.id)
+                hopeless.append(self._hopeless(claim.job, ttl_us))
+            else:
                 good.append(claim)
-                continue
-            self._tell(prospect, ttl_us)
-            others.append(self._late(claim.job) if prospect is Prospect.LATE else self._hopeless(claim.job, ttl_us))
-        if others:
+        if hopeless:
             with anyio.CancelScope(shield=True):
-                await self._ledger.take(others)
+                await self._ledger.take(hopeless)
         return good
-
-    def _late(self, job: Job) -> Step:
-        return self._deferred(job, self._clock.now() + LATE_US, "its TTL would end in the queue", None)
 
     def _hopeless(self, job: Job, ttl_us: int) -> Step:
         message = (
@@ -205,50 +220,56 @@ class Dispatcher:
         )
         return self._rejected(job, message)
 
-    def _tell(self, prospect: Prospect, ttl_us: int) -> None:
-        """Says once what becomes of jobs whose TTL is too short, and what helps."""
-        if prospect in self._told:
-            return
-        self._told.add(prospect)
-        ttl = format_duration(ttl_us)
-        if prospect is Prospect.LATE:
-            self._endpoint.warn(
-                f"jobs with a TTL of {ttl} wait here until the endpoint's queue is shorter: they would probably die in "
-                "it; a longer --ttl lets them go now"
-            )
-        else:
-            self._endpoint.warn(
-                f"jobs with a TTL of {ttl} are not sent: even the fastest executions at this endpoint take longer; "
-                "give them a longer --ttl and --retry-failed"
-            )
-
     async def next_due_at(self, operation: Operation) -> int:
         """When another job of the run is due for `operation`, or to look again: the feed tells of those to come.
 
         It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
         """
         now = self._clock.now()
-        due_at = await self._next_queued_at(operation is Operation.RETRY, now)
+        after = self._prospects.passed_until if operation is Operation.RUN else -1
+        if after is None:
+            return now
+        due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
         if due_at is not None:
             return due_at
         may_turn = operation is Operation.RUN and await self._next_queued_at(True, now) is not None
         return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US)
 
-    async def _next_queued_at(self, by_retry: bool, now: int) -> int | None:
-        return await self._ledger.read(partial(reports.next_queued_at, run=self._run, by_retry=by_retry, now=now))
+    async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
+        question = partial(reports.next_queued_at, run=self._run, by_retry=by_retry, now=now, after=after)
+        return await self._ledger.read(question)
+
+    def none_s(self, operation: Operation, before: int) -> float:
+        """Seconds after which to look again, where no job becomes due `before`; 0 for at once.
+
+        Until then jobs that were passed over may become worth sending, which no bell tells.
+        """
+        none_s = self.until_s(before)
+        if operation is Operation.RETRY or not self._prospects.are_passed_over:
+            return none_s
+        return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
 
     def until_s(self, at: int) -> float:
         """Seconds until `at`; 0 where it is past."""
         return max(0.0, (at - self._clock.now()) / SECOND_US)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether not even what is claimed may be sent."""
+        return self.is_pointless or self._endpoint.refused_submissions.wait_us(self._clock.now()) > 0
+
+    @property
     def is_pointless(self) -> bool:
         """Whether nothing may be sent any more."""
-        return self._endpoint.pointless is not None
+        return self._endpoint.why_stopped(self._run) is not None
 
     async def turn(self, operation: Operation) -> Turn | None:
         """Waits for leave to send; None where it does not come soon."""
         api = self._endpoint.api
+        if operation is Operation.RUN and api.up.waiting:
+            await api.up.clear()  # however long that takes: to claim them again and again would be no faster
+            if self.held_s():
+                return None
         if (turn := api.turn_at_once(operation)) is not None:
             return turn  # at full speed a scope for each of them is a hundredth of what a job costs
         with anyio.move_on_after(HELD_S_MAX):
@@ -258,12 +279,14 @@ class Dispatcher:
     async def give_back(self, claims: list[Claim]) -> None:
         """Claimed jobs that will not be sent now are queued again, at no cost."""
         now = self._clock.now()
+        for claim in claims:
+            self._held.release(claim.job.id)
         with anyio.CancelScope(shield=True):
             await self._ledger.take([self._deferred(claim.job, now, "not sent", None) for claim in claims])
 
     def is_in_flight(self, job: int) -> bool:
         """Whether `job` was claimed here and what became of that is not written yet."""
-        return job in self._in_flight or any(lane.has_claimed(job) for lane in self._lanes)
+        return job in self._held
 
     # --- sending
 
@@ -278,14 +301,18 @@ class Dispatcher:
         try:
             step = await self._sent(claim, turn)
         except BaseException:
-            self._in_flight.discard(job)
+            self._left_flight(job)
             raise
         self._ledger.post(step, partial(self._landed, job))
 
     def _landed(self, job: int, error: Exception | None) -> None:
-        self._in_flight.discard(job)
+        self._left_flight(job)
         if error is not None:
             self._flights.fail(error)
+
+    def _left_flight(self, job: int) -> None:
+        self._in_flight.discard(job)
+        self._held.release(job)
 
     async def _sent(self, claim: Claim, turn: Turn) -> Step:
         """Sends `claim`; the step is what came of it."""
@@ -300,20 +327,28 @@ class Dispatcher:
             result = error
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._ledger.step(self._unanswered(job, "interrupted before the answer came", sent_at))
+                await self._ledger.step(self._interrupted(job, sent_at))
             raise
         if isinstance(result, Answer):
             self._endpoint.reach.answered(result.answered_at)
             sent_at = result.sent_at
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
-        outcome = of_retry(result) if job.by_retry else of_run(result)
+        outcome = of_retry(result, job.remote_id or "") if job.by_retry else self._of_run(job, result)
         self._endpoint.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
-            self._endpoint.stop_submitting(outcome.reason)
+            self._flights.launch(partial(self._endpoint.stop_if_shut, outcome.reason))
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
             self._endpoint.unreachable(outcome.reason, sent_at, self._clock.now())
         return self._step(job, outcome, sent_at)
+
+    def _of_run(self, job: Job, result: Answer | NotSent | Unanswered) -> RunOutcome:
+        """What the result of a `/run` means. An id that another job has is none: its result could be either's."""
+        outcome = of_run(result)
+        if isinstance(outcome, Accepted) and not self._endpoint.ids.give(outcome.remote_id, job.id):
+            self._endpoint.disbelieve(SAME_ID)
+            return Uncertain(SAME_ID)
+        return outcome
 
     async def _request(self, claim: Claim, turn: Turn) -> Answer:
         if claim.job.by_retry:
@@ -323,9 +358,11 @@ class Dispatcher:
             body = self._bodies.body(claim)
         except ValueError as error:  # an environment variable went since the input was checked
             turn.give_back()
-            self._endpoint.stop_submitting(str(error))
+            self._endpoint.stop_run(self._run, str(error))
             raise NotSent(str(error)) from error
-        return await self._endpoint.api.run(turn, body)
+        assert claim.job.submission is not None
+        leaving = partial(self._ledger.mark, claim.job.submission)
+        return await self._endpoint.api.run(turn, body, leaving=leaving)
 
     def _step(self, job: Job, outcome: RunOutcome, sent_at: int) -> Step:
         """What `outcome` of the request for `job` makes of it."""
@@ -344,6 +381,8 @@ class Dispatcher:
                 return self._deferred(job, now, reason, None)
             case Uncertain(reason):
                 return self._unanswered(job, reason, sent_at)
+            case NotRetried():
+                return steps.refused_for_retry(job, at=now)
             case _:
                 assert_never(outcome)
 
@@ -372,6 +411,13 @@ class Dispatcher:
             return steps.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
         return steps.unanswered(job, settle_at=self._endpoint.settle_at(job, now), reason=reason, at=now)
 
+    def _interrupted(self, job: Job, sent_at: int) -> Step:
+        now = self._clock.now()
+        if job.by_retry:
+            return steps.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+        settle_at = self._endpoint.settle_at(job, now)
+        return steps.left_unanswered(job, settle_at=settle_at, reason="interrupted before the answer came", at=now)
+
 
 class _Lane:
     """The jobs that leave by one operation: a claimer that keeps a little ahead, and a sender."""
@@ -390,10 +436,6 @@ class _Lane:
     def ahead(self) -> int:
         """Jobs that are claimed and not yet on their way."""
         return len(self._claimed)
-
-    def has_claimed(self, job: int) -> bool:
-        """Whether `job` waits here for its turn."""
-        return any(claim.job.id == job for claim in self._claimed)
 
     def ring(self) -> None:
         """There may be something to claim."""
@@ -419,7 +461,7 @@ class _Lane:
         if missing <= room // 2 or not wanted:
             quarters = 1 if room > SLOW_ROOM else 2
             return max(self._dispatcher.held_s(), quarters * AHEAD_US / SECOND_US / 4)
-        if none_s := self._dispatcher.until_s(self._none_before):
+        if none_s := self._dispatcher.none_s(self._operation, self._none_before):
             return none_s
         if unheard_s := await self._dispatcher.unheard_s(self._operation):
             return unheard_s
@@ -433,13 +475,13 @@ class _Lane:
         due_at = await self._dispatcher.next_due_at(self._operation)
         if rings == self._rings:  # else what rang may not have been seen
             self._none_before = due_at
-        return self._dispatcher.until_s(due_at)
+        return self._dispatcher.none_s(self._operation, due_at)
 
     async def _send(self) -> float:
         """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""
         while self._claimed:
             turn = await self._dispatcher.turn(self._operation)
-            if turn is None or self._dispatcher.is_pointless:
+            if turn is None or self._dispatcher.is_stopped:
                 if turn is not None:
                     turn.give_back()
                 await self._dispatcher.give_back([self._claimed.popleft() for _ in range(len(self._claimed))])

@@ -4,24 +4,35 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from orchestrator.clock import Clock
+from orchestrator.core.absences import Absences
 from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
 from orchestrator.core.arrivals import Arrivals
-from orchestrator.core.deadlines import TTL_GRACE_US, Absences, uncertain_grace_us
+from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
+from orchestrator.core.given_ids import GivenIds
+from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
+from orchestrator.core.keeping import Keeping
 from orchestrator.core.outage import Outage
 from orchestrator.core.outcome import (
     HINT_CHARS_MAX,
+    POINTLESS,
+    Accepted,
     AskAgain,
     Deferred,
+    NoNews,
+    Pointless,
     Record,
     RunOutcome,
     StatusOutcome,
     Trouble,
     Uncertain,
+    sane_ms,
 )
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.policy import format_duration, rough_duration
 from orchestrator.core.ports import JobApi
 from orchestrator.core.reach import Reach
+from orchestrator.core.refusals import Refusals
 from orchestrator.core.silence import Silence
 from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import Stalls
@@ -66,27 +77,40 @@ class Endpoint:
         """Takes secrets out of what the service says."""
 
         self.turnaround = Turnaround()
+        self.ids = GivenIds()
         self.arrivals = Arrivals(expected=webhooks)
         self.absences = Absences()
+        self.keeping = Keeping()
         self.stalls = Stalls()
         self.silence = Silence()
         self.outage = Outage()
+        self.refused_submissions = Refusals()
+        self.refused_questions = Refusals()
         self.reach = Reach()
         self.throughput = Throughput()
         self.running = 0
         """How many jobs were in execution when the service was last asked how many."""
 
         self.pointless: str | None = None
-        """Why nothing more can be submitted, if so."""
+        """Why nothing more can be submitted, of whichever run, if so."""
 
         self.uncollectable: str | None = None
         """Why nothing can be collected either, if so."""
 
+        self.has_worked = False
+        """Whether a job of the ledger's was ever accepted here, as far as this process knows."""
+
+        self._is_looking = False
         self._began_at = clock.now()
         self._warn = warn
         self._suspect_until = 0
         self._told_at: int | None = None
+        self._disbelieved: set[str] = set()
+        self._unread: int | None = None
+        """The job of the first answer that was no news, since the last one that was."""
+
         self._streaks: dict[int, Streak] = {}
+        self._stopped: dict[int, str] = {}
         self._on_change: list[Callable[[], None]] = []
 
     def on_change(self, ring: Callable[[], None]) -> None:
@@ -98,6 +122,16 @@ class Endpoint:
         if self.pointless is None:
             self.pointless = reason
             self._changed()
+
+    def stop_run(self, run: int, reason: str) -> None:
+        """Going on submitting jobs of `run` is pointless; others may be sent."""
+        if run not in self._stopped:
+            self._stopped[run] = reason
+            self._changed()
+
+    def why_stopped(self, run: int) -> str | None:
+        """Why nothing more of `run` can be submitted, if so."""
+        return self.pointless or self._stopped.get(run)
 
     def stop_collecting(self, reason: str) -> None:
         """Even `/status` is refused."""
@@ -118,6 +152,15 @@ class Endpoint:
 
         That a `/retry` is answered is no reason to go on with a `/run` that may be paid twice.
         """
+        if isinstance(outcome, Accepted):
+            self.has_worked = True
+            self.absences.accepted(now)
+        if isinstance(outcome, Pointless):
+            self._refused(self.refused_submissions, outcome.reason, sent_at, now)
+            if self.refused_submissions.are_lasting:
+                self.stop_submitting(outcome.reason)
+        elif self.refused_submissions.over(sent_at=sent_at):
+            self._changed()
         if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
             was_long, is_costly = self.silence.is_long, isinstance(outcome, Uncertain) and not by_retry
             self.silence.unanswered(sent_at=sent_at, now=now, is_costly=is_costly)
@@ -129,13 +172,61 @@ class Endpoint:
             if was_long:
                 self._changed()
 
-    def question(self, outcome: StatusOutcome, sent_at: int, now: int) -> None:
-        """What came of a `/status`: while none is answered, single ones go, and the first answer lets all go again."""
-        if not isinstance(outcome, AskAgain) or _is_throttled(outcome):
+    def question(self, job: int, outcome: StatusOutcome, sent_at: int, now: int) -> None:
+        """What came of a `/status`: while none is answered, single ones go, and the first answer lets all go again.
+
+        An answer that is no news is none, unless it is always about the same job: then that one is to blame.
+        """
+        if isinstance(outcome, Pointless):
+            self._refused(self.refused_questions, outcome.reason, sent_at, now)
+            if self.refused_questions.are_lasting:
+                self.stop_collecting(outcome.reason)
+        elif self.refused_questions.over(sent_at=sent_at):
+            self._changed()
+        if isinstance(outcome, NoNews):
+            if outcome.is_torn:
+                return
+            if self._unread in (None, job):
+                self._unread = job
+                return
+        elif not isinstance(outcome, AskAgain) or _is_throttled(outcome):
+            self._unread = None
             if self.outage.heard(now):
                 self._changed()
-        elif self.outage.missed(sent_at=sent_at, now=now) and not _is_told(outcome):
+            return
+        if self.outage.missed(sent_at=sent_at, now=now) and not _is_told(outcome):
             self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
+
+    def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
+        was_refused = self.refused_submissions.are_on or self.refused_questions.are_on
+        if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
+            self._warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
+
+    def is_refused(self, now: int) -> bool:
+        """Whether the service refuses everything at the moment."""
+        return self.refused_submissions.are_on or self.refused_questions.are_of_late(now)
+
+    async def stop_if_shut(self, reason: str) -> None:
+        """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
+        address: nobody need wait a minute for that.
+        """
+        if self.has_worked or self.pointless is not None or self._is_looking:
+            return
+        self._is_looking = True
+        turn = await self.api.turn(Operation.HEALTH)
+        try:
+            if (await self.api.health(turn)).status in POINTLESS and not self.has_worked:
+                self.stop_submitting(reason)
+        except (NotSent, Unanswered):
+            pass  # the minute tells
+        finally:
+            self._is_looking = False
+
+    def disbelieve(self, why: str) -> None:
+        """Something that the service said cannot be about the job that it was said of: the user hears of it, once."""
+        if why not in self._disbelieved:
+            self._disbelieved.add(why)
+            self._warn(f"{why}: such answers are not believed, and counted as no news (is the service in order?)")
 
     @property
     def is_silent(self) -> bool:
@@ -156,7 +247,7 @@ class Endpoint:
             self.reach.failed(sent_at, self.clock.now())
         else:
             self.reach.answered(self.clock.now())
-        if answer is not None and answer.status < 500:  # noqa: PLR2004  a server error is an answer of the way there
+        if answer is not None and is_of_service(answer.status, answer.body):
             return True
         self.silence.unanswered(sent_at=sent_at, now=self.clock.now(), is_costly=False)
         return False
@@ -176,6 +267,27 @@ class Endpoint:
         """Whether the endpoint is out of its mind for the moment."""
         return now < self._suspect_until
 
+    def retention_us(self, run: int) -> int:
+        """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
+        return self.keeping.retention_us(self.agreed_us(run))
+
+    def agreed_us(self, run: int) -> int:
+        """For how long the service is to keep results of `run`: by this it is judged what a 404 means."""
+        return self.settings_of[run].retention_us
+
+    def gone(self, run: int, after_us: int) -> None:
+        """The service has forgotten a job of `run` before its time, asked for so long after its probable finish."""
+        agreed_us = self.agreed_us(run)
+        gone_us = self.keeping.gone(after_us, agreed_us)
+        if gone_us is not None:
+            gone, agreed, believed = rough_duration(gone_us), format_duration(agreed_us), self.retention_us(run)
+            self._warn(
+                f"results are gone from the service {gone} after their jobs have finished, though it should keep them "
+                f"for {agreed}: they are asked for sooner from now on, as if they were kept for "
+                f"{rough_duration(believed)}. Jobs whose results are gone count as lost, and are sent again"
+            )
+            self._changed()
+
     @property
     def collected_by(self) -> CollectedBy:
         """How it is found out that jobs have finished."""
@@ -185,26 +297,48 @@ class Endpoint:
 
     @property
     def status_per_s(self) -> float:
-        """How many questions a second there may be."""
-        return self.status_limit.requests / self.status_limit.window_s
+        """How many questions a second there may be; where the line is full, how many large answers it brings."""
+        allowed = self.status_limit.requests / self.status_limit.window_s
+        brought = self.api.down.bodies_per_s()
+        return allowed if brought is None else min(allowed, brought)
 
     def finished(self, job: Job, record: Record, now: int) -> None:
         """`record` was asked for, and is of an execution of `job` that has ended."""
         self._learn(job, record, now)
         self.throughput.observe(now)
         self._observe(job, finished=True, arrived=False)
+        if (took_us := self._took_us(job, record)) is not None:
+            finished_at = max(job.unfinished_at or 0, (job.sent_at or 0) + took_us)
+            self.keeping.there(now - finished_at, self.agreed_us(job.run))
+
+    def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
+        """When an answer is believed that `job`, first called finished at `finished_at`, has finished.
+
+        At once, but where the service gives ids twice: what `/status` tells of an id may be about another job. What the
+        job's own webhook brings cannot, so that has its time first, while webhooks arrive and the result can wait.
+        """
+        if not (self.ids.are_repeated and self.arrivals.healthy and job.is_first_execution):
+            return finished_at
+        return min(finished_at + min(WEBHOOK_SLACK_US, self.retention_us(job.run) // 4), deadline)
 
     def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
+        self.absences.alive(now, self.clock.now())
         if is_news:
             self._learn(job, record, now)
             self.throughput.observe(now)
         self._observe(job, finished=is_news, arrived=True)
 
+    def _took_us(self, job: Job, record: Record) -> int | None:
+        """How long `job` took from its submission on: as the service says, else as every second of its like."""
+        if record.delay_ms is None or record.execution_ms is None or not job.is_first_execution:
+            return self.turnaround.whole.p50_us
+        return (record.delay_ms + record.execution_ms) * 1_000
+
     def remember(self, executions: Iterable[Took]) -> None:
         """Learns from what the ledger still tells of earlier processes."""
         for took in executions:
-            self._took(took.delay_ms, took.execution_ms, took.whole_ms)
+            self._took(sane_ms(took.delay_ms), sane_ms(took.execution_ms), took.whole_ms)
 
     def _learn(self, job: Job, record: Record, now: int) -> None:
         """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""
@@ -245,7 +379,7 @@ class Endpoint:
                     "Each may have been paid for. Ctrl-C stops, and --stop-after-failures N would by itself"
                 )
             case Alarm.ENOUGH:
-                self.stop_submitting(f"{streak.in_row} executions in a row failed, the last one with: {sample}")
+                self.stop_run(run, f"{streak.in_row} executions in a row failed, the last one with: {sample}")
             case None:
                 pass
 
@@ -291,6 +425,6 @@ def _is_throttled(outcome: Uncertain | Deferred | AskAgain) -> bool:
     return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.THROTTLED
 
 
-def _is_told(outcome: Uncertain | Deferred | AskAgain) -> bool:
+def _is_told(outcome: Uncertain | Deferred | AskAgain | NoNews) -> bool:
     """Whether `Endpoint.unreachable` tells of it."""
-    return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.TRANSPORT
+    return isinstance(outcome, Deferred | AskAgain) and outcome.trouble is Trouble.TRANSPORT

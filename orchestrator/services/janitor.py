@@ -6,7 +6,8 @@ last ran is written down, so that its silence can be noticed.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,10 +17,11 @@ from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
+from orchestrator.core.deadlines import TTL_GRACE_US, Absence, absence
 from orchestrator.core.job import Job, Outcome, Step
 from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
-from orchestrator.core.retry import backoff_us
+from orchestrator.core.retry import backoff_us, is_tried_again
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.control import wishes_of
@@ -29,13 +31,19 @@ from orchestrator.services.control import cancelled_by_wish
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.loop import SELDOM_S, Bell, keep_polling
 from orchestrator.services.verdict import in_trouble
-from orchestrator.settings import JanitorSummary, OnExpired, OnUncertain, RunSettings, StuckSummary
+from orchestrator.settings import JanitorSummary, OnUncertain, RunSettings, StuckSummary
 
 PAGE: Final = 1_000
 SAY_EVERY_US: Final = 60_000_000
 """How often it is written down that all is well."""
 
 SECOND_US: Final = 1_000_000
+
+_GONE: Final[Mapping[Absence, Trouble | None]] = {
+    Absence.TTL: Trouble.TIMED_OUT,
+    Absence.EXPIRED: Trouble.EXPIRED,
+    Absence.MISSING: None,
+}
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +64,21 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
     outstanding: int
     uncertain: int
-    """Submissions whose answer nobody has, those included that a crash caught in `submitting`."""
+    """Submissions whose answer nobody has, those included that a crash caught under way."""
 
-    to_repay: int
-    """Jobs that will probably be paid again: uncertain ones to be resubmitted, and results that expired meanwhile."""
+    repay_uncertain: int
+    """Uncertain ones that are to be sent again: this and what follows will probably be paid again."""
+
+    repay_expired: int
+    """Those whose results have probably expired meanwhile."""
+
+    repay_timed_out: int
+    """Those that the service has deleted meanwhile, their TTL being over."""
+
+    @property
+    def to_repay(self) -> int:
+        """All jobs that will probably be paid again."""
+        return self.repay_uncertain + self.repay_expired + self.repay_timed_out
 
 
 class Janitor:
@@ -96,25 +115,34 @@ class Janitor:
     async def recover(self, adopt: Callable[[list[Job]], None]) -> Recovered:
         """Puts in order what an earlier process left; hands outstanding jobs to `adopt`, a page at a time.
 
-        Jobs found in `submitting` are uncertain. An embedded service has forgotten its jobs: they are queued again, and
-        not counted as lost. Jobs of endpoints that this process does not serve are left as they are.
+        Jobs found in `submitting` are uncertain, unless they provably never left: those are queued again. An embedded
+        service has forgotten its jobs: they are queued again, and not counted as lost. Jobs of endpoints that this
+        process does not serve are left as they are.
         """
         retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
         async for page in self._pages(State.SUBMITTING):
             retried |= {job.id for job in page if job.by_retry}
-            await self._ledger.take([self._left(job) for job in page])
-        uncertain = repay = outstanding = 0
+            never_left = self._ledger.never_left(page)
+            await self._ledger.take([self._left(job, never_left) for job in page])
+        uncertain = outstanding = 0
+        repay = Counter[Trouble | None]()
         async for page in self._pages(State.UNCERTAIN):
             uncertain += len(page)
-            repay += sum(self._settings_of[job.run].on_uncertain is OnUncertain.RESUBMIT for job in page)
+            repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING):
             forgotten = [job for job in page if self._is_local(job)]
             await self._ledger.take([queued_again(job, self._clock.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
-            repay += sum(self._is_repaid(job) for job in kept)
+            repay.update(map(self._repaid_for, kept))
             adopt([job for job in kept if job.id not in retried])
-        return Recovered(outstanding=outstanding, uncertain=uncertain, to_repay=repay)
+        return Recovered(
+            outstanding=outstanding,
+            uncertain=uncertain,
+            repay_uncertain=repay[Trouble.UNCERTAIN],
+            repay_expired=repay[Trouble.EXPIRED],
+            repay_timed_out=repay[Trouble.TIMED_OUT],
+        )
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
@@ -131,16 +159,25 @@ class Janitor:
         endpoint = self._endpoint_of(job.endpoint)
         return endpoint is not None and endpoint.is_local
 
-    def _left(self, job: Job) -> Step:
+    def _left(self, job: Job, never_left: Collection[int]) -> Step:
         endpoint = self._endpoint_of(job.endpoint)
         assert endpoint is not None
-        return left_submitting(endpoint, job, self._clock.now())
+        return left_submitting(endpoint, job, self._clock.now(), never_left=job.submission in never_left)
 
-    def _is_repaid(self, job: Job) -> bool:
-        """Whether its result can no longer be there, if it finished soon after it was last seen unfinished."""
-        settings = self._settings_of[job.run]
-        has_expired = (job.unfinished_at or 0) + settings.retention_us < self._clock.now()
-        return has_expired and settings.on_expired is OnExpired.RESUBMIT
+    def _repaid_for(self, job: Job) -> Trouble | None:
+        """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.
+
+        A result can no longer be there if the job finished soon after it was last seen unfinished, or once its TTL is
+        over.
+        """
+        settings, now = self._settings_of[job.run], self._clock.now()
+        is_deleted = job.ttl_at is not None and job.ttl_at + TTL_GRACE_US <= now
+        if job.state is State.UNCERTAIN:
+            is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
+            trouble = None if is_held else Trouble.UNCERTAIN
+        else:
+            trouble = _GONE[absence(job, now=now, retention_us=settings.retention_us)]
+        return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
 
     # --- settling
 
@@ -207,8 +244,7 @@ class Janitor:
         endpoint = self._endpoint_of(job.endpoint)
         assert endpoint is not None
         if is_over:
-            message = "the run was cancelled; the answer to its submission never came"
-            return cancelled_by_wish(job, message, at=self._clock.now())
+            return cancelled_by_wish(job, at=self._clock.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
@@ -216,14 +252,16 @@ class Janitor:
         return in_trouble(endpoint, job, outcome, reason="nobody adopted it")
 
 
-def left_submitting(endpoint: Endpoint, job: Job, now: int) -> Step:
-    """The step for a job of `endpoint` whose request nobody is waiting for any more."""
+def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Step:
+    """The step for a job of `endpoint` whose request nobody is waiting for any more, if it ever left."""
+    if never_left:
+        return steps.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
     if endpoint.is_local:
         return queued_again(job, now)
     if job.by_retry:
         return steps.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
     settle_at = endpoint.settle_at(job, now)
-    return steps.unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
+    return steps.left_unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
 
 
 def queued_again(job: Job, now: int) -> Step:

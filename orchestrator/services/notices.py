@@ -1,8 +1,9 @@
 """Deals with what webhooks told: notes it durably, answers at once, and decides afterwards.
 
 An outside event does not act. The listener calls `note`, which returns when the notice is durable; later the notices
-are gone through in batches, each against the job as it is then. A result is taken from a webhook only if it can speak
-of nothing but the execution at hand; otherwise it is a hint to ask.
+are gone through in batches, each against the job as it is then. While a job is at the service, a result is taken from a
+webhook only if it can speak of nothing but the execution at hand; otherwise it is a hint to ask. Of everything that was
+given up, a submission or a whole job, a result counts whenever it comes, and nothing else changes anything.
 """
 
 from collections import deque
@@ -14,15 +15,15 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
+from orchestrator.clock import SECOND, Clock
 from orchestrator.core import job as steps
 from orchestrator.core.deadlines import margin_left
-from orchestrator.core.job import Job, Step, is_ended, outcome_of
-from orchestrator.core.lifecycle import State
+from orchestrator.core.job import NO_NEWS, Job, Step, is_ended, outcome_of
+from orchestrator.core.lifecycle import Event, State, is_legal
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import FINISHED, Record, ended
+from orchestrator.core.outcome import FINISHED, TOLD_OF_ANOTHER, Record, ended
 from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.cancels import submissions_ran
+from orchestrator.ledger.cancels import cancels_name, submissions_ran
 from orchestrator.ledger.reports import Submitted
 from orchestrator.ledger.writer import Settled
 from orchestrator.services.endpoint import Endpoint
@@ -45,12 +46,38 @@ Hint = Callable[[Job], None]
 PaidTwice = Callable[[int, int], None]
 
 
+HELD_US: Final = 100_000
+"""How long what came before the answer to its submission waits until it is looked at again."""
+
+
+class _SortedOut:
+    """What a batch of notices comes to, at most one step for each job."""
+
+    __slots__ = ("again", "by_job", "foreign", "late", "settled", "taken", "unnamed")
+
+    def __init__(self) -> None:
+        self.taken: list[Step] = []
+        self.by_job: dict[int, Notice] = {}
+        """The notice that each step is due to."""
+
+        self.settled: list[Settled] = []
+        self.again: list[Notice] = []
+        self.foreign: list[tuple[int, Notice]] = []
+        """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
+
+        self.late: dict[int, Notice] = {}
+        """By job: submissions that were given up, and ran after all."""
+
+        self.unnamed: list[Notice] = []
+        """Submissions of which the service may tell for the first time what it calls them."""
+
+
 class Notices:
     """The desk of one process: a `NoticeSink` for the listener, and the one who works through what it took.
 
     A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
     from there, in pages, once memory is empty. `paid_twice` is told how many submissions of a run turned out to be one
-    too many.
+    too many; `owed` is called when one that is owed a `/cancel` can be named at last.
     """
 
     def __init__(
@@ -61,6 +88,7 @@ class Notices:
         endpoint_of: Callable[[int], Endpoint | None],
         hint: Hint,
         paid_twice: PaidTwice = lambda _run, _n: None,
+        owed: Callable[[], None] = lambda: None,
         waiting_max: int = WAITING_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
@@ -69,13 +97,17 @@ class Notices:
         self._endpoint_of = endpoint_of
         self._hint = hint
         self._paid_twice = paid_twice
+        self._owed = owed
         self._waiting_max = waiting_max
         self._bytes_max = bytes_max
         self._waiting: deque[Notice] = deque()
         self._bytes = 0
+        self._held: list[Notice] = []
+        self._held_until = 0
         self._unread: int | None = None
         self._passed_over = 0
         self._known_over = 0
+        self._polling = anyio.Lock()
         self._bell = Bell()
 
     @property
@@ -100,6 +132,11 @@ class Notices:
         self._bell.ring()
         return await self._ledger.read(reports.notices_count)
 
+    async def catch_up(self) -> None:
+        """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
+        while self._waiting or self._unread is not None:
+            await self._poll()
+
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes through notices until cancelled; what is left stays in the ledger for the next process."""
         task_status.started()
@@ -110,15 +147,29 @@ class Notices:
         self._bytes += _size(notice)
 
     async def _poll(self) -> float:
-        if not self._waiting and self._unread is not None:
-            await self._read_on(self._unread)
-        if not self._waiting:
-            return IDLE_S
-        batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
-        self._bytes -= sum(map(_size, batch))
-        for notice in await self._go_through(batch):
-            self._wait(notice)
-        return GATHER_S
+        async with self._polling:
+            self._release()
+            if not self._waiting and self._unread is not None:
+                await self._read_on(self._unread)
+            if not self._waiting:
+                return HELD_US / SECOND if self._held else IDLE_S
+            batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
+            self._bytes -= sum(map(_size, batch))
+            for notice in await self._go_through(batch):
+                self._wait(notice)
+            return GATHER_S
+
+    def _hold(self, notice: Notice) -> None:
+        """The answer to its submission is the authority for what the service calls the job, and is still to come."""
+        if not self._held:
+            self._held_until = self._clock.now() + HELD_US
+        self._held.append(notice)
+
+    def _release(self) -> None:
+        if self._held and self._clock.now() >= self._held_until:
+            for notice in self._held:
+                self._wait(notice)
+            self._held.clear()
 
     async def _read_on(self, after: int) -> None:
         """The next page of what waits in the ledger. It was all, once a page is empty and nothing came meanwhile.
@@ -145,44 +196,70 @@ class Notices:
         found = await self._ledger.read(
             partial(reports.jobs_of_submissions, ids=[notice.submission for notice in batch])
         )
-        taken: list[Step] = []
-        settled: list[Settled] = []
-        again: list[Notice] = []
-        by_job: dict[int, Notice] = {}
-        late: list[Notice] = []
+        sorted_out = _SortedOut()
         for notice in batch:
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
-            if job is not None and self._endpoint_of(job.endpoint) is None:
-                continue  # it stays in the ledger for the process that will serve that endpoint
-            if job is not None and job.id in by_job:
-                again.append(notice)  # one step for each job and batch
-                continue
-            step = self._step(notice, job, was_stuck=notice.submission in found.stuck) if job is not None else None
-            if step is None or job is None:
-                if notice.submission in found.given_up and _ran(notice):
-                    late.append(notice)
-                settled.append(Settled(notice))
-                continue
-            by_job[job.id] = notice
-            taken.append(step)
-            if is_ended(step.after) or step.after.state is State.QUEUED:
-                settled.append(Settled(notice, job.id))
+            if job is None:
+                sorted_out.settled.append(Settled(notice))
+            elif (endpoint := self._endpoint_of(job.endpoint)) is None:
+                pass  # it stays in the ledger for the process that will serve that endpoint
+            elif job.id in sorted_out.by_job or job.id in sorted_out.late:
+                sorted_out.again.append(notice)  # one step for each job and batch
+            elif _is_foreign(notice, job, found, endpoint):
+                self._disbelieve(notice, job, endpoint, sorted_out)
+            elif job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
+                self._hold(notice)
             else:
-                again.append(notice)  # adopted: now its outcome
-        if late:
-            await self._count_late(late)
-        if not taken and not settled:
-            return again
-        applied = await self._ledger.take(taken, settled=settled)
+                self._sort_out(notice, job, found, endpoint, sorted_out)
+        await self._write_late(sorted_out)
+        for run, _ in sorted_out.foreign:
+            await self._ledger.tally(run, NO_NEWS)
+        taken, settled = sorted_out.taken, sorted_out.settled
+        foreign = [Settled(notice) for _, notice in sorted_out.foreign]
+        if not taken and not settled and not foreign:
+            return sorted_out.again
+        applied = await self._ledger.take(taken, settled=[*settled, *foreign])
         self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
-        again += [by_job[step.before.id] for step in taken if step.before.id not in applied]
-        return list(dict.fromkeys(again))
+        stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
+        return list(dict.fromkeys([*sorted_out.again, *stale]))
 
-    async def _count_late(self, late: Sequence[Notice]) -> None:
-        """Submissions that were given up ran after all. They are marked before their notices are forgotten."""
-        more = await self._ledger.write(lambda transaction: submissions_ran(transaction.connection, late))
-        for run, n in more.items():
-            self._paid_twice(run, n)
+    def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
+        endpoint.disbelieve(TOLD_OF_ANOTHER)
+        if not is_ended(job):
+            self._hint(job)
+        into.foreign.append((job.run, notice))
+
+    def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: "_SortedOut") -> None:
+        """What one notice comes to."""
+        step = self._step(notice, job, found, endpoint)
+        if step is None or is_ended(job):
+            if notice.submission in found.given_up and _ran(notice):
+                into.late[job.id] = notice
+            elif notice.submission not in found.remote_ids and _names(notice):
+                into.unnamed.append(notice)
+        if step is None:
+            into.settled.append(Settled(notice))
+            return
+        record = notice.record
+        if record is not None and record.remote_id is not None:
+            endpoint.ids.move(record.remote_id, job.id)  # which another one has only where ids are given twice
+        into.by_job[job.id] = notice
+        into.taken.append(step)
+        if is_ended(step.after) or step.after.state is State.QUEUED:
+            into.settled.append(Settled(notice, job.id))
+        else:
+            into.again.append(notice)  # adopted: now its outcome
+
+    async def _write_late(self, sorted_out: "_SortedOut") -> None:
+        """What was learned of submissions that were given up. It is kept before their notices are forgotten."""
+        if late := list(sorted_out.late.values()):
+            more = await self._ledger.write(lambda transaction: submissions_ran(transaction.connection, late))
+            for run, n in more.items():
+                self._paid_twice(run, n)
+        if unnamed := sorted_out.unnamed:
+            named = await self._ledger.write(lambda transaction: cancels_name(transaction.connection, unnamed))
+            if named:
+                self._owed()
 
     def _tell_endpoints(self, settled: Iterable[Notice], found: Submitted) -> None:
         """What notices say of their endpoints: once for each, when it is settled, however often it was gone through.
@@ -196,39 +273,37 @@ class Notices:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_ended(job)
                 endpoint.told(job, record, notice.received_at, is_news=is_news)
 
-    def _step(self, notice: Notice, job: Job, *, was_stuck: bool) -> Step | None:
+    def _step(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> Step | None:
         """The step that `notice` causes for `job`, or None where it causes none."""
-        endpoint = self._endpoint_of(job.endpoint)
         record = notice.record
-        assert endpoint is not None
-        if is_ended(job):
-            return None
         if record is None or record.status not in FINISHED:
-            self._hint(job)
+            if not is_ended(job):
+                self._hint(job)
             return None
-        if notice.submission != job.submission:
-            return self._of_older(notice, job, record, endpoint)
-        return self._of_latest(notice, job, record, endpoint, was_stuck=was_stuck)
+        if is_ended(job) or notice.submission != job.submission:
+            return self._of_given_up(notice, job, record, endpoint)
+        return self._of_latest(notice, job, record, endpoint, was_stuck=notice.submission in found.stuck)
 
-    def _of_older(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Step | None:
-        """News of a submission that was given up for another: only a result counts, and the first one wins."""
-        if not self._is_result(record, job, endpoint):
+    def _of_given_up(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Step | None:
+        """News of a submission that was given up for another, or of a job that was given up altogether: only a result
+        counts, and the first one wins.
+        """
+        if not is_legal(job.state, Event.COMPLETED) or not self._is_result(record, job, endpoint):
             return None
         margin_us = self._margin_us(notice, job, endpoint)
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
-        return steps.completed(job, outcome, reason="webhook of an earlier submission", at=self._clock.now())
+        reason = "webhook after it was given up" if is_ended(job) else "webhook of an earlier submission"
+        return steps.completed(job, outcome, reason=reason, at=self._clock.now())
 
     def _of_latest(
         self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, was_stuck: bool
     ) -> Step | None:
-        if not job.is_first_execution:
+        is_result = self._is_result(record, job, endpoint)
+        if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
             self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
             return None
-        if job.remote_id is not None and record.remote_id is not None and job.remote_id != record.remote_id:
-            self._hint(job)
-            return None
-        if job.state is not State.OUTSTANDING and not self._is_result(record, job, endpoint):
+        if job.state is not State.OUTSTANDING and not is_result:
             if job.state is State.QUEUED or record.remote_id is None:
                 return None
             return steps.adopted(job, remote_id=record.remote_id, at=self._clock.now())
@@ -239,12 +314,36 @@ class Notices:
         return ended(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None
 
     def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
-        return margin_left(notice.received_at, endpoint.settings_of[job.run].retention_us, self._clock.now())
+        now = self._clock.now()  # which an earlier process may have been ahead of
+        return margin_left(min(notice.received_at, now), endpoint.retention_us(job.run), now)
 
 
 def _size(notice: Notice) -> int:
     """The bytes of its output."""
     return len(notice.record.output or b"") if notice.record is not None else 0
+
+
+def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> bool:
+    """Whether `notice` is about another job than that of its submission.
+
+    Where the service gives ids twice, the token tells, and not the id: nobody has the token but the service, and it has
+    each for one submission.
+    """
+    record = notice.record
+    if record is not None and record.is_misnamed:
+        return True
+    if record is None or record.remote_id is None or endpoint.ids.are_repeated:
+        return False
+    known_as = found.remote_ids.get(notice.submission)
+    if known_as is not None and record.remote_id != known_as:
+        return True
+    return endpoint.ids.owner(record.remote_id) not in (None, job.id)
+
+
+def _names(notice: Notice) -> bool:
+    """Whether `notice` says what the service calls something that has not come to an end."""
+    record = notice.record
+    return record is not None and record.remote_id is not None and record.status not in FINISHED
 
 
 def _ran(notice: Notice) -> bool:

@@ -5,7 +5,7 @@ for ever: so it is put back to work, and logged.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -89,16 +89,22 @@ class Reconciler:
         now, after = self._clock.now(), (0, 0)
         while page := await self._ledger.read(partial(reports.jobs_in, state=State.SUBMITTING, after=after, most=PAGE)):
             after = (page[-1].due_at, page[-1].id)
-            if stale := [step for job in page if (step := self._if_stale(job, now)) is not None]:
-                taken = await self._ledger.take(stale)
-                log.warning("%d jobs were being sent by nobody: what became of them is uncertain", len(taken))
+            stale = [job for job in page if self._is_stale(job, now)]
+            if stale:
+                never_left = self._ledger.never_left(stale)
+                taken = await self._ledger.take([self._left(job, never_left, now) for job in stale])
+                log.warning("%d jobs were being sent by nobody", len(taken))
 
-    def _if_stale(self, job: Job, now: int) -> Step | None:
-        """The step for a job that was claimed long ago and that no request in flight is about."""
-        endpoint, claimed_at = self._endpoint_of(job.endpoint), max(job.sent_at or 0, job.unfinished_at or 0)
-        if endpoint is None or now - claimed_at <= CLAIM_US_MAX or self._is_in_flight(job.id):
-            return None
-        return left_submitting(endpoint, job, now)
+    def _is_stale(self, job: Job, now: int) -> bool:
+        """Whether `job` was claimed long ago, and no request in flight is about it."""
+        claimed_at = max(job.sent_at or 0, job.unfinished_at or 0)
+        is_ours = self._endpoint_of(job.endpoint) is not None
+        return is_ours and now - claimed_at > CLAIM_US_MAX and not self._is_in_flight(job.id)
+
+    def _left(self, job: Job, never_left: Collection[int], now: int) -> Step:
+        endpoint = self._endpoint_of(job.endpoint)
+        assert endpoint is not None
+        return left_submitting(endpoint, job, now, never_left=job.submission in never_left)
 
     async def _adopt_unattended(self, endpoint: int) -> None:
         plan, after, adopted = self._plan_of(endpoint), (0, 0), 0

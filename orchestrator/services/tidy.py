@@ -1,4 +1,4 @@
-"""Keeps the ledger from growing for ever: old events, and debts that time has settled."""
+"""Keeps the ledger from growing for ever: old events, submissions, and debts that time has settled."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -7,23 +7,26 @@ from typing import Final
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.cancels import cancels_write_off
-from orchestrator.ledger.pruning import events_doomed, events_prune
+from orchestrator.ledger.pruning import events_doomed, events_prune, submissions_doomed, submissions_prune
 from orchestrator.settings import RunSettings
 
 PAGE: Final = 1_000
-"""Events that are looked at, and deleted, at once: some milliseconds."""
+"""Rows that are looked at, and deleted, at once: some milliseconds."""
 
 PAGES_MAX: Final = 20
 """How many pages one call goes through before it lets others have their turn."""
 
 SOON_S: Final = 1.0
 
+AFRESH_US: Final = 86_400_000_000
+"""How often everything old is gone through again: jobs may have ended since their rows were passed over."""
+
+LATE_US: Final = 3 * 86_400_000_000
+"""How long after its TTL and the retention a submission is kept at least: nothing can come of it any more."""
+
 
 class Tidy:
-    """Goes through the events once in a process's life from the oldest on, and then through what has grown old since.
-
-    A job that was not finished when its old events were passed over keeps them until another process comes by.
-    """
+    """Goes through events and submissions from the oldest on as far as they are old, and through all again each day."""
 
     def __init__(
         self,
@@ -39,23 +42,52 @@ class Tidy:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
-        self._after = 0
+        self._begun_at = clock.now()
+        self._events_after = 0
+        self._submissions_after = 0
 
     async def tidy(self) -> float | None:
         """Does a part of what is to be done; returns the seconds until it wants to go on, None if it is done."""
         now = self._clock.now()
+        if now >= self._begun_at + AFRESH_US:
+            self._begun_at, self._events_after, self._submissions_after = now, 0, 0
         before = {run: now - settings.events_kept_us for run, settings in self._settings_of.items()}
-        for _ in range(self._pages_max if before else 0):
-            doomed = await self._ledger.read(partial(events_doomed, before=before, after=self._after, most=self._page))
+        if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
+            return SOON_S
+        await self._ledger.write(lambda transaction: cancels_write_off(transaction.connection, now=now))
+        return None
+
+    async def _forget_events(self, before: Mapping[int, int]) -> bool:
+        """Whether that was all."""
+        for _ in range(self._pages_max):
+            question = partial(events_doomed, before=before, after=self._events_after, most=self._page)
+            doomed = await self._ledger.read(question)
             if doomed.upto is None:
-                break
+                return True
             if ids := doomed.ids:
                 await self._ledger.write(
                     lambda transaction, ids=ids: events_prune(transaction.connection, before, ids)  # type: ignore[misc]
                 )
-            self._after = doomed.upto
-        else:
-            if before:
-                return SOON_S
-        await self._ledger.write(lambda transaction: cancels_write_off(transaction.connection, now=now))
-        return None
+            self._events_after = doomed.upto
+        return False
+
+    async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:
+        """Whether that was all. After the events: what those tell of is kept."""
+        ttl_before = now - LATE_US - max(settings.retention_us for settings in self._settings_of.values())
+        for _ in range(self._pages_max):
+            question = partial(
+                submissions_doomed,
+                before=before,
+                ttl_before=ttl_before,
+                after=self._submissions_after,
+                most=self._page,
+            )
+            doomed = await self._ledger.read(question)
+            if doomed.upto is None:
+                return True
+            if ids := doomed.ids:
+                await self._ledger.write(
+                    lambda transaction, ids=ids: submissions_prune(transaction.connection, ids)  # type: ignore[misc]
+                )
+            self._submissions_after = doomed.upto
+        return False

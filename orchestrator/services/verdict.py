@@ -53,7 +53,8 @@ def in_trouble(
 ) -> Step:
     """The step for `job` whose latest execution came to nothing: another one, or the end. `outcome` is for the end.
 
-    `is_retained`: whether the service would take a `/retry` of it. `failure` is what it would have to be told from.
+    `is_retained`: whether the service would take a `/retry` of it. None is made where ids are given twice: it may be of
+    another job. `failure` is what it would have to be told from.
     """
     settings = endpoint.settings_of[job.run]
     trouble = outcome.trouble
@@ -65,10 +66,10 @@ def in_trouble(
         trouble,
         limits=settings.limits,
         now=now,
-        retention_us=settings.retention_us,
+        retention_us=endpoint.retention_us(job.run),
         execution_timeout_us=timeout_ms * 1000,
         queue_us=endpoint.turnaround.queue.p95_us or 0,
-        is_retained=is_retained,
+        is_retained=is_retained and not endpoint.ids.are_repeated,
     )
     if isinstance(decision, Abandon):
         return steps.abandoned(job, outcome, reason=decision.reason, at=now)

@@ -1,4 +1,4 @@
-"""Notices what other processes commit to the ledger.
+"""Notices what other processes commit to the ledger, and what becomes of its files.
 
 A command beside a run (set a limit, pause, cancel) writes a row and ends. Here the running process asks a few times a
 second whether anybody else has committed, which costs next to nothing, and rings whoever reads such rows. What changed
@@ -7,6 +7,7 @@ is theirs to find out: a ring says "look again", and may be one too many.
 
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,12 +24,23 @@ ASK_EVERY_S: Final = 0.25
 class Watch:
     """Rings its subscribers once when it starts and after each commit of another process.
 
-    `version` is the ledger's `data_version`; it may raise `StorageError`.
+    `version` is the ledger's `data_version`; it may raise `StorageError`. `missing` tells which of its files is not in
+    its place any more.
     """
 
-    def __init__(self, version: Callable[[], Awaitable[int]], *, every_s: float = ASK_EVERY_S) -> None:
+    def __init__(
+        self,
+        version: Callable[[], Awaitable[int]],
+        *,
+        missing: Callable[[], Path | None] = lambda: None,
+        every_s: float = ASK_EVERY_S,
+    ) -> None:
         self._version = version
+        self._missing = missing
         self._every_s = every_s
+        self.lost = anyio.Event()
+        """Set once a file of the ledger is missing; nothing is watched from then on."""
+
         self._subscribers: list[Callable[[], None]] = []
 
     def subscribe(self, ring: Callable[[], None]) -> None:
@@ -40,7 +52,7 @@ class Watch:
         known: int | None = None
         is_told = False
         task_status.started()
-        while True:
+        while self._missing() is None:
             try:
                 version = await self._version()
             except StorageError as error:
@@ -53,6 +65,7 @@ class Watch:
                     known = version
                     self._ring()
             await anyio.sleep(self._every_s)
+        self.lost.set()
 
     def _ring(self) -> None:
         for ring in self._subscribers:

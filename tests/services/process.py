@@ -20,6 +20,8 @@ from orchestrator.core.notice import KEY_BYTES
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger, reports
+from orchestrator.ledger.ledger import Boot
+from orchestrator.ledger.marks import this_boot
 from orchestrator.ledger.reports import EventRow, Finished, Run
 from orchestrator.services.bodies import Bodies
 from orchestrator.services.canceller import Canceller
@@ -27,7 +29,7 @@ from orchestrator.services.collector import Collector
 from orchestrator.services.control import Control
 from orchestrator.services.dispatcher import Dispatcher
 from orchestrator.services.endpoint import Endpoint
-from orchestrator.services.export import FAILURES, RESULTS, finished_jobs
+from orchestrator.services.export import Rows, finished_jobs
 from orchestrator.services.flights import Flights
 from orchestrator.services.janitor import Duty, Janitor, Recovered
 from orchestrator.services.notices import Notices
@@ -100,6 +102,7 @@ class Process:
             endpoint_of=self.endpoints.get,
             hint=lambda job: self.collector.hint(job.id),
             paid_twice=lambda run, n: self.progress.tally(run, PAID_TWICE, n),
+            owed=self.canceller.ring,
         )
         self.listener = application(Webhooks(key=KEY, sink=self.desk, clock=clock, scrub=secrets.scrub))
         self.bodies = Bodies(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
@@ -229,10 +232,10 @@ class Process:
         return {name: n for name, n in found.items() if n}
 
     async def results(self) -> list[Finished]:
-        return [job async for page in finished_jobs(self.ledger, self.run.id, RESULTS) for job in page]
+        return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.RESULTS)]
 
     async def failures(self) -> list[Finished]:
-        return [job async for page in finished_jobs(self.ledger, self.run.id, FAILURES) for job in page]
+        return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.ERRORS)]
 
 
 @asynccontextmanager
@@ -250,6 +253,7 @@ async def process(
     name: str = "run",
     is_local: bool = False,
     environ: Mapping[str, str] | None = None,
+    boot: Boot = this_boot,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -257,7 +261,7 @@ async def process(
     """
     clock = clock or VirtualClock()
     connect = async_creator(empty_ledger(path), delay=delay, commits=commits)
-    async with open_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as outer:
+    async with open_ledger(path, clock=clock, connect=connect, boot=boot) as ledger, anyio.create_task_group() as outer:
         await outer.start(ledger.serve)
         await ledger.intake_remove_unfinished()
         run = await ledger.run_named(name)

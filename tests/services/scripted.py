@@ -28,14 +28,17 @@ class Reply(NamedTuple):
     after_s: float = 0.0
     headers: dict[str, str] | None = None
     error: Exception | None = None
+    is_of_asked: bool = False
+    """Whether the id in it becomes the one that was asked for, or for a `/run` one that names its input."""
 
 
 Script = Callable[[Asked], Reply]
 
 
-def says(status: str, remote_id: str = "r-1", **fields: Any) -> Reply:
-    """A job record."""
-    return Reply(body=json.dumps({"id": remote_id, "status": status, **fields}).encode())
+def says(status: str, remote_id: str | None = None, **fields: Any) -> Reply:
+    """A job record, of the job that is asked for unless a `remote_id` is given."""
+    body = json.dumps({"id": remote_id or "r-1", "status": status, **fields}).encode()
+    return Reply(body=body, is_of_asked=remote_id is None)
 
 
 ACCEPTED = says("IN_QUEUE")
@@ -57,7 +60,11 @@ def in_turn(*replies: Reply) -> Script:
 
 def numbered() -> Script:
     """Accepts each submission under an id that names its input: `{"n":7}` becomes `r-7`."""
-    return lambda asked: says("IN_QUEUE", f"r-{json.loads(asked.body)['input']['n']}")
+    return lambda asked: says("IN_QUEUE", _named(asked))
+
+
+def _named(asked: Asked) -> str:
+    return asked.remote_id or f"r-{json.loads(asked.body)['input']['n']}"
 
 
 class Scripted(httpx.AsyncBaseTransport):
@@ -84,7 +91,10 @@ class Scripted(httpx.AsyncBaseTransport):
         await anyio.sleep(reply.after_s)
         if reply.error is not None:
             raise reply.error
-        return httpx.Response(reply.status, content=reply.body, headers=reply.headers)
+        body = reply.body
+        if reply.is_of_asked:
+            body = body.replace(b'"id": "r-1"', b'"id": "%s"' % _named(asked).encode(), 1)
+        return httpx.Response(reply.status, content=body, headers=reply.headers)
 
     def times(self, operation: str) -> list[float]:
         """When `operation` was asked for, in virtual seconds to the millisecond."""

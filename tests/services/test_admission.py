@@ -5,17 +5,25 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core import job as steps
 from orchestrator.core.lifecycle import State
+from orchestrator.core.outcome import Trouble
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
+from orchestrator.services.prospects import AGAIN_US
 from orchestrator.settings import RunSettings
+from tests.factories import S
+from tests.ledger.ledgers import dump
 from tests.services.process import Process, process
 from tests.services.scripted import COMPLETED, REFUSED, Reply, Scripted, in_turn, numbered
 from tests.services.test_collector import with_policies
+from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SLOW = 20
+SHORT, LONG = b'{"ttl":120000}', b'{"ttl":7200000}'
+ONE_A_SECOND = {Operation.RUN: Limit(1, 1)}
 
 
 def learn(p: Process, *, delay_s: int, execution_s: int) -> None:
@@ -88,7 +96,7 @@ async def test_a_job_whose_ttl_would_end_in_the_queue_waits_until_the_endpoint_i
         await p.start("dispatcher", "collector")
         await anyio.sleep(100)
         assert len(transport.of("run")) == 1
-        assert set(await p.story(2)) <= {"claimed", "deferred"}
+        assert await p.story(2) == []
         assert len(p.warnings) == 1
         assert "until the endpoint's queue is shorter" in p.warnings[0]
         transport.scripts["status"] = COMPLETED
@@ -107,3 +115,88 @@ async def test_where_the_ttl_of_the_whole_run_would_end_in_the_queue_nothing_is_
         assert len(transport.of("run")) == 1
         assert [await p.story(n) for n in (2, 3)] == [[], []]
         assert len(p.warnings) == 1
+
+
+async def test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_back_who_has_a_longer_one(
+    tmp_path: Path,
+) -> None:
+    transport = Scripted(run=numbered())
+    settings = RunSettings(policy=Policy(ttl_ms=120_000))
+    jobs = with_policies(None, None, LONG, None, LONG, LONG)
+    async with process(tmp_path / "db", transport, jobs=jobs, settings=settings, limits=ONE_A_SECOND) as p:
+        learn(p, delay_s=600, execution_s=20)
+        await p.start("dispatcher", "collector")
+        await anyio.sleep(20)
+        assert [await p.story(n) for n in (2, 4)] == [[], []]
+        assert [await p.story(n) for n in (3, 5, 6)] == [["claimed", "accepted"]] * 3
+
+
+async def test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "db"
+    transport = Scripted(run=numbered())
+    async with process(path, transport, jobs=with_policies(None, *[SHORT] * 300), limits=ONE_A_SECOND) as p:
+        learn(p, delay_s=600, execution_s=20)
+        await p.start("dispatcher", "collector")
+        await anyio.sleep(600)
+        found = dump(path)
+        assert (len(found["submissions"]), len(found["events"])) == (1, 2)
+        transport.scripts["status"] = COMPLETED
+        await p.until(State.SUCCEEDED)
+        await anyio.sleep(0.5)
+        assert len(transport.of("run")) > 1
+        await p.finish()
+        assert await p.counts() == {"succeeded": 301}
+        assert len(p.warnings) == 1
+
+
+async def test_twenty_thousand_late_jobs_keep_nobody_behind_them_from_leaving(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    jobs = with_policies(None, *[SHORT] * 20_000, LONG, LONG)
+    async with process(path, Scripted(run=numbered()), jobs=jobs, limits=ONE_A_SECOND) as p:
+        learn(p, delay_s=600, execution_s=20)
+        await p.start("dispatcher", "collector")
+        await p.until(State.OUTSTANDING, 3)
+        assert p.clock.now() < EPOCH_AT + 10 * S
+        assert {row[1] for row in dump(path)["submissions"]} == {1, 20_002, 20_003}
+
+
+async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute(tmp_path: Path) -> None:
+    """A `/retry` that has not left in time becomes a `/run`, and no step tells of that."""
+    limits = {Operation.RETRY: Limit(1, 7_200)}
+    jobs = with_policies(None, LONG, SHORT)
+    async with process(tmp_path / "db", Scripted(run=numbered()), jobs=jobs, limits=limits) as p:
+        await p.api.turn(Operation.RETRY)
+        claims = await p.ledger.claim(p.run.id, by_retry=False, most=3, ttl_of=p.bodies.ttl_us)
+        now = p.clock.now()
+        taken = [steps.accepted(each.job, remote_id=f"x-{n}", sent_at=now, at=now) for n, each in enumerate(claims)]
+        await p.ledger.take(taken)
+        failed = [
+            steps.retried(step.after, Trouble.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now)
+            for n, (step, until) in enumerate(zip(taken[1:], (now + 100 * S, None), strict=True))
+        ]
+        await p.ledger.take(failed)
+        p.collector.adopt([taken[0].after], ask_now=False)
+        await p.count()
+        learn(p, delay_s=600, execution_s=20)
+        await p.start("dispatcher", "collector")
+        await anyio.sleep(99)
+        assert p.progress.count("queued") == 2
+        await anyio.sleep(AGAIN_US / S + 2)
+        assert (await p.story(2))[-2:] == ["claimed", "accepted"]
+        assert (await p.story(3))[-1] == "retried failed"
+
+
+async def test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), health=Reply(200, b'{"jobs":{}}'))
+    async with process(tmp_path / "db", transport, jobs=with_policies(None, SHORT), limits=ONE_A_SECOND) as p:
+        learn(p, delay_s=600, execution_s=20)
+        await p.start("dispatcher", "collector")
+        await anyio.sleep(10)
+        while not p.endpoint.silence.is_long:
+            p.endpoint.silence.unanswered(sent_at=p.clock.now(), now=p.clock.now(), is_costly=False)
+        transport.scripts["status"] = COMPLETED
+        await p.until(State.SUCCEEDED)
+        await anyio.sleep(10)
+        assert len(transport.of("run")) == 2

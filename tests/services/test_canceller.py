@@ -9,7 +9,8 @@ import pytest
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.ledger.cancels import cancels_due, cancels_owe
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.control import cancels_owe_run, wish_set
+from orchestrator.settings import RunSettings, Wish
 from tests.services.process import Process, process
 from tests.services.scripted import (
     CANCELLED,
@@ -262,3 +263,77 @@ async def test_a_failure_that_comes_with_a_stuck_job_is_an_ordinary_failure(tmp_
         await p.finish()
         assert [failure.trouble for failure in await p.failures()] == ["failed"]
         assert (await p.counts())["failed_executions"] == 1
+
+
+async def wish(p: Process, wish: Wish) -> None:
+    """What another process asks of the run."""
+    await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
+    p.control.look()
+
+
+async def test_continue_takes_back_every_cancel_that_has_not_left(tmp_path: Path) -> None:
+    """Those that wait for their turn in memory, too; and nothing is owed afterwards, though the word comes late."""
+    transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
+    async with process(tmp_path / "db", transport, jobs=150) as p:
+        transport.scripts["status"] = IN_PROGRESS
+        await p.begin()
+        await p.until(State.OUTSTANDING, 150)
+        await wish(p, Wish.CANCEL)
+        await anyio.sleep(3)
+        sent = len(transport.of("cancel"))
+        assert 20 < sent < 50
+        await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, Wish.CONTINUE))
+        await anyio.sleep(5)  # nobody has told the one who carries it out
+        assert (len(transport.of("cancel")), await owed(p)) == (sent, [])
+        await wish(p, Wish.CONTINUE)
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        await p.finish()
+        assert len(transport.of("cancel")) == sent
+        assert (await p.counts())["succeeded"] == 150
+
+
+async def test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_has_not_heard_of_it(
+    tmp_path: Path,
+) -> None:
+    async with process(tmp_path / "db", Scripted(run=in_turn(says("IN_QUEUE"), CUT)), jobs=2) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING)
+        await p.until(State.UNCERTAIN)
+        await wish(p, Wish.CANCEL)
+        await wish(p, Wish.CONTINUE)
+        assert await p.ledger.write(p.control._end_some) == 0
+        owing = partial(cancels_owe_run, run=p.run.id, most=9, now=p.clock.now())
+        assert await p.ledger.write(lambda transaction: owing(transaction.connection)) == 0
+        assert (await p.counts())["uncertain"] == 1
+        assert await owed(p) == []
+
+
+async def test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it(tmp_path: Path) -> None:
+    """It is owed in the ledger from the start, and not sent where the webhook brings the result."""
+    transport = Scripted(run=CUT)
+    async with process(tmp_path / "db", transport, jobs=3, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.UNCERTAIN, 3)
+        await wish(p, Wish.CANCEL)
+        await p.finish()
+        assert ((await p.counts())["cancelled"], transport.of("cancel")) == (3, [])
+        await tell(p, await submission_of(p, 1), says("IN_PROGRESS", "r-1"))
+        await tell(p, await submission_of(p, 2), says("COMPLETED", "r-2", output=2))
+        await tell(p, await submission_of(p, 3), says("FAILED", "r-3"))
+        await anyio.sleep(0.5)
+        assert [asked.remote_id for asked in transport.of("cancel")] == ["r-1"]
+        assert [result.output for result in await p.results()] == [b"2"]
+        assert "paid_twice" not in await p.counts()
+
+
+async def test_continue_takes_back_what_is_owed_for_uncertain_submissions_too(tmp_path: Path) -> None:
+    transport = Scripted(run=CUT)
+    async with process(tmp_path / "db", transport, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.UNCERTAIN)
+        await wish(p, Wish.CANCEL)
+        await p.finish()
+        await wish(p, Wish.CONTINUE)
+        await tell(p, await submission_of(p), says("IN_PROGRESS", "r-1"))
+        await anyio.sleep(10)
+        assert transport.of("cancel") == []

@@ -1,4 +1,4 @@
-import itertools
+import json
 from pathlib import Path
 
 import anyio
@@ -9,7 +9,8 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.formats.rows import Row
-from orchestrator.services.collector import IDLE_S, REFUSALS_MAX
+from orchestrator.ledger.writer import PENDING_BYTES_MAX
+from orchestrator.services.collector import IDLE_S
 from orchestrator.settings import RunSettings
 from tests.services.process import process
 from tests.services.rows import rows
@@ -46,7 +47,7 @@ def settings(retention_s: float = 1800.0, **more: object) -> RunSettings:
     return RunSettings(retention_us=round(retention_s * SECOND), **more)  # type: ignore[arg-type]
 
 
-async def test_an_unknown_endpoint_is_asked_after_a_second_and_then_at_gaps_of_a_quarter_of_the_age(
+async def test_a_lone_job_of_which_nothing_is_known_is_asked_for_at_gaps_of_a_second_or_a_tenth_of_its_age(
     tmp_path: Path,
 ) -> None:
     transport = Scripted()
@@ -54,25 +55,21 @@ async def test_an_unknown_endpoint_is_asked_after_a_second_and_then_at_gaps_of_a
         await p.start("dispatcher", "collector")
         await anyio.sleep(40)
         times = transport.since_sent("status")
-        age, expected = 1.0, []
-        while age < times[-1] + 0.01:
-            expected.append(age)
-            age += max(1.0, age / 4)
-        assert len(expected) > 10
-        assert times == pytest.approx(expected, abs=0.01)
+        assert times[0] == pytest.approx(1.0, abs=0.01)
+        assert len(times) > 20
+        assert all(0.99 <= gap <= max(1.2, 0.13 * age) for age, gap in zip(times, gaps(times), strict=False))
 
 
-async def test_where_turnarounds_are_known_the_first_question_comes_when_most_have_finished(tmp_path: Path) -> None:
+async def test_where_turnarounds_are_known_the_first_question_comes_when_the_others_have_finished(
+    tmp_path: Path,
+) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport) as p:
         for _ in range(60):
             p.endpoint.turnaround.observe(1_000, 15_000)
-        predicted_us = p.endpoint.turnaround.whole.quantile_us(0.7)
-        assert predicted_us is not None
-        assert 16 <= predicted_us / SECOND <= 20
         await p.start("dispatcher", "collector")
         await anyio.sleep(30)
-        assert transport.since_sent("status")[0] == pytest.approx(predicted_us / SECOND, abs=0.01)
+        assert 16 <= transport.since_sent("status")[0] <= 16.8
 
 
 async def test_with_webhooks_the_first_question_leaves_them_the_time_for_all_their_tries(tmp_path: Path) -> None:
@@ -91,7 +88,7 @@ async def test_a_state_that_says_not_finished_moves_the_deadline_and_an_unknown_
         deadline = p.collector.soonest_deadline()
         assert deadline is not None
         assert (deadline - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
-        assert transport.since_sent("status")[-1] == pytest.approx(50, abs=0.01)
+        assert 49 <= transport.since_sent("status")[-1] <= 51, "by the deadline, and not twice within a second"
         transport.scripts["status"] = IN_PROGRESS
         await anyio.sleep(2)
         assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND > 57
@@ -119,7 +116,7 @@ async def test_scarce_questions_go_to_the_earliest_deadline_first(tmp_path: Path
         await p.start("dispatcher", "collector")
         await anyio.sleep(1.5)
         turn.give_back()
-        await anyio.sleep(24)
+        await anyio.sleep(40)
     assert [asked.remote_id for asked in transport.of("status")] == ["r-3", "r-2", "r-1"]
 
 
@@ -275,38 +272,24 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         assert service.paid == service.tally.accepted.total() == 60
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"id":"r-1","status":"COMPLETED","output":{"a":',
-        b'{"id":"r-1","status":"COMPLETED","output":NaN}',
-        b'{"id":"r-1","status":"COMPLETED","output":"\xff"}',
-        b'{"id":"r-1","status":"COMPLETED","output":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b"<html>200 OK</html>",
-        b'{"error":"no status"}',
-    ],
-)
-async def test_an_answer_that_cannot_be_decoded_is_asked_for_again_and_kept_at_the_deadline(
-    tmp_path: Path, raw: bytes
-) -> None:
-    transport = Scripted(status=Reply(body=raw))
-    async with process(tmp_path / "db", transport, settings=settings(60, max_attempts=5)) as p:
-        await p.begin()
-        await p.finish()
-        times = transport.since_sent("status")
-        assert len(times) > 5
-        assert times[-1] == pytest.approx(50, abs=0.01)
-        [failure] = await p.failures()
-        assert (failure.trouble, failure.output, failure.attempts) == ("invalid_output", raw, 1)
-        assert len(transport.of("run")) == 1
+async def test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written(tmp_path: Path) -> None:
+    jobs, size = 24, 4 * 1024 * 1024
+    output = json.dumps("x" * size)
 
+    def large(asked: Asked) -> Reply:
+        return Reply(body=f'{{"id":"{asked.remote_id}","status":"COMPLETED","output":{output}}}'.encode())
 
-async def test_an_undecodable_answer_that_heals_is_a_result(tmp_path: Path) -> None:
-    transport = Scripted(status=in_turn(Reply(body=b"{"), Reply(body=b'{"status'), COMPLETED))
-    async with process(tmp_path / "db", transport) as p:
-        await p.begin()
+    commit_s = 0.0
+    transport = Scripted(run=numbered(), status=large)
+    async with process(tmp_path / "db", transport, jobs=jobs, delay=lambda: commit_s) as p:
+        await p.start("dispatcher", "collector")
+        await p.until(State.OUTSTANDING, jobs)
+        commit_s = 2.0
+        waiting: list[int] = []
+        p.ledger.subscribe(lambda _: waiting.append(len(transport.of("status")) - p.progress.count(State.SUCCEEDED)))
         await p.finish()
-        assert [result.output for result in await p.results()] == [b'{"ok":1}']
+
+    assert PENDING_BYTES_MAX // size < max(waiting) < jobs // 3 * 2
 
 
 async def test_completed_without_output_is_a_result_where_none_is_required(tmp_path: Path) -> None:
@@ -334,34 +317,6 @@ async def test_a_job_cancelled_at_the_service_is_a_row_of_its_own(tmp_path: Path
         [failure] = await p.failures()
         assert (failure.state, failure.trouble, failure.status) == (State.CANCELLED, "cancelled", "CANCELLED")
         assert failure.message == "cancelled at the service"
-
-
-async def test_one_refusal_among_answers_does_not_end_the_collecting(tmp_path: Path) -> None:
-    in_turn = itertools.cycle((Reply(401), Reply(401), IN_PROGRESS))
-
-    def answer(asked: Asked) -> Reply:
-        return next(in_turn)
-
-    transport = Scripted(run=numbered(), status=answer)
-    async with process(tmp_path / "db", transport, jobs=3) as p:
-        await p.begin()
-        await anyio.sleep(120)
-        assert len(transport.of("status")) > 9
-        assert p.endpoint.uncollectable is None
-
-
-async def test_three_401s_in_a_row_to_questions_stop_sending_and_asking(tmp_path: Path) -> None:
-    transport = Scripted(run=numbered(), status=Reply(401))
-    limits = {Operation.STATUS: Limit(1, 1)}
-    async with process(tmp_path / "db", transport, jobs=10, limits=limits) as p:
-        await p.begin()
-        await anyio.sleep(30)
-        assert len(transport.of("status")) == REFUSALS_MAX
-        assert p.endpoint.uncollectable == p.endpoint.pointless == "the service refused the API key (401)"
-        assert (await p.counts())["outstanding"] == 10
-        assert p.api.figures(Operation.STATUS).in_flight == 0
-        p.endpoint.stop_collecting("another reason")
-        assert "401" in (p.endpoint.uncollectable or "")
 
 
 async def test_an_unanswered_retry_is_settled_by_the_status(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The files of a run beside its ledger: each line in its file, once, in its place, and as the ledger has it."""
 
+import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +13,14 @@ import anyio
 import pytest
 
 from orchestrator.app.files import write_files
+from orchestrator.app.look import results
 from orchestrator.app.verifying import Verification, verify
+from orchestrator.core import job as steps
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.services.audit import Kind
 from orchestrator.settings import VerifyRequest
-from tests.factories import S
+from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.run import run
@@ -177,3 +182,50 @@ def test_without_files_the_ledger_alone_is_looked_at(folder: Path) -> None:
 
     assert verification.ok
     assert verification.files is None
+
+
+def test_a_job_whose_result_came_after_the_files_were_written_is_not_yet_in_them(folder: Path) -> None:
+    """It still stands in the errors file as it had ended before."""
+
+    async def result_comes() -> None:
+        async with opened(folder / "db") as ledger:
+            await gone(ledger, await job_now(ledger, 2), "completed", at=EPOCH_AT + 10**10 * S)
+
+    run(result_comes)
+    assert wrong(folder) == []
+    files = verified(folder).files
+    assert files is not None
+    assert files.newer == 1
+
+
+LARGE = b'"' + b"large enough to be packed " * 400 + b'"'
+
+
+def test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_stops_no_other(tmp_path: Path) -> None:
+    async def make() -> None:
+        async with opened(tmp_path / "db") as ledger:
+            made = await a_run(ledger, 3)
+            for job in (1, 2, 3):
+                (step,) = (
+                    await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=EPOCH_AT + job * S)
+                )[1:]
+                outcome = an_outcome(step.after, output=LARGE)
+                await ledger.step(steps.completed(step.after, outcome, reason="status", at=EPOCH_AT + 9 * S))
+            with closing(sqlite3.connect(tmp_path / "db")) as connection:
+                connection.execute("UPDATE outcomes SET output = zeroblob(99) WHERE job_id = 2")
+                connection.commit()
+            await write_files(ledger, made.id, tmp_path / "out", tmp_path / "err")
+
+    run(make)
+
+    first, third = map(json.loads, (tmp_path / "out").read_bytes().splitlines())
+    assert {first["output"], third["output"]} == {json.loads(LARGE)}
+    (damaged,) = map(json.loads, (tmp_path / "err").read_bytes().splitlines())
+    assert damaged["error"]["class"] == "invalid_output"
+    assert "damaged in the ledger" in damaged["error"]["message"]
+    for is_errors, name in ((False, "out"), (True, "err")):
+        lines: list[bytes] = []
+        anyio.run(partial(results, tmp_path / "db", "run", lines.append, errors=is_errors))
+        assert b"".join(lines) == (tmp_path / name).read_bytes()
+    verification = verified(tmp_path)
+    assert [(found.kind, found.count) for found in verification.findings] == [(Kind.CHECKSUM, 1)]

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.control import wish_set
-from orchestrator.settings import Wish
+from orchestrator.settings import OnUncertain, RunSettings, Wish
 from tests.services.process import Process, process
 from tests.services.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 
@@ -68,13 +68,17 @@ async def test_a_run_that_was_cancelled_while_nobody_worked_on_it_is_not_begun(t
         assert await p.counts() == {"cancelled": 5}
 
 
-async def test_an_uncertain_submission_of_a_cancelled_run_is_not_made_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [RunSettings(), RunSettings(on_uncertain=OnUncertain.HOLD)])
+async def test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew(
+    tmp_path: Path, settings: RunSettings
+) -> None:
     transport = Scripted(run=CUT)
-    async with process(tmp_path / "db", transport) as p:
+    async with process(tmp_path / "db", transport, settings=settings) as p:
         await p.begin()
         await p.until(State.UNCERTAIN)
         await ask(p, Wish.CANCEL)
-        await p.finish()
+        with anyio.fail_after(1):
+            await p.finish()
         assert len(transport.of("run")) == 1
         assert await p.story() == ["claimed", "unanswered uncertain", "cancelled cancelled"]
         assert await p.counts() == {"cancelled": 1, "uncertain_seen": 1}, "nothing was submitted anew"

@@ -81,6 +81,7 @@ def test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertai
     )
 
     async def life() -> None:
+        service.receiver = None  # until it listens: who was killed does not
         async with (
             service.serving(),
             process(

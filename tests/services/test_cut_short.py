@@ -1,5 +1,6 @@
 """Whatever ends a run that had begun says how far it came."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -96,6 +97,18 @@ async def test_results_that_can_be_written_no_more_although_they_could(tmp_path:
 
     assert isinstance(raised.value.summary, Summary)
     assert raised.value.summary.jobs["succeeded"] == 3
+    assert raised.value.summary.output is None, "no file is named that is not there"
+
+
+async def test_where_it_cannot_be_marked_what_leaves_the_user_hears_what_that_may_cost(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=50)
+    (tmp_path / "ledger.db.sent").mkdir()
+    async with service.serving():
+        summary = await program(tmp_path, service, clock, view, jobs=3)
+
+    assert summary.jobs["succeeded"] == 3
+    assert [line for line in view.lines if re.search(r"ledger\.db\.sent cannot be kept \(.*twice", line)]
 
 
 async def test_what_was_refused_had_not_begun(tmp_path: Path) -> None:

@@ -38,16 +38,25 @@ IDLE = Reply(body=b'{"workers":{"idle":2,"running":0}}')
 BUSY = Reply(body=b'{"workers":{"idle":0,"running":2}}')
 
 
-async def test_a_claim_that_no_request_is_about_becomes_uncertain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("marked", "settled"),
+    [(True, ["unanswered uncertain", "retried uncertain"]), (False, ["deferred"])],
+    ids=["marked", "not marked"],
+)
+async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have_left(
+    tmp_path: Path, marked: bool, settled: list[str]
+) -> None:
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
         [lost, _] = await p.ledger.claim(p.run.id, by_retry=False, most=2, ttl_of=p.bodies.ttl_us)
+        if marked:
+            p.ledger.mark(lost.job.submission or 0)
         await p.count()
         await p.start("collector", "janitor", "dispatcher")
         await anyio.sleep(110)
         assert (await p.job(lost.job.id)).state is State.SUBMITTING
         await p.until(State.OUTSTANDING, 2)
-        assert await p.story() == ["claimed", "unanswered uncertain", "retried uncertain", "claimed", "accepted"]
+        assert await p.story() == ["claimed", *settled, "claimed", "accepted"]
 
 
 async def test_a_request_that_takes_its_time_is_left_alone(tmp_path: Path) -> None:
@@ -185,7 +194,7 @@ async def test_a_long_history_is_gone_through_in_parts(tmp_path: Path) -> None:
         rounds = 0
         while await p.tidy.tidy() is not None:
             rounds += 1
-        assert rounds == 4  # 60 events, 14 at a time
+        assert rounds == 5  # 60 events and 20 submissions, 14 at a time
         assert {len(await p.events(n)) for n in range(1, 21)} == {1}
 
 

@@ -86,7 +86,7 @@ async def test_a_run_whose_every_execution_fails_says_so_early_and_stops_where_t
     transport = Scripted(run=numbered(), status=says("FAILED", error="CUDA error: no kernel image"))
     async with process(tmp_path / "db", transport, jobs=1_000, settings=settings) as p:
         await p.begin()
-        await p.wait(lambda: p.endpoint.pointless is not None)
+        await p.wait(lambda: p.endpoint.why_stopped(p.run.id) is not None)
         [warning] = p.warnings
         assert "20 of the first 20 executions failed" in warning
         assert "CUDA error: no kernel image" in warning
@@ -97,3 +97,25 @@ async def test_a_run_whose_every_execution_fails_says_so_early_and_stops_where_t
         assert len(transport.of("run")) == sent
         assert p.progress.count("failed_executions") == p.progress.count("failed") == sent
         assert not any(step.event is Event.RETRIED for step in p.steps)
+
+
+async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    settings = RunSettings(max_attempts=1, stop_after_failures=3)
+    async with process(path, Scripted(run=numbered()), jobs=5, settings=settings, name="failing") as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING, 5)
+    transport = Scripted(
+        run=says("IN_QUEUE", "s-1"),
+        status=lambda asked: COMPLETED if asked.remote_id == "s-1" else says("FAILED", asked.remote_id, error="boom"),
+    )
+    async with process(path, transport, jobs=1, name="other") as p:
+        failing = await p.ledger.run_named("failing")
+        assert failing is not None
+        await p.start("collector")
+        await p.janitor.recover(lambda jobs: p.collector.adopt(jobs, ask_now=True))
+        await p.wait(lambda: p.endpoint.why_stopped(failing.id) is not None)
+        await p.start("dispatcher")
+        await p.finish()
+        assert len(await p.results()) == 1
+        assert (p.endpoint.why_stopped(p.run.id), p.endpoint.pointless) == (None, None)

@@ -4,9 +4,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.app.messages import say_recovered
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
+from orchestrator.services.janitor import Recovered
 from orchestrator.settings import OnExpired, OnUncertain, RunSettings
 from tests.services.process import process
 from tests.services.scripted import (
@@ -22,6 +24,7 @@ from tests.services.scripted import (
     numbered,
     says,
 )
+from tests.services.test_program import Silence
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run_until_crash
 from tests.simulation.run import run as run_world
@@ -53,7 +56,7 @@ async def test_an_uncertain_submission_is_made_anew_after_its_grace_three_times_
         await p.finish()
         assert gaps(transport.times("run")) == [pytest.approx(pause, abs=0.2) for pause in pauses_s]
         [failure] = await p.failures()
-        assert (failure.trouble, failure.attempts, failure.remote_id) == ("uncertain", 4, None)
+        assert (failure.trouble, failure.attempts, failure.paid_at_most, failure.remote_id) == ("uncertain", 0, 4, None)
         assert await p.counts() == {"failed": 1, "uncertain_seen": 4, "uncertain_resubmitted": 3}
         assert (await p.story()).count("retried uncertain") == 3
 
@@ -110,7 +113,8 @@ def test_what_a_dead_process_left_is_put_in_order(tmp_path: Path) -> None:
             recovered = await p.begin()
             assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (2, 2, 2)
             await p.finish()
-            assert [result.attempts for result in await p.results()] == [1, 2, 2, 2]
+            assert [result.attempts for result in await p.results()] == [1, 1, 1, 2]
+            assert [result.paid_at_most for result in await p.results()] == [1, 2, 2, 2]
             assert {asked.remote_id for asked in after.of("status")} == {"r-1", "r-2", "r-3", "r-4"}
             assert after.of("retry") == []
             assert len(after.of("run")) == 2
@@ -139,7 +143,50 @@ async def test_an_embedded_service_has_forgotten_its_jobs_which_are_queued_again
         await p.finish()
         assert p.progress.count("lost") == p.progress.count("expired") == 0
         assert anyio.current_time() < 5  # an uncertain one waits for nobody either
-        assert sorted(result.attempts for result in await p.results()) == [1, 2]
+        assert sorted(result.paid_at_most for result in await p.results()) == [1, 2]
+
+
+@pytest.mark.parametrize(("max_attempts", "repaid"), [(3, 4), (1, 0)])
+async def test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs(
+    tmp_path: Path, max_attempts: int, repaid: int
+) -> None:
+    settings = RunSettings(policy=Policy(ttl_ms=60_000), max_attempts=max_attempts)
+    async with process(tmp_path / "db", Scripted(run=numbered()), jobs=4, settings=settings) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING, 4)
+        await anyio.sleep(120)
+    transport = Scripted(run=numbered(), status=lambda _: COMPLETED if transport.of("run") else Reply(404))
+    async with process(tmp_path / "db", transport, clock=p.clock) as p:
+        recovered = await p.begin()
+        assert (recovered.outstanding, recovered.repay_timed_out, recovered.to_repay) == (4, repaid, repaid)
+        await p.finish()
+        assert len(transport.of("run")) == repaid
+
+
+@pytest.mark.parametrize(("away_s", "repaid"), [(30, 0), (120, 1)])
+async def test_a_submission_that_is_held_will_be_paid_again_only_once_its_ttl_is_over(
+    tmp_path: Path, away_s: float, repaid: int
+) -> None:
+    async with process(tmp_path / "db", Scripted(run=CUT), settings=HOLD) as p:
+        await p.start("dispatcher")
+        await p.until(State.UNCERTAIN)
+        await anyio.sleep(away_s)
+    async with process(tmp_path / "db", Scripted(status=COMPLETED), clock=p.clock) as p:
+        recovered = await p.begin()
+        assert (recovered.uncertain, recovered.repay_uncertain) == (1, repaid)
+
+
+def test_what_may_be_paid_again_is_said_with_a_number_for_each_reason() -> None:
+    view = Silence()
+    recovered = Recovered(outstanding=56, uncertain=3, repay_uncertain=3, repay_expired=0, repay_timed_out=1_056)
+    say_recovered(view, recovered)
+    assert view.lines == [
+        "56 jobs still at the service: collecting first",
+        (
+            "up to 1,059 jobs may be paid again: 3 of which nobody knows whether the service took them (--on-uncertain); "
+            "1,056 whose TTL at the service is over (--ttl, --max-attempts)"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(("on_expired", "repaid"), [(OnExpired.RESUBMIT, 1), (OnExpired.FAIL, 0)])

@@ -17,7 +17,7 @@ from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Claim, reports
 from orchestrator.ledger.store import Payload
 from orchestrator.services.bodies import Bodies
-from orchestrator.services.export import PAGE
+from orchestrator.services.export import PAGE_JOBS
 from orchestrator.services.intake import InputBatch, Intake
 from orchestrator.services.loop import POLL_S_MAX, Bell, keep_polling
 from orchestrator.services.progress import Progress
@@ -114,9 +114,9 @@ async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many
         p.endpoint.succeeded(p.run.id)
         for _ in range(29):
             p.endpoint.failed(p.run.id, "boom")
-        reasons = [p.endpoint.pointless]
+        reasons = [p.endpoint.why_stopped(1)]
         p.endpoint.failed(p.run.id, "boom")
-        reasons.append(p.endpoint.pointless)
+        reasons.append(p.endpoint.why_stopped(1))
         assert reasons == [None, "30 executions in a row failed, the last one with: boom"]
         assert len(p.warnings) == 1
 
@@ -165,7 +165,7 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
 
 @pytest.mark.no_cover
 async def test_outcomes_come_in_input_order_page_by_page(tmp_path: Path) -> None:
-    jobs = PAGE + 3
+    jobs = PAGE_JOBS + 3
     async with process(tmp_path / "db", Scripted(run=numbered(), status=COMPLETED), jobs=jobs) as p:
         await p.begin()
         await p.finish()

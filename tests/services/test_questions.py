@@ -36,14 +36,47 @@ async def collected(p: Process) -> float:
     return p.api.figures(Operation.STATUS).sent / JOBS
 
 
-async def test_at_full_speed_polling_takes_two_questions_for_each_job_at_most(tmp_path: Path) -> None:
+async def test_with_questions_to_spare_polling_takes_five_for_each_job_at_most(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=JOBS, seconds=lasting)
     async with (
         service.serving(),
         process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=JOBS) as p,
     ):
-        assert await collected(p) <= 2.0
+        assert await collected(p) <= 5.0
+
+
+async def test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=lambda _: 45.0)
+    async with (
+        service.serving(),
+        process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=1) as p,
+    ):
+        for _ in range(2):
+            p.endpoint.turnaround.observe(100, 90_000)
+        begun_at = clock.now()
+        await p.begin()
+        await p.finish()
+        assert 45 <= (clock.now() - begun_at) / 1_000_000 <= 45 * 1.05 + 0.5
+
+
+async def test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began(
+    tmp_path: Path,
+) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=lambda _: 60.0)
+    async with (
+        service.serving(),
+        process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=3) as p,
+    ):
+        for _ in range(500):
+            p.endpoint.turnaround.observe(0, 60_000)
+        begun_at = clock.now()
+        await p.begin()
+        await p.finish()
+        assert 180 <= (clock.now() - begun_at) / 1_000_000 <= 184
+        assert p.api.figures(Operation.STATUS).sent <= 4 * 3
 
 
 async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_path: Path) -> None:

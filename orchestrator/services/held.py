@@ -1,0 +1,35 @@
+"""The jobs that a process has claimed and whose step is not written yet, and the memory that their inputs take."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from orchestrator.ledger import Claim
+
+HELD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Their inputs come to no more than this, but for the last of them."""
+
+
+class Held:
+    """Claimed jobs, until they are released."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+        self._bytes = 0
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._sizes
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes the inputs of further claims may have; none where it is not above zero."""
+        return HELD_BYTES_MAX - self._bytes
+
+    def add(self, claims: Iterable[Claim]) -> None:
+        """They were claimed."""
+        for claim in claims:
+            self._sizes[claim.job.id] = size = len(claim.payload.input)
+            self._bytes += size
+
+    def release(self, job: int) -> None:
+        """`job` is neither to be sent nor in flight any more."""
+        self._bytes -= self._sizes.pop(job)
