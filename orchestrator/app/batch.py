@@ -4,6 +4,7 @@ Stopping is nesting. The innermost group takes new work; the one around it holds
 the outermost writes, listens and shows, and ends last.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,22 +15,35 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from orchestrator.app import files, messages
-from orchestrator.app.identity import check_reach, find_run, resume_command
+from orchestrator.app.identity import (
+    check_given,
+    check_reach,
+    continue_command,
+    find_run,
+    resume_command,
+    settings_of,
+    with_files,
+)
 from orchestrator.app.local import LOCAL
 from orchestrator.app.look import safe_offline_s
 from orchestrator.app.parts import Parts, Webhook
+from orchestrator.app.rescue import misplaced
 from orchestrator.app.signals import IN_FLIGHT_S_MAX, Stop
 from orchestrator.app.summary import snapshot_of, summary_of
 from orchestrator.app.surroundings import Listening, Surroundings
 from orchestrator.app.view import Silent, View
 from orchestrator.client import Service
+from orchestrator.client.allowance import within_connections
+from orchestrator.client.descriptors import requests_part
 from orchestrator.core import job as steps
 from orchestrator.core.job import PAID_TWICE, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.errors import StoppedError, StorageError, UsageError, leading
 from orchestrator.ledger import Ledger, open_ledger, reports
+from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.key import webhook_key
+from orchestrator.ledger.margins import Margins, margins_of
 from orchestrator.ledger.reports import Run
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.services.flights import Flights
@@ -79,16 +93,21 @@ class Batch:
         self._clock = surroundings.clock
         self._started_at = surroundings.clock.now()
         self._stop = Stop(view)
+        self._open_files = surroundings.open_files()
+        self._connections = requests_part(self._open_files, listens=request.connection.listen is not None)
         self._settings_of: dict[int, RunSettings] = {}
         self._intake: Intake | None = None
         self._parts: Parts | None = None
         self._scrub: Callable[[bytes], bytes] = bytes
+        self._hooks: Webhooks | None = None
+        self._are_written = False  # the files
         self.so_far: Summary | None = None
         """How far the run had come when an error ended it; None where it had not begun."""
 
     async def run(self) -> Summary:
         """Everything, in order. What can be refused is refused before anything is opened."""
         request = self._request
+        check_given(request)
         files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
         with self._around.lock(request.ledger, now=self._clock.now()):
             async with anyio.create_task_group() as watching:  # to the very end, or a signal would hit the closing
@@ -101,14 +120,18 @@ class Batch:
     async def _with_ledger(self) -> Summary:
         path = self._request.ledger
         connect = self._around.connect(path) if self._around.connect else None
-        async with open_ledger(path, clock=self._clock, connect=connect) as ledger:
+        async with open_ledger(path, clock=self._clock, connect=connect, boot=self._around.boot) as ledger:
             try:
                 async with anyio.create_task_group() as outer:
                     await outer.start(ledger.serve)
+                    messages.say_clock(self._view, ledger.was_ahead_us)
+                    messages.say_unmarked(self._view, ledger.unmarked)
                     summary = await self._work(ledger, outer)
                     outer.cancel_scope.cancel()
-            except Exception:
+            except Exception as error:
                 self.so_far = await self._cut_short(ledger)
+                if (missing := ledger.place.missing()) is not None:
+                    raise await misplaced(ledger, missing) from error
                 raise
             return summary
 
@@ -119,6 +142,7 @@ class Batch:
             endpoint_of=self._endpoint_of,
             hint=self._hint,
             paid_twice=self._paid_twice,
+            owed=self._owed,
         )
         secrets = Secrets(
             lambda: ledger.secret_names,
@@ -130,14 +154,26 @@ class Batch:
         listener, webhook = self._bind(desk)
         await ledger.intake_remove_unfinished()
         run = await find_run(ledger, self._request)
+        self._keep_to_files(run)
         check_reach(run, self._request)
         self._settings_of.update({each.id: each.settings for each in await ledger.read(reports.runs_all)})
-        if self._request.settings is not None:
-            self._settings_of[run.id] = self._request.settings
+        self._settings_of[run.id] = settings_of(run, self._request)
         async with self._service(run, outer) as service:
-            if listener is not None:
+            if listener is not None and self._hooks is not None:
+                self._hooks.share(service.down)
                 await outer.start(listener.serve)
             return await self._with_service(run, ledger, outer, service, desk, webhook)
+
+    def _keep_to_files(self, run: Run) -> None:
+        """A resume writes to where the run's files were written before, unless it is told where."""
+        named, self._request = self._request, with_files(run, self._request)
+        if self._request is named:
+            return
+        try:
+            files.check_outputs(named.ledger, filter(None, (self._request.output, self._request.errors)))
+        except UsageError as error:
+            raise UsageError(f"{error} (the run's files were written there before; --output names another)") from error
+        self._view.say(f"results go to {self._request.output}, as before")
 
     # --- the two ways to the service and back
 
@@ -149,8 +185,8 @@ class Batch:
         key = webhook_key(self._request.ledger)
         public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
         prefix = path_prefix(public) if public else ""
-        webhooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=prefix, scrub=self._scrub)
-        listener = self._around.listener(application(webhooks), parse_address(connection.listen))
+        self._hooks = Webhooks(key=key, sink=desk, clock=self._clock, prefix=prefix, scrub=self._scrub)
+        listener = self._around.listener(application(self._hooks), parse_address(connection.listen))
         return listener, Webhook(key, public or webhook_base_url(listener.url))
 
     @asynccontextmanager
@@ -158,7 +194,9 @@ class Batch:
         """The service that the run is for: over the network, or embedded."""
         connection = self._request.connection
         if run.service_url != LOCAL:
-            connection = msgspec.structs.replace(connection, serverless_url=run.service_url)
+            limits = within_connections(connection.limits, self._connections)
+            messages.warn_of_few_files(self._view, self._open_files, connection.limits, limits)
+            connection = msgspec.structs.replace(connection, serverless_url=run.service_url, limits=limits)
             service = self._around.service(connection, self._clock)
             try:
                 yield service
@@ -186,6 +224,10 @@ class Batch:
         if self._parts is not None:
             self._parts.progress.tally(run, PAID_TWICE, n)
 
+    def _owed(self) -> None:
+        if self._parts is not None:
+            self._parts.canceller.ring()
+
     # --- working
 
     async def _with_service(
@@ -206,17 +248,21 @@ class Batch:
                 view=self._view,
                 scrub=self._scrub,
                 requests_per_worker=self._request.connection.requests_per_worker,
+                connections=self._connections,
             )
             await parts.add_endpoints(service)
             outer.start_soon(self._view.follow, partial(self._snapshot, parts))
             async with anyio.create_task_group() as taking:
-                taking.start_soon(self._cancel_on_stop, taking)
+                taking.start_soon(self._cancel_on, self._stop.asked, taking)
+                taking.start_soon(self._cancel_on, parts.watch.lost, taking)
                 await self._take_work(run, ledger, taking, parts, webhook)
                 taking.cancel_scope.cancel()
             flights.close()
             group.cancel_scope.deadline = anyio.current_time() + self._patience_s(parts)
         await ledger.flush()
         flights.check()
+        if (missing := ledger.place.missing()) is not None:
+            raise StorageError(f"{missing} is not in its place any more")
         return await self._end(ledger, parts)
 
     def _patience_s(self, parts: Parts) -> float:
@@ -225,13 +271,13 @@ class Batch:
 
     async def _progress(self, run: Run, ledger: Ledger) -> Progress:
         counts = await ledger.read(partial(reports.counts_of, run=run.id))
-        margins = await ledger.read(partial(reports.margins_of, run=run.id))
+        margins = await ledger.read(partial(margins_of, run=run.id))
         progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self._clock)
         ledger.subscribe(progress.on_steps)
         return progress
 
-    async def _cancel_on_stop(self, taking: TaskGroup) -> None:
-        await self._stop.asked.wait()
+    async def _cancel_on(self, news: anyio.Event, taking: TaskGroup) -> None:
+        await news.wait()
         taking.cancel_scope.cancel()
 
     async def _take_work(
@@ -248,6 +294,7 @@ class Batch:
         recovered = await parts.janitor.recover(parts.adopt)
         await parts.desk.recover()
         await taking.start(parts.desk.serve)
+        await parts.desk.catch_up()
         await taking.start(parts.watch.serve)
         await taking.start(parts.pulse.serve)
         await self._take_in(run, ledger, parts, webhook)
@@ -258,6 +305,7 @@ class Batch:
         await taking.start(parts.dispatcher().serve)
         await self._until_done(parts)
         with anyio.move_on_after(CANCELS_S_MAX):
+            await parts.desk.catch_up()
             await parts.canceller.finish()
 
     async def _take_in(self, run: Run, ledger: Ledger, parts: Parts, webhook: Webhook | None) -> None:
@@ -284,20 +332,25 @@ class Batch:
         messages.say_taken(self._view, run.name, taken)
 
     async def _reopen(self, run: Run, ledger: Ledger) -> None:
-        """Queues the run's failed jobs again, with fresh counters."""
-        after = reopened = 0
-        while page := await ledger.read(partial(reports.jobs_failed, run=run.id, after=after, most=REOPEN_PAGE)):
+        """Queues the run's failed and cancelled jobs again, with fresh counters."""
+        if (await ledger.read(partial(wishes_of, run=run.id))).cancel:
+            lift = continue_command(self._request)
+            self._view.warn(f"{run.name} is to be cancelled, so nothing of it is reopened; to lift that: {lift}")
+            return
+        after, reopened = 0, Counter[State]()
+        while page := await ledger.read(partial(reports.jobs_given_up, run=run.id, after=after, most=REOPEN_PAGE)):
             after = page[-1].id
-            reopened += len(await ledger.take([steps.reopened(job, at=self._clock.now()) for job in page]))
-        self._view.say(f"failed jobs reopened: {reopened:,}")
+            taken = await ledger.take([steps.reopened(job, at=self._clock.now()) for job in page])
+            reopened.update(job.state for job in page if job.id in taken)
+        messages.say_reopened(self._view, failed=reopened[State.FAILED], cancelled=reopened[State.CANCELLED])
 
     async def _until_done(self, parts: Parts) -> None:
         """Until every job has an outcome, or going on is pointless and nothing is left to collect."""
         progress, endpoint = parts.progress, parts.endpoint
         endpoint.on_change(progress.nudge)
-        await progress.until(lambda: progress.unfinished == 0 or endpoint.pointless is not None)
-        if endpoint.pointless is not None:
-            self._view.warn(f"{endpoint.pointless}: nothing more is sent")
+        await progress.until(lambda: progress.unfinished == 0 or parts.why_stopped is not None)
+        if parts.why_stopped is not None:
+            self._view.warn(f"{parts.why_stopped}: nothing more is sent")
             adoptable = self._request.connection.listen is not None
             await progress.until(
                 lambda: progress.to_collect(adoptable=adoptable) == 0 or endpoint.uncollectable is not None
@@ -310,25 +363,29 @@ class Batch:
         request = self._request
         if request.output is not None and request.errors is not None:
             await files.write_files(ledger, parts.run.id, request.output, request.errors)
+            self._are_written = True
         summary = await self._summary(ledger, parts)
         if summary.interrupted:
             messages.say_goodbye(self._view, request, parts, is_reading=self._intake is not None)
         elif parts.progress.unfinished:
-            raise StoppedError(f"{parts.endpoint.pointless}; mend that, then: {resume_command(request)}")
+            raise StoppedError(f"{parts.why_stopped}; mend that, then: {resume_command(request)}")
         return summary
 
     async def _summary(self, ledger: Ledger, parts: Parts) -> Summary:
         counts = await ledger.read(partial(reports.counts_of, run=parts.run.id))
-        margins = await ledger.read(partial(reports.margins_of, run=parts.run.id))
-        retention_us = self._settings_of[parts.run.id].retention_us
+        margins = await ledger.read(partial(margins_of, run=parts.run.id))
+        retention_us = parts.endpoint.retention_us(parts.run.id)
         safe_s = await safe_offline_s(ledger, parts.run, counts, retention_us=retention_us)
         return self._summary_of(parts, counts, margins, safe_s)
 
-    def _summary_of(
-        self, parts: Parts, counts: Mapping[str, int], margins: reports.Margins, safe_s: float | None
-    ) -> Summary:
+    def _summary_of(self, parts: Parts, counts: Mapping[str, int], margins: Margins, safe_s: float | None) -> Summary:
         interrupted = self._stop.asked.is_set()
-        return summary_of(counts, margins, parts, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted)
+        summary = summary_of(
+            counts, margins, parts, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted
+        )
+        if not self._are_written:
+            return summary
+        return msgspec.structs.replace(summary, output=str(self._request.output), errors=str(self._request.errors))
 
     async def _cut_short(self, ledger: Ledger) -> Summary | None:
         """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by
@@ -341,9 +398,7 @@ class Batch:
             return await self._summary(ledger, parts)
         except StorageError:
             heard = parts.progress
-            return self._summary_of(
-                parts, heard.tallied, reports.Margins(min=heard.margin_min_s), parts.safe_offline_s()
-            )
+            return self._summary_of(parts, heard.tallied, Margins(min=heard.margin_min_s), parts.safe_offline_s())
 
     def _snapshot(self, parts: Parts) -> Snapshot:
         rows_read = None if self._intake is None else self._intake.rows_read

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.reports import Margins, jobs_total
+from orchestrator.ledger.margins import Margins
+from orchestrator.ledger.reports import jobs_total
 from orchestrator.settings import MarginSummary, UncertainSummary
 
 

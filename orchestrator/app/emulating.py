@@ -1,11 +1,11 @@
 """`orchestrator emulate`: the emulator on a port, until a signal."""
 
-import signal
 from collections.abc import Callable, Mapping
 
 import anyio
 
 from orchestrator.app.emulation import EmulateRequest, emulator_settings
+from orchestrator.app.signals import stop_signals
 from orchestrator.app.view import View
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
@@ -26,7 +26,7 @@ async def emulate(
     settings = emulator_settings(request)
     clock = SystemClock()
     deliverer = Deliverer(clock)
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(*stop_signals()) as signals:
         async with serve_emulator(
             settings,
             host=request.host,

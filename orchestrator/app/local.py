@@ -4,7 +4,7 @@ The emulator that runs it is in `embedded`, which is loaded for such runs only: 
 would be an eighth of every other start.
 """
 
-from pathlib import Path
+import os
 from typing import Final
 
 from orchestrator.errors import UsageError
@@ -27,4 +27,4 @@ def absolute(endpoint: str) -> str:
     file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
     if not colon or not file or not function:
         raise UsageError(f"--endpoint {endpoint}: write local:FILE.py:FUNCTION")
-    return f"{LOCAL}{Path(file).resolve()}:{function}"
+    return f"{LOCAL}{os.path.realpath(file)}:{function}"

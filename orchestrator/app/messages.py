@@ -1,10 +1,12 @@
 """What the program says while it starts and stops."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from orchestrator.app.identity import resume_command
 from orchestrator.app.parts import Parts
 from orchestrator.app.view import View
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration
 from orchestrator.ledger.intakes import Taken
 from orchestrator.services.janitor import Recovered
@@ -12,6 +14,18 @@ from orchestrator.settings import RunRequest
 
 SECOND_US: Final = 1_000_000
 MINUTE_US: Final = 60 * SECOND_US
+
+
+def warn_of_few_files(
+    view: View, open_files: int, wanted: Mapping[Operation, Limit], granted: Mapping[Operation, Limit]
+) -> None:
+    """Which limits are less than what was asked for, since each request takes an open file."""
+    bounded = [f"{granted[each].concurrent:,} to /{each}" for each in wanted if granted[each] != wanted[each]]
+    if bounded:
+        view.warn(
+            f"the system lets this process open {open_files:,} files: no more requests at once than "
+            f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
+        )
 
 
 def say_taken(view: View, name: str, taken: Taken) -> None:
@@ -23,15 +37,39 @@ def say_taken(view: View, name: str, taken: Taken) -> None:
         view.say(f"{_jobs(taken.gone)} of the run no longer in the input: kept in the run")
 
 
+def say_clock(view: View, ahead_us: int) -> None:
+    """An earlier process has left times that lie in the future."""
+    if ahead_us:
+        ahead = format_duration(max(ahead_us // SECOND_US, 1) * SECOND_US)
+        view.warn(
+            f"the clock of a process that worked here before was at least {ahead} ahead of this one's: waits are cut"
+            " short, and all that it had at the service is asked for at once"
+        )
+
+
+def say_unmarked(view: View, why: str | None) -> None:
+    """The next process will not know what has left."""
+    if why is not None:
+        view.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
+
+
+def say_reopened(view: View, *, failed: int, cancelled: int) -> None:
+    """Which jobs are to be tried again because somebody asked for it."""
+    view.say(f"jobs reopened: {failed:,} failed, {cancelled:,} cancelled")
+
+
 def say_recovered(view: View, recovered: Recovered) -> None:
     """What an earlier process left, and what going on will cost."""
     if recovered.outstanding:
         view.say(f"{_jobs(recovered.outstanding)} still at the service: collecting first")
     if recovered.to_repay:
-        view.warn(
-            f"up to {_jobs(recovered.to_repay)} may be paid again: whether the service took them is unknown, "
-            "or their results have expired (--on-uncertain and --on-expired decide)"
+        reasons = (
+            (recovered.repay_uncertain, "of which nobody knows whether the service took them (--on-uncertain)"),
+            (recovered.repay_expired, "whose results have expired (--on-expired)"),
+            (recovered.repay_timed_out, "whose TTL at the service is over (--ttl, --max-attempts)"),
         )
+        why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
+        view.warn(f"up to {_jobs(recovered.to_repay)} may be paid again: {why}")
 
 
 def say_goodbye(view: View, request: RunRequest, parts: Parts, *, is_reading: bool) -> None:

@@ -8,6 +8,7 @@ from orchestrator.app.local import LOCAL, LOCAL_ENDPOINT
 from orchestrator.app.surroundings import Surroundings
 from orchestrator.app.view import View
 from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
+from orchestrator.client.allowance import within_connections
 from orchestrator.core.job import Job
 from orchestrator.core.pacing import Figures, Limit, Operation
 from orchestrator.ledger import Ledger, reports
@@ -66,8 +67,10 @@ class Parts:
         view: View,
         scrub: Callable[[bytes], bytes] = bytes,
         requests_per_worker: int | None = None,
+        connections: int,
     ) -> None:
         self.run = run
+        self._connections = connections
         self._requests_per_worker = requests_per_worker
         self._ledger = ledger
         self._around = surroundings
@@ -82,7 +85,7 @@ class Parts:
         self._endpoint_of_run: dict[int, int] = {}
         self.desk = desk
         self.progress = progress
-        self.watch = Watch(ledger.data_version, every_s=surroundings.watch_every_s)
+        self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=surroundings.watch_every_s)
         self.limits = Limits(ledger=ledger, clock=surroundings.clock, say=view.say)
         self.watch.subscribe(self.limits.look)
         self._dispatcher: Dispatcher | None = None
@@ -135,6 +138,11 @@ class Parts:
     def endpoint(self) -> Endpoint:
         """The run's own endpoint."""
         return self._endpoints[self.run.endpoint_id]
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of the run can be submitted, if so."""
+        return self.endpoint.why_stopped(self.run.id)
 
     @property
     def collectors(self) -> tuple[Collector, ...]:
@@ -208,12 +216,15 @@ class Parts:
 
         limits = EndpointLimits(
             api=api,
-            share=dict if endpoint.is_local else for_a_batch,
+            share=dict if endpoint.is_local else self._share,
             clock=self._around.clock,
             requests_per_worker=None if endpoint.is_local else self._requests_per_worker,
             changed=changed,
         )
         self.limits.add(endpoint.id, name, limits)
+
+    def _share(self, limits: Mapping[Operation, Limit]) -> Mapping[Operation, Limit]:
+        return for_a_batch(within_connections(limits, self._connections))
 
     def dispatcher(self) -> Dispatcher:
         """The one that sends the run's jobs."""

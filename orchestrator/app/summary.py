@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from orchestrator.app.counts import margin_summary, state_counts, uncertain_summary
 from orchestrator.app.parts import Parts
 from orchestrator.clock import SECOND
-from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
+from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger.control import Wishes
-from orchestrator.ledger.reports import Margins
+from orchestrator.ledger.margins import Margins
 from orchestrator.services.endpoint import Endpoint
 from orchestrator.settings import CollectedBy, Hold, Snapshot, Summary
 
@@ -40,6 +40,7 @@ def summary_of(
         expired=counts.get("expired", 0),
         paid_twice=counts.get(PAID_TWICE, 0),
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
+        no_news=counts.get(NO_NEWS, 0),
         stuck=parts.stuck.found(parts.run.id),
         margin_s=margin_summary(margins),
         safe_offline_s=safe_offline_s,
@@ -51,7 +52,7 @@ def summary_of(
 def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
     """How a run stands now. `rows_read` is None once the input was read."""
     progress, figures = parts.progress, parts.figures(Operation.RUN)
-    hold = hold_of(parts.control.wishes, parts.endpoint)
+    hold = hold_of(parts.run.id, parts.control.wishes, parts.endpoint)
     waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
         run=parts.run.name,
@@ -67,6 +68,7 @@ def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapsh
         queue_full=figures.queue_full,
         hold=hold,
         unreachable_s=_unreachable_s(parts.endpoint),
+        line_bytes_per_s=line_bytes_per_s(parts.endpoint),
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
@@ -79,17 +81,25 @@ def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapsh
     )
 
 
-def hold_of(wishes: Wishes, endpoint: Endpoint) -> Hold | None:
-    """Why no job of a run is sent at present, if so: what people asked of it comes before what `endpoint` suffers."""
+def hold_of(run: int, wishes: Wishes, endpoint: Endpoint) -> Hold | None:
+    """Why no job of `run` is sent at present, if so: what people asked of it comes before what `endpoint` suffers."""
     if wishes.cancel:
         return Hold.CANCELLED
     if wishes.pause:
         return Hold.PAUSED
-    if endpoint.pointless is not None:
+    if endpoint.why_stopped(run) is not None:
         return Hold.STOPPED
     if endpoint.is_suspect(endpoint.clock.now()):
         return Hold.SUSPECT
+    if endpoint.is_refused(endpoint.clock.now()):
+        return Hold.REFUSED
     return Hold.UNANSWERED if endpoint.silence.is_long else None
+
+
+def line_bytes_per_s(endpoint: Endpoint) -> float | None:
+    """What the line brings where it is full, up or down, whichever is more."""
+    api = endpoint.api
+    return max((rate for way in (api.up, api.down) if (rate := way.bytes_per_s()) is not None), default=None)
 
 
 def _unreachable_s(endpoint: Endpoint) -> float | None:

@@ -11,9 +11,12 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
+from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.ledger.database import Connect
+from orchestrator.ledger.ledger import Boot
 from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger.marks import this_boot
 from orchestrator.services.watch import ASK_EVERY_S
 from orchestrator.settings import Connection
 from orchestrator.web.addresses import Address
@@ -65,10 +68,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the database's way to connect for a path; None: the ordinary one."""
 
     lock: HoldLedger = dispatcher_lock
+    boot: Boot = this_boot
+    open_files: Callable[[], int] = open_files_allowed
+    """How many files the process may have open, raised as far as the system allows."""
+
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
     signals: bool = True
-    """Whether SIGINT and SIGTERM are ours."""
+    """Whether the signals that ask to stop are ours."""
 
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""

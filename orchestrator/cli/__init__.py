@@ -24,6 +24,7 @@ from orchestrator.cli.results import add_results
 from orchestrator.cli.run import add_resume, add_run
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.status import add_status
+from orchestrator.cli.streams import open_streams
 from orchestrator.cli.templates import add_templates
 from orchestrator.cli.verify import add_verify
 
@@ -103,6 +104,7 @@ def _print_version(wanted: bool) -> None:
 
 def main() -> None:
     """The entry point."""
+    open_streams()
     try:
         build(load_app)()
     except SystemExit as end:

@@ -130,13 +130,15 @@ class Given(NamedTuple):
 
     texts: tuple[str, ...]
     origin: str
+    is_in_file: bool = False
 
 
 class Choices:
     """What the user chose, whichever way; None for what was left to the program."""
 
-    def __init__(self, given: Mapping[str, Given]) -> None:
+    def __init__(self, given: Mapping[str, Given], *, config: str | None = None) -> None:
         self._given = given
+        self._config = config
 
     def parsed(self, key: str, parse: Callable[[str], T]) -> T | None:
         """The value of `key` as `parse` reads it. What `parse` raises becomes a `UsageError` that names the place."""
@@ -157,11 +159,27 @@ class Choices:
         given = self._given.get(key)
         return f"--{key}" if given is None else given.origin
 
+    def flags(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """The flags that choose the same of `keys` once more, in this folder.
+
+        What stands in the file stands there still. A variable may have been set for one command only.
+        """
+        words = [] if self._config is None else _flag("config", self._config)
+        for key in keys:
+            given = self._given.get(key)
+            if given is not None and not given.is_in_file:
+                words += [word for text in given.texts for word in _flag(key, text)]
+        return tuple(words)
+
     def _read(self, given: Given, text: str, parse: Callable[[str], T]) -> T:
         try:
             return parse(text)
         except (ValueError, UsageError) as error:
             raise UsageError(f"{given.origin}: {error}") from None
+
+
+def _flag(key: str, text: str) -> list[str]:
+    return [f"--{key}={text}"] if text.startswith("-") else [f"--{key}", text]
 
 
 def _parse_switch(text: str) -> bool:
@@ -178,7 +196,8 @@ def choose(flags: Mapping[str, object], environment: Mapping[str, str], section:
     """
     named = flags.get("config") or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG") or None
     layers = (_of_file(_file(named), section), _of_environment(environment, section), _of_flags(flags, section))
-    return Choices({key: given for layer in layers for key, given in layer.items()})
+    given = {key: given for layer in layers for key, given in layer.items()}
+    return Choices(given, config=None if named is None else str(named))
 
 
 def _file(named: object) -> Path | None:
@@ -222,7 +241,7 @@ def _of_file(path: Path | None, section: Section) -> dict[str, Given]:
         if not _fits(value, kind):
             raise UsageError(f"{where}: {name} must be {kind.value.format(key=name)}")
         values: Iterable[object] = value if isinstance(value, list) else [value]
-        given[key] = Given(tuple(map(_text, values)), f"{name} in {where}")
+        given[key] = Given(tuple(map(_text, values)), f"{name} in {where}", is_in_file=True)
     return {key: setting for key, setting in given.items() if setting.texts}
 
 

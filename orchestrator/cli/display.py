@@ -15,6 +15,9 @@ from orchestrator.settings import Snapshot
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
 
+TELLING: Final = ("uncertain", "outstanding", "failed")
+"""The states of which a plain line gives the number: what is waited for, and what went wrong."""
+
 WEBHOOKS_FAIL: Final = "webhooks do not arrive: asking instead"
 
 
@@ -75,7 +78,7 @@ def progress_line(snapshot: Snapshot) -> str:
     parts = [
         *standstill(snapshot),
         f"{done:,}/{of:,} jobs finished ({percent(done, of)})",
-        *(f"{snapshot.counts[state]:,} {state}" for state in ("outstanding", "failed") if snapshot.counts.get(state)),
+        *(f"{snapshot.counts[state]:,} {state}" for state in TELLING if snapshot.counts.get(state)),
     ]
     if snapshot.jobs_per_s is not None:
         parts.append(rate(snapshot.jobs_per_s))

@@ -105,7 +105,10 @@ Propagation = Annotated[
     str | None, _option("SECONDS", "Answer 404 to jobs for so long after a creation. Default: 5.", BEHAVIOUR)
 ]
 FaultsFile = Annotated[str | None, _option("FILE.toml", "Faults and their rates.", BEHAVIOUR)]
-Fault = Annotated[list[str] | None, _option("NAME=RATE", "One fault, as lost_answer=0.02; repeatable.", BEHAVIOUR)]
+Fault = Annotated[
+    list[str] | None,
+    _option("NAME=RATE", "One fault, as lost_answer=0.02, or not_json=1@60+40 for a while; repeatable.", BEHAVIOUR),
+]
 Seed = Annotated[str | None, _option("N", "Make ids and faults the same every time.", BEHAVIOUR)]
 ErrorBody = Annotated[
     str | None, _option("FORM", "Bodies of errors: json, plain, html or empty. Default: json.", BEHAVIOUR)

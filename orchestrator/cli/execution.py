@@ -1,14 +1,24 @@
 """Carries out one command: loads the program, runs it, and turns what happened into messages and an exit code."""
 
+import ctypes
 import gc
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from orchestrator.cli import printing
-from orchestrator.cli.failures import DEFECT_EXIT_CODE, defect_message, leading_failure, write_crash_report
+from orchestrator.cli.failures import (
+    DEFECT_EXIT_CODE,
+    STARVED,
+    STARVED_EXIT_CODE,
+    defect_message,
+    is_starved,
+    leading_failure,
+    write_crash_report,
+)
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
 from orchestrator.settings import EndpointLimits, RunControl, RunRequest, RunStatus, Summary, VerifyRequest, Wish
@@ -20,6 +30,12 @@ if TYPE_CHECKING:
 
 GC_THRESHOLD: Final = 20_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
+
+LARGE_BLOCK_BYTES: Final = 1024 * 1024
+"""Blocks of memory from this size on come from the system, and go back to it as soon as they are free."""
+
+_M_MMAP_THRESHOLD: Final = -3
+_M_TRIM_THRESHOLD: Final = -1
 
 INTERRUPTED_EXIT_CODE: Final = 130
 
@@ -83,6 +99,7 @@ def _load(needs: Callable[[], object]) -> None:
     A run makes millions of small values that no cycle holds; at the default threshold looking for cycles among them was
     a fifth of the processor time of a whole run, and looking through what is loaded anyway a twentieth (measured).
     """
+    give_back_large_blocks()
     gc.disable()
     try:
         needs()
@@ -90,6 +107,18 @@ def _load(needs: Callable[[], object]) -> None:
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD)
         gc.enable()
+
+
+def give_back_large_blocks() -> None:
+    """Has glibc keep no large block for later; other C libraries do what they do.
+
+    By itself it takes blocks of up to 32 MB from its heap once one of that size was freed, and small values settle
+    between them: a run with outputs of megabytes grew from 130 to 300 MB that nobody used (measured).
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
 
 
 def explain(error: BaseException, ledger: Path | None = None) -> int:
@@ -107,9 +136,18 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
         case printing.ReaderLeftError():
             return 0
         case BrokenPipeError():
-            printing.complain("the reader of the pipe left before everything was written; all of it is in the ledger")
+            printing.complain(
+                "nobody reads the pipe, or not to its end; all of it is in the ledger: orchestrator results NAME"
+            )
             return WRITING_EXIT_CODE
         case cause:
-            folders = (*([ledger.parent] if ledger else []), Path())
-            printing.complain(defect_message(cause, write_crash_report(error, folders, os.environ)))
-            return DEFECT_EXIT_CODE
+            return _explain_unforeseen(cause, error, ledger)
+
+
+def _explain_unforeseen(cause: BaseException, error: BaseException, ledger: Path | None) -> int:
+    if is_starved(cause):
+        printing.complain(STARVED)
+        return STARVED_EXIT_CODE
+    folders = (*([ledger.parent] if ledger else []), Path())
+    printing.complain(defect_message(cause, write_crash_report(error, folders, os.environ)))
+    return DEFECT_EXIT_CODE

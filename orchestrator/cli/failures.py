@@ -1,5 +1,6 @@
 """From an exception to what the user reads and the exit code. A traceback is for a defect only, and goes to a file."""
 
+import errno
 import os
 import traceback
 from collections.abc import Iterable, Mapping
@@ -11,16 +12,35 @@ from orchestrator.errors import RANKS, leading
 
 DEFECT_EXIT_CODE: Final = 70
 
+STARVED_EXIT_CODE: Final = 3
+STARVED: Final = (
+    "the system gives no more memory or no more threads (ulimit, a container's limits); everything so far is in the"
+    " ledger: give it more, then the same command again"
+)
+
 API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
 """Where the API key comes from, the first that is set."""
 
-_RANKS: Final = (*RANKS, KeyboardInterrupt, ReaderLeftError, BrokenPipeError)
+_WORDS_OF_WANT: Final = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
+
+_RANKS: Final = (*RANKS, MemoryError, KeyboardInterrupt, ReaderLeftError, BrokenPipeError)
 """When several tasks failed, the cause: a full disk makes the others fail, not the other way round."""
 
 
 def leading_failure(error: BaseException) -> BaseException:
     """The one exception of a (nested) group that says most to the user; `error` itself where it is no group."""
     return leading(error, _RANKS)
+
+
+def is_starved(error: BaseException) -> bool:
+    """Whether the system refused memory or a thread: no defect, wherever it happened."""
+    match error:
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            return True
+        case RuntimeError() | ImportError():  # of these two, only the words tell
+            return any(words in str(error) for words in _WORDS_OF_WANT)
+        case _:
+            return False
 
 
 def write_crash_report(error: BaseException, folders: Iterable[Path], environment: Mapping[str, str]) -> Path | None:

@@ -19,6 +19,7 @@ HOLDS: Final[Mapping[Hold, str]] = {
     Hold.CANCELLED: "cancelled: nothing is sent",
     Hold.STOPPED: "nothing more is sent",
     Hold.SUSPECT: "it knows too few of the jobs: nothing is sent",
+    Hold.REFUSED: "it refuses everything: trying again for a minute",
     Hold.UNANSWERED: "submissions go unanswered: one at a time",
 }
 """Why no job is sent, as it is shown for as long as it holds."""
@@ -54,6 +55,8 @@ def standstill(snapshot: Snapshot) -> Iterator[str]:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:
         yield QUEUE_FULL
+    if snapshot.line_bytes_per_s is not None:
+        yield f"the line is full: {snapshot.line_bytes_per_s / 1e6:.1f} MB/s"
 
 
 COLLECTED_BY: Final[Mapping[CollectedBy, str]] = {

@@ -62,16 +62,19 @@ class LiveView(QuietView):
 
     def say(self, line: str) -> None:
         """One line of information, above the display."""
-        self._console.print(Text(line), soft_wrap=True)
+        with suppress(OSError):  # as in `printing`: nobody there to read it is no reason to stop a run
+            self._console.print(Text(line), soft_wrap=True)
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
-        self._console.print(Text.assemble(("warning:", "yellow"), " ", line), soft_wrap=True)
+        with suppress(OSError):
+            self._console.print(Text.assemble(("warning:", "yellow"), " ", line), soft_wrap=True)
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
         super().interrupted(signum)
-        self._console.show_cursor()
+        with suppress(OSError):
+            self._console.show_cursor()
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Draws until it is cancelled, then takes the display away: the summary comes in its place."""

@@ -225,7 +225,9 @@ WhenExpired = Annotated[
 ]
 RetryFailed = Annotated[
     bool | None,
-    typer.Option("--retry-failed", metavar="", help="Run this run's failed jobs again.", rich_help_panel=TROUBLE),
+    typer.Option(
+        "--retry-failed", metavar="", help="Run this run's failed and cancelled jobs again.", rich_help_panel=TROUBLE
+    ),
 ]
 Json = Annotated[
     bool | None,

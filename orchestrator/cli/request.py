@@ -3,7 +3,6 @@
 Every refusal is a `UsageError` that names the place (flag, variable or key) and what to do.
 """
 
-import ipaddress
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from orchestrator.cli.config import Choices
 from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.admission import QueueDepth
+from orchestrator.core.loopback import leads_to_loopback
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, parse_limit
 from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_DEFAULT,
@@ -25,6 +25,7 @@ from orchestrator.core.policy import (
     policy_problems,
 )
 from orchestrator.errors import UsageError
+from orchestrator.formats.replace import same_file
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
     SERVERLESS_URL_DEFAULT,
@@ -42,6 +43,18 @@ LEDGER_DEFAULT: Final = Path("orchestrator.db")
 STANDARD_INPUT: Final = "-"
 LOCAL: Final = "local:"
 """What an endpoint begins with that is a function of the user's, run by the embedded emulator."""
+
+RESUME_KEYS: Final = (
+    "ledger",
+    "output",
+    "errors",
+    "listen",
+    "webhook-url",
+    "limit",
+    "pacing",
+    "requests-per-worker",
+)
+"""What belongs to a process rather than to its run: the next one has to be told again."""
 
 ATTEMPTS_MAX: Final = 1_000
 QUEUE_DEPTH_MAX: Final = 10_000_000
@@ -68,7 +81,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
     named = choices.parsed("name", _parse_name)
     serverless_url = choices.parsed("serverless-url", parse_service_url) or SERVERLESS_URL_DEFAULT
     local = endpoint.startswith(LOCAL)
-    _check_listener(choices, loopback=local or _is_loopback(serverless_url))
+    _check_listener(choices, loopback=local or leads_to_loopback(serverless_url))
     output, errors = _outputs(choices)
     settings = _settings(choices)
     request = RunRequest(
@@ -83,6 +96,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
         settings=settings,
         body_bytes_max=choices.parsed("body-bytes-max", whole(1)) or BODY_BYTES_MAX_DEFAULT,
         retry_failed=choices.switch("retry-failed"),
+        flags=choices.flags(RESUME_KEYS),
     )
     _check_files(request)
     return request
@@ -102,6 +116,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
         errors=errors,
         connection=_connection(choices, SERVERLESS_URL_DEFAULT, api_key(environment, needed=False)),
         retry_failed=choices.switch("retry-failed"),
+        flags=choices.flags(RESUME_KEYS),
     )
     _check_files(request)
     return request
@@ -157,7 +172,7 @@ def warnings(request: RunRequest) -> tuple[str, ...]:
 
 def key_warning(url: str) -> str | None:
     """What to say where an API key goes to `url`; None where all is well."""
-    if not url.startswith("http:") or _is_loopback(url):
+    if not url.startswith("http:") or leads_to_loopback(url):
         return None
     return f"the API key travels unencrypted to {url}; use https:// if the service offers it"
 
@@ -217,14 +232,6 @@ def _split(url: str) -> SplitResult | None:
     return parts
 
 
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def _check_listener(choices: Choices, *, loopback: bool) -> None:
     listen = choices.parsed("listen", _parse_listen)
     webhook_url = choices.parsed("webhook-url", webhook_base_url)
@@ -248,8 +255,8 @@ def _parse_listen(text: str) -> str:
 
 
 def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
-    output = choices.parsed("output", _parse_path)
-    errors = choices.parsed("errors", _parse_path)
+    output = choices.parsed("output", _parse_output)
+    errors = choices.parsed("errors", _parse_output)
     if output is None:
         if errors is not None:
             raise UsageError(f"{choices.origin('errors')} needs --output: the two files are written together")
@@ -263,6 +270,12 @@ def _parse_path(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("this is no file name")
     return Path(text)
+
+
+def _parse_output(text: str) -> Path:
+    if text == STANDARD_INPUT:  # a habit from other programs: the rows would land in a file of that name
+        raise ValueError("standard output is /dev/stdout, and a file of that name ./-")
+    return _parse_path(text)
 
 
 def _connection(choices: Choices, serverless_url: str, key: str) -> Connection:
@@ -381,14 +394,5 @@ def _check_files(request: RunRequest) -> None:
     if request.output is not None and request.errors is not None:
         files += [("--output", request.output), ("--errors", request.errors)]
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
-        if _same_file(first_path, second_path):
+        if same_file(first_path, second_path):
             raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")
-
-
-def _same_file(first: Path, second: Path) -> bool:
-    if first.resolve() == second.resolve():
-        return not first.exists() or first.is_file()  # two kinds of rows may well go to one terminal or /dev/null
-    try:
-        return first.samefile(second) and first.is_file()
-    except OSError:
-        return False

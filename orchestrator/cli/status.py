@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -32,12 +32,23 @@ from orchestrator.settings import Hold, RunStatus
 if TYPE_CHECKING:
     from rich.table import Table  # at run time `--help` would pay for it
 
+SHOWN_MAX: Final = 20
+"""So many runs fit on a screen or two; more are shown when asked for."""
+
 
 def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `status`."""
 
     @commands.command()
     def status(
+        every: Annotated[
+            bool,
+            typer.Option(
+                "--all",
+                metavar="",
+                help=f"Every run; else {SHOWN_MAX}: first those that are not finished, then the newest.",
+            ),
+        ] = False,
         ledger: options.Ledger = None,
         config: options.Config = None,
         json: options.JsonList = None,
@@ -48,23 +59,39 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
             path, as_json = ledger_of(choices), choices.switch("json")
         except UsageError as error:
             raise typer.Exit(explain(error)) from None
-        raise typer.Exit(execute(partial(_status, load, path, as_json), ledger=path))
+        raise typer.Exit(execute(partial(_status, load, path, as_json, every), ledger=path))
 
 
-async def _status(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+async def _status(load: Callable[[], App], ledger: Path, as_json: bool, every: bool) -> int:
     runs = await load().status(ledger)
     if as_json:
         printing.put_json(runs)
     elif runs:
-        printing.put(status_text(runs).encode(sys.stdout.encoding or "utf-8", "replace"))
+        shown = runs if every else most_wanted(runs)
+        printing.put(status_text(shown, of=len(runs)).encode(sys.stdout.encoding or "utf-8", "replace"))
         printing.flush()
     else:
         printing.say(f"{ledger} has no runs yet")
     return 0
 
 
-def status_text(runs: Sequence[RunStatus], *, width: int | None = None, colours: bool | None = None) -> str:
-    """The runs as a table, and what else there is to say below it; `width` and `colours`: None for the terminal's."""
+def most_wanted(runs: Sequence[RunStatus]) -> list[RunStatus]:
+    """The runs that people look for, in the same order: those that are not finished, then the newest."""
+    newest_first = sorted(range(len(runs)), key=lambda place: (_is_finished(runs[place]), -place))
+    return [runs[place] for place in sorted(newest_first[:SHOWN_MAX])]
+
+
+def _is_finished(run: RunStatus) -> bool:
+    return finished(run.jobs) == run.jobs["total"]
+
+
+def status_text(
+    runs: Sequence[RunStatus], *, of: int | None = None, width: int | None = None, colours: bool | None = None
+) -> str:
+    """The runs as a table, and what else there is to say below it, also that they are some `of` more.
+
+    `width` and `colours`: None for the terminal's.
+    """
     from io import StringIO  # noqa: PLC0415
 
     from rich.console import Console  # noqa: PLC0415
@@ -79,6 +106,9 @@ def status_text(runs: Sequence[RunStatus], *, width: int | None = None, colours:
     console.print()
     for run in runs:
         console.print(Text(_remark(run)))
+    if of is not None and of > len(runs):
+        left_out = f"{of - len(runs):,} of {of:,} runs are not shown; all of them: orchestrator status --all"
+        console.print(Text(left_out))
     if held_by := next((run.held_by for run in runs if run.held_by), None):
         console.print(Text(f"{held_by} is working on this ledger"))
     return out.getvalue()
@@ -116,7 +146,7 @@ def _remark(run: RunStatus) -> str:
 def _parts(run: RunStatus) -> list[str]:
     jobs, uncertain = run.jobs, run.uncertain
     wished = Hold.CANCELLED if run.cancelled else Hold.PAUSED if run.paused else None
-    parts = [] if wished is None or finished(jobs) == jobs["total"] else [HOLDS[wished]]
+    parts = [] if wished is None or _is_finished(run) else [HOLDS[wished]]
     parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
@@ -130,6 +160,8 @@ def _parts(run: RunStatus) -> list[str]:
         parts.append(f"{run.lost:,} lost")
     if run.expired:
         parts.append(f"{run.expired:,} expired")
+    if run.no_news:
+        parts.append(f"{run.no_news:,} answers were no news")
     parts += troubles(run)
     if run.collected_by is not None and finished(jobs) < jobs["total"]:
         parts.append(f"collected {COLLECTED_BY[run.collected_by]}")

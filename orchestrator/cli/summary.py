@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate, stuck_text
@@ -47,11 +46,13 @@ def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.lost:
         yield "lost", f"{summary.lost:,} (the service forgot them early)"
     if summary.expired:
-        yield "expired", f"{summary.expired:,} (we came too late for their results)"
+        yield "expired", f"{summary.expired:,} (their results were gone when they were asked for)"
     if summary.paid_twice:
         yield "paid twice", f"{summary.paid_twice:,} (they ran beside another submission of their job)"
     if summary.failed_executions:
         yield "executions", f"{summary.failed_executions:,} failed, with those that were tried again"
+    if summary.no_news:
+        yield "no news", f"{summary.no_news:,} answers and webhooks that said nothing of their job; not believed"
     if text := stuck_text(summary.stuck):
         yield "stuck", text
     if summary.throttled:
@@ -76,20 +77,18 @@ def _effort(summary: Summary, first: Snapshot | None) -> Iterator[tuple[str, str
 
 def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
     failures = summary.jobs.get("failed", 0) + summary.jobs.get("cancelled", 0)
-    if request.output is not None:
-        yield "results", str(request.output)
+    if summary.output is not None:
+        yield "results", summary.output
         if failures:
-            yield "errors", str(request.errors)
+            yield "errors", str(summary.errors)
         return
-    command = results_command(summary.run, request.ledger)
-    yield "results", f"{command} > results.jsonl"
+    yield "results", f"{results_command(summary.run, request)} > results.jsonl"
     if failures:
-        yield "errors", f"{command} --errors > errors.jsonl"
+        yield "errors", f"{results_command(summary.run, request, '--errors')} > errors.jsonl"
 
 
-def results_command(run: str, ledger: Path) -> str:
-    """The command that prints the results of `run`."""
-    command = ["orchestrator", "results", run]
-    if ledger != LEDGER_DEFAULT:
-        command += ["--ledger", str(ledger)]
-    return shlex.join(command)
+def results_command(run: str, request: RunRequest, *more: str) -> str:
+    """The command that prints the results of `run`, as which `request` was carried out; `more` are further flags."""
+    is_named = request.ledger != LEDGER_DEFAULT or "--ledger" in (request.flags or ())
+    flags = [*(["--ledger", str(request.ledger)] if is_named else []), *more]
+    return shlex.join(["orchestrator", "results", *([*flags, "--", run] if run.startswith("-") else [run, *flags])])

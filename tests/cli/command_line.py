@@ -59,7 +59,7 @@ def call(
 ) -> Result:
     """`orchestrator` with these arguments, beside the program that `load` gives; `given` is its standard input."""
     _Placed.load = load
-    return _call(_whole(), arguments, environment, given)
+    return _call(whole(), arguments, environment, given)
 
 
 def call_only(
@@ -76,7 +76,8 @@ def call_only(
 
 
 @cache
-def _whole() -> Any:
+def whole() -> Any:
+    """The whole command line, as Typer made it."""
     return typer.main.get_command(build(_load))
 
 

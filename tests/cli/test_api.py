@@ -369,8 +369,8 @@ def test_a_refusal_is_one_line_and_exit_code_3(name: str, reply: bytes, words: s
     [
         (ok("<html>hello</html>"), "the answer is not JSON"),
         (ok(""), "the answer is empty"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "no complete answer"),
-        (b"HTTP/1.1 200 OK\r\nConte", "no complete answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "no complete answer: it ended in the middle of one"),
+        (b"HTTP/1.1 200 OK\r\nConte", "no complete answer: it was closed before one came"),
     ],
     ids=["not JSON", "empty", "cut body", "cut head"],
 )

@@ -91,6 +91,22 @@ def test_a_run_of_no_jobs_is_no_accident() -> None:
     assert "0 %" in status_text([run_status()], width=80, colours=False)
 
 
+def test_of_many_runs_status_shows_the_unfinished_and_the_newest_and_says_how_to_see_all() -> None:
+    runs = [run_status(f"run-{n}", succeeded=1) for n in range(10_000)]
+    runs[17] = run_status("run-17", succeeded=1, queued=1)
+    app = FakeApp(runs=runs)
+
+    shown = invoke(app, "status").stdout
+    names = [line.split()[0] for line in shown.splitlines() if line.startswith("run-") and " at " not in line]
+    assert names == ["run-17", *(f"run-{n}" for n in range(9_981, 10_000))]
+    assert "9,980 of 10,000 runs are not shown; all of them: orchestrator status --all" in shown
+    assert len(msgspec.json.decode(invoke(app, "status", "--json").stdout)) == 10_000
+    app.runs = app.runs[:30]
+    everything = invoke(app, "status", "--all").stdout
+    assert "not shown" not in everything
+    assert all(f"run-{n} at abc123: " in everything for n in range(30))
+
+
 def test_status_as_json_is_one_array() -> None:
     runs = [run_status(succeeded=2), run_status("other", queued=1)]
     result = invoke(FakeApp(runs=runs), "status", "--json")

@@ -130,6 +130,8 @@ async def test_a_plain_line_says_what_matters() -> None:
         " used 994/1000 in this window, 3 × 429, 2 were uncertain"
     )
     assert progress_line(snapshot(reading=True, rows_read=5000)) == "captions: reading the input, 5,000 rows checked"
+    waiting = msgspec.structs.replace(snapshot(succeeded=2, uncertain=1, uncertain_seen=3), window_used=0)
+    assert progress_line(waiting) == "captions: 2/3 jobs finished (66 %), 1 uncertain, 3 were uncertain"
     idle = msgspec.structs.replace(snapshot(succeeded=2, eta_s=0.0), window_used=0)
     assert progress_line(idle) == "captions: 2/2 jobs finished (100 %)"
 
@@ -138,6 +140,12 @@ async def test_a_full_queue_at_the_service_is_shown() -> None:
     waiting = msgspec.structs.replace(HALFWAY, queue_full=True)
     assert "its queue is full: waiting" in " ".join(drawn(waiting, 120))
     assert "its queue is full: waiting" in progress_line(waiting)
+
+
+async def test_a_full_line_is_shown_with_what_it_brings() -> None:
+    full = msgspec.structs.replace(HALFWAY, line_bytes_per_s=8_041_000.0)
+    assert "the line is full: 8.0 MB/s" in " ".join(drawn(full, 120))
+    assert "the line is full: 8.0 MB/s" in progress_line(full)
 
 
 async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None:

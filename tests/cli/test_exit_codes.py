@@ -1,5 +1,6 @@
 """What the exit code says, what stands on which stream, and what becomes of errors."""
 
+import errno
 import signal
 from pathlib import Path
 
@@ -58,6 +59,29 @@ def test_each_way_to_end_has_its_exit_code(answer: Summary | BaseException, code
         assert result.stderr == f"error: {answer}\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), 3),
+        (ExceptionGroup("tasks", [ValueError("for want of memory"), MemoryError()]), 3),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), 3),
+        (RuntimeError("can't start new thread"), 3),
+        (ImportError("_x.so: failed to map segment from shared object"), 3),
+        (ImportError("no module named x"), 70),
+        (RuntimeError("can't start"), 70),
+        (OSError(errno.EBADF, "Bad file descriptor"), 70),
+    ],
+)
+def test_a_system_that_gives_no_more_memory_or_threads_is_told_as_such(
+    error: Exception, code: int, tmp_path: Path
+) -> None:
+    result = invoke(FakeApp(error), *RUN)
+    assert result.exit_code == code
+    assert ("gives no more memory or no more threads" in result.stderr) is (code == 3)
+    assert ("a defect" in result.stderr) is (code == 70)
+    assert len(list(tmp_path.glob("*crash*"))) == (code == 70)
+
+
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_as_its_signal_would_have_ended_it(signum: int, code: int) -> None:
     def script(view: object) -> None:
@@ -98,9 +122,9 @@ def test_the_json_object_has_the_documented_members_in_order() -> None:
     assert result.stdout == (
         '{"run":"captions","jobs":{"total":3,"queued":0,"submitting":0,"uncertain":0,"outstanding":0,"succeeded":3,'
         '"failed":0,"cancelled":0},"requests":{"run":3,"status":4},"throttled":0,"uncertain":{"seen":0,"adopted":0,'
-        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,'
+        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,"no_news":0,'
         '"stuck":{"in_progress":0,"in_queue":0,"examples":[]},"margin_s":{"min":null,"p1":null},'
-        '"safe_offline_s":null,"wall_s":2.0,"interrupted":false}\n'
+        '"safe_offline_s":null,"output":null,"errors":null,"wall_s":2.0,"interrupted":false}\n'
     )
 
 

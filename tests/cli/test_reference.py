@@ -1,7 +1,9 @@
 """The reference names everything that the command line has."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,12 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.outcome import Trouble
 from orchestrator.core.pacing import CONTRACT_LIMITS
 from orchestrator.settings import EndpointLimits, OperationLimits, RunStatus, Summary
+from tests.cli.command_line import whole
 from tests.cli.fake_app import FakeApp, invoke
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
 
 
@@ -46,6 +51,53 @@ def test_every_command_and_flag_of_a_noun_is_in_the_reference_or_on_its_page(nou
         assert f"`{noun} {command}" in documented
         flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), noun, command, "--help", COLUMNS="200").output))
         assert sorted(flag for flag in flags if not re.search(rf"{flag}\b", documented)) == []
+
+
+def test_every_flag_that_the_documentation_names_is_there() -> None:
+    """In a command, it is one of that command; by itself, one of what its page tells of."""
+    flags = flags_by_command()
+    unknown = [
+        f"{page.name}: {flag} in {code!r}"
+        for page in PAGES
+        for code in re.findall(r"```.*?```|`[^`]+`", page.read_text(encoding="utf-8"), re.DOTALL)
+        for line in code.strip("`").splitlines()
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line)
+        if flag not in known_at(line, flags, of_page(page.name, flags))
+    ]
+    assert unknown == []
+
+
+def flags_by_command() -> Mapping[str, set[str]]:
+    """The flags of each command, by its words: "run", "limits set"."""
+    found: dict[str, set[str]] = {}
+
+    def walk(command: Any, words: tuple[str, ...]) -> None:
+        found[" ".join(words)] = {"--help", *(text for one in command.params for text in one.opts if text[:2] == "--")}
+        for name, inner in getattr(command, "commands", {}).items():
+            walk(inner, (*words, name))
+
+    walk(whole(), ())
+    return found
+
+
+def of_page(page: str, flags: Mapping[str, set[str]]) -> set[str]:
+    """The flags that may stand by themselves on a page."""
+    if page in ("README.md", "guarantees.md", "how-it-works.md"):
+        return flags["run"]
+    if page == "contributing.md":
+        sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+        return {flag for source in sources for flag in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source)}
+    return set().union(*flags.values())
+
+
+def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> set[str]:
+    """The flags that may stand in this line of code."""
+    if re.search(r"\b(python -m|pytest|mypy)\b", line):
+        return set(re.findall(r"--[a-z-]+", line))  # other programs'
+    words = re.search(r"\borchestrator ([a-z]+)(?: ([a-z]+))?", line)
+    if words is None:
+        return otherwise
+    return flags.get(f"{words[1]} {words[2]}") or flags.get(words[1]) or set()
 
 
 @pytest.mark.parametrize(

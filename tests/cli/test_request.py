@@ -37,6 +37,7 @@ def test_without_flags_everything_is_as_documented() -> None:
         ledger=Path("orchestrator.db"),
         connection=Connection(api_key="rpa_secret"),
         settings=RunSettings(),
+        flags=(),
     )
 
 
@@ -98,6 +99,11 @@ def test_every_flag_reaches_the_request() -> None:
             on_expired=OnExpired.FAIL,
         ),
         retry_failed=True,
+        flags=(
+            *("--ledger", "l.db", "--output", "o.jsonl", "--errors", "e.jsonl", "--listen", ":8080"),
+            *("--webhook-url", "https://me.example/x/", "--limit", "run=500/10:50", "--limit", "status=100/1"),
+            *("--pacing", "window", "--requests-per-worker", "30"),
+        ),
     )
 
 
@@ -138,7 +144,7 @@ def test_a_local_endpoint_needs_no_key() -> None:
 def test_a_listener_needs_no_url_when_the_service_is_on_this_machine() -> None:
     listen = ("--listen", "127.0.0.1:0")
     assert asked("--endpoint", LOCAL, *listen).connection.webhook_url is None
-    for url in ("http://127.0.0.1:8900", "http://localhost:8900", "http://[::1]:8900"):
+    for url in ("http://127.0.0.1:8900", "http://localhost:8900", "http://[::1]:8900", "http://emu.localhost:8900"):
         assert asked("--endpoint", "a", "--serverless-url", url, *listen, **KEY).connection.listen == "127.0.0.1:0"
 
 
@@ -182,6 +188,7 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint abc --serverless-url http://h/v2/", "--serverless-url: leave /v2 out of the URL; it is added"),
         ("run i.jsonl --endpoint local:f.py:f --errors e", "--errors needs --output: the two files are written together"),
         ("run i.jsonl --endpoint local:f.py:f --output ", "--output: this is no file name"),
+        ("run i.jsonl --endpoint local:f.py:f --output -", "--output: standard output is /dev/stdout, and a file of that name ./-"),
         ("run i.jsonl --endpoint local:f.py:f --output /dev/null", "--output: /dev/null is no file to put another beside; give --errors too"),
         ("run i.jsonl --endpoint local:f.py:f --output i.jsonl", "--output and the input are the same file, i.jsonl; choose another for one of them"),
         ("run i.jsonl --endpoint local:f.py:f --output ./x/../orchestrator.db", "--output and the ledger are the same file, x/../orchestrator.db; choose another for one of them"),
@@ -237,6 +244,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
         errors=Path("o.jsonl.errors.jsonl"),
         connection=Connection(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
         retry_failed=True,
+        flags=("--output", "o.jsonl", "--limit", "run=5/1"),
     )
 
 
@@ -246,6 +254,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
         ("--endpoint local:f.py:f --ttl 5m", "the TTL (5 min) is shorter than the execution timeout (10 min)"),
         ("--endpoint local:f.py:f --execution-timeout 2d", "the TTL (1 day) is shorter than the execution timeout (2 days)"),
         ("--endpoint abc --serverless-url http://gpu.example", "the API key travels unencrypted to http://gpu.example"),
+        ("--endpoint abc --serverless-url http://127.evil.example", "the API key travels unencrypted to http://127.evil.example"),
     ],
 )  # fmt: skip
 def test_warned_and_done(arguments: str, warning: str) -> None:

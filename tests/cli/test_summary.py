@@ -13,7 +13,6 @@ from tests.cli.fake_app import LOCAL, FakeApp, invoke, snapshot, summary
 REQUEST = RunRequest(
     name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=Connection()
 )
-TO_FILES = msgspec.structs.replace(REQUEST, output=Path("r.jsonl"), errors=Path("r.jsonl.errors.jsonl"))
 
 
 def test_a_run_without_trouble_is_told_in_a_few_lines() -> None:
@@ -34,16 +33,18 @@ def test_whatever_went_wrong_is_told() -> None:
         lost=1,
         expired=2,
         margin_s=MarginSummary(min=1443.2, p1=1690.1),
+        output="r.jsonl",
+        errors="r.jsonl.errors.jsonl",
         wall_s=101.3,
     )
-    assert summary_lines(troubled, TO_FILES, snapshot(succeeded=9_000)) == [
+    assert summary_lines(troubled, REQUEST, snapshot(succeeded=9_000)) == [
         "captions: finished; 9,979 of 10,000 jobs succeeded",
         "  succeeded  9,979",
         "  failed        20",
         "  cancelled      1",
         "  uncertain  3, adopted 2, resubmitted 1",
         "  lost       1 (the service forgot them early)",
-        "  expired    2 (we came too late for their results)",
+        "  expired    2 (their results were gone when they were asked for)",
         "  throttled  12 requests answered 429",
         "  margin     24 min 03 s at the least, 28 min 10 s or more for 99 %",
         "  requests   3 /run, 4 /status",
@@ -90,7 +91,16 @@ def test_failures_without_a_file_are_a_command_away() -> None:
     assert summary_lines(summary(failed=1), request, None)[-1] == (
         "  errors     orchestrator results captions --ledger 'my ledger.db' --errors > errors.jsonl"
     )
-    assert results_command("two words", Path("orchestrator.db")) == "orchestrator results 'two words'"
+    assert results_command("two words", REQUEST) == "orchestrator results 'two words'"
+    assert results_command("--json", request, "--errors") == (
+        "orchestrator results --ledger 'my ledger.db' --errors -- --json"
+    )
+
+
+def test_a_ledger_that_was_named_is_named_although_it_is_the_usual_one() -> None:
+    """The configuration file may name another."""
+    request = msgspec.structs.replace(REQUEST, flags=("--ledger", "orchestrator.db"))
+    assert results_command("captions", request) == "orchestrator results captions --ledger orchestrator.db"
 
 
 def test_the_summary_goes_to_standard_error_and_quiet_leaves_it_out() -> None:

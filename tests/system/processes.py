@@ -66,7 +66,9 @@ class Service:
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def log(self) -> dict[str, Any]:
-        """`accepted`: the inputs of all accepted submissions; `counted`: its counters."""
+        """`accepted`: the inputs of all accepted submissions; `answered`: the ids that it has given, but for those of
+        answers that it dropped; `counted`: its counters.
+        """
         told: dict[str, Any] = self._ask("/log")
         return told
 

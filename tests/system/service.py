@@ -52,6 +52,9 @@ class Options:
     hold: bool = False
     """Jobs do not finish."""
 
+    answer_after_s: float = 0.0
+    """How long an accepted submission waits for its answer."""
+
     silent: bool = False
     """Submissions are accepted and never answered."""
 
@@ -84,6 +87,9 @@ class Service:
     group: TaskGroup
     jobs: dict[str, Job] = field(default_factory=dict)
     accepted: list[Any] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    """The ids of accepted submissions whose answer was not dropped."""
+
     counted: Counter[str] = field(default_factory=Counter)
     progress: anyio.Event = field(default_factory=anyio.Event)
 
@@ -95,9 +101,11 @@ class Service:
     # --- connections
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests = 0
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                requests += 1
                 request, *lines = head.strip().split("\r\n")
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
@@ -110,7 +118,8 @@ class Service:
                 writer.write(b"HTTP/1.1 %d -\r\nContent-Length: %d\r\n\r\n%b" % (status, len(content), content))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # a client that died
+            if not requests:  # a client that died while it connected
+                self.count("unused")
         finally:
             writer.close()
 
@@ -133,7 +142,9 @@ class Service:
             case _:
                 pass  # GET /log
         stores = [job.body["s3Config"] for job in self.jobs.values() if "s3Config" in job.body]
-        return 200, {"accepted": self.accepted, "counted": self.counted, "stores": stores}
+        return 200, {
+            "accepted": self.accepted, "answered": self.answered, "counted": self.counted, "stores": stores,
+        }  # fmt: skip
 
     async def operate(
         self, method: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes
@@ -179,6 +190,8 @@ class Service:
         if chance.random() < options.answers_dropped:
             self.count("dropped")
             return None
+        self.answered.append(job.id)
+        await anyio.sleep(options.answer_after_s)
         return 200, {"id": job.id, "status": job.status}
 
     def begin(self, job: Job) -> None:

@@ -186,6 +186,47 @@ def test_a_bad_argument_is_refused(desk: Desk, service: Service, bad: Bad) -> No
     assert (desk.folder / "notes.txt").read_text().startswith("these are my notes\n")
 
 
+@pytest.mark.parametrize("slip", ["nowhere.jsonl --endpoint ep1", "in.jsonl --endpoint local:nowhere.py:work"])
+def test_a_slip_of_the_pen_leaves_nothing_behind(desk: Desk, service: Service, slip: str) -> None:
+    desk.write("in.jsonl", GOOD)
+
+    ended = desk.call("run", *slip.split(), "--serverless-url", service.url)
+
+    check(ended, service)
+    assert re.search(r"nowhere.jsonl: .*No such file|there is no file .*nowhere.py", ended.stderr)
+    assert [path.name for path in desk.folder.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("named", "exit_code"),
+    [
+        ("in.jsonl --endpoint ep1 --ledger circle", 3),
+        ("in.jsonl --endpoint ep1 --output circle", 2),
+        ("in.jsonl --endpoint local:circle:work", 2),
+        ("circle --endpoint ep1", 2),
+    ],
+)
+def test_links_that_lead_in_a_circle_are_no_defect(desk: Desk, service: Service, named: str, exit_code: int) -> None:
+    desk.write("in.jsonl", GOOD)
+    (desk.folder / "circle").symlink_to("circle")
+
+    ended = desk.call("run", *named.split(), "--serverless-url", service.url)
+
+    assert ended.exit_code == exit_code, ended
+    assert "circle" in ended.stderr
+    assert service.log()["counted"] == {}
+
+
+def test_a_run_of_which_nothing_was_taken_in_is_none(desk: Desk, service: Service) -> None:
+    desk.write("in.jsonl", GOOD + "oops\n")
+    refused(desk, service, "in.jsonl")
+
+    results = desk.call("results", "in")
+
+    assert results.exit_code == 2, results
+    assert "there is no run called 'in' here; there is: none" in results.stderr
+
+
 def test_no_endpoint_and_no_key_are_refused(desk: Desk, service: Service) -> None:
     desk.write("in.jsonl", GOOD)
 
@@ -216,6 +257,18 @@ def held(desk: Desk, service: Service) -> Program:
     service.wait("accepted", 3)
     desk.until_outstanding(3)
     return program
+
+
+def test_the_input_of_a_run_is_not_overwritten_under_another_name(desk: Desk, service: Service) -> None:
+    desk.inputs(2)
+    (desk.folder / "twin.jsonl").hardlink_to(desk.folder / "prompts.jsonl")
+    here = ("--serverless-url", service.url)
+    assert desk.call("run", "prompts.jsonl", "--endpoint", "ep1", *here).exit_code == 0
+
+    ended = desk.call("resume", "prompts", "--output", "twin.jsonl")
+
+    assert ended.exit_code == 2, ended
+    assert "twin.jsonl: this is the input of the run 'prompts'" in ended.stderr
 
 
 def test_a_changed_input_is_refused_on_resume_and_changes_nothing(desk: Desk, service: Service, held: Program) -> None:
@@ -266,11 +319,17 @@ def test_the_name_of_another_run_is_refused_and_what_is_not_there_is_told(desk: 
         assert "another name with --name" in ended.stderr
         assert resume_command_in(ended.stderr) == "orchestrator resume prompts"
 
+    own = ("--output", "own.jsonl", "--config", "none.toml", "--limit", "run=1/1")
+    desk.write("none.toml", "")
+    ended = desk.call("run", "other/prompts.jsonl", "--endpoint", "ep1", *here, *own)
+    assert resume_command_in(ended.stderr) == "orchestrator resume prompts"
+
     missing: dict[tuple[str, ...], str] = {
         ("resume", "nobody"): "there is no run called 'nobody' here; there is: prompts",
         ("results", "nobody"): "there is no run called 'nobody' here; there is: prompts",
         ("results", "prompts", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
         ("status", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
+        ("resume", "prompts", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
     }
     for command, says in missing.items():
         ended = desk.call(*command)

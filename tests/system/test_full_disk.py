@@ -42,14 +42,14 @@ def test_a_disk_that_is_full_before_the_first_write_is_told_and_nothing_is_sent(
 
 
 def test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost(
-    desk: Desk, services: Callable[..., Service]
+    desk: Desk, service: Service
 ) -> None:
-    service = services(accept_max=0)
     desk.inputs(JOBS)
     place = ("--endpoint", "ep1", "--output", "results.jsonl", "--json", "--uncertain-after", "200ms", *FAST)
     # The whole input is in the ledger, and its write-ahead log folded into the file: from here on only the log grows.
-    assert desk.call("run", "prompts.jsonl", "--serverless-url", service.url, *place).exit_code == 3
-    service.change(accept_max=None)
+    wrong_key = {"ORCHESTRATOR_API_KEY": "wrong"}
+    refused = desk.call("run", "prompts.jsonl", "--serverless-url", service.url, *place, environ=wrong_key)
+    assert refused.exit_code == 3, refused
     size = (desk.folder / "orchestrator.db").stat().st_size
 
     unanswered = 0
@@ -87,7 +87,7 @@ def test_no_space_for_the_results_leaves_no_half_of_them(desk: Desk, service: Se
         in ended.stderr
     )
     assert {path.name for path in desk.folder.iterdir()} <= {
-        "prompts.jsonl", "orchestrator.db", "orchestrator.db.lock", "orchestrator.db.key",
+        "prompts.jsonl", "orchestrator.db", "orchestrator.db.lock", "orchestrator.db.key", "orchestrator.db.sent",
     }  # fmt: skip
 
     again = desk.call("resume", "prompts", "--output", "results.jsonl")

@@ -1,14 +1,17 @@
-"""Ctrl-C, SIGTERM and the impatient second Ctrl-C: the run stops in order or at once, and can be resumed either way."""
+"""Ctrl-C, SIGTERM, a lost terminal and the impatient second Ctrl-C: the run stops in order or at once, and can be resumed either way."""
 
+import fcntl
 import os
 import re
 import signal
 import socket
+import subprocess
+import termios
 from collections import Counter
 
 import pytest
 
-from tests.system.processes import FAST, Desk, Program, Service, resume_command_in
+from tests.system.processes import FAST, ORCHESTRATOR, SECONDS_MAX, Desk, Program, Service, resume_command_in
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +32,9 @@ def at_work(desk: Desk, service: Service, *more: str) -> Program:
 
 
 @pytest.mark.parametrize(
-    ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+    ("number", "exit_code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
 )
 def test_one_signal_stops_in_order_and_says_how_to_go_on(
     desk: Desk, service: Service, number: int, exit_code: int
@@ -91,6 +96,53 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing(desk: Desk, service: S
     assert desk.ids() == [f"row-{n}" for n in range(JOBS)]
     accepted = Counter(each["n"] for each in service.accepted())
     assert submitting == resumed.summary["uncertain"]["resubmitted"] == accepted.total() - JOBS
+
+
+def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(desk: Desk, service: Service) -> None:
+    service.change(hold=True)
+    desk.inputs(JOBS)
+    ours, theirs = os.openpty()
+    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST)
+    program = subprocess.Popen(
+        [ORCHESTRATOR, *command], cwd=desk.folder, env=desk.environment({"TERM": "xterm"}), start_new_session=True,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  no thread of ours runs beside it
+    )  # fmt: skip
+    os.close(theirs)
+    service.wait("accepted", JOBS)
+
+    os.close(ours)
+
+    assert program.wait(SECONDS_MAX) == 129
+    assert desk.states() == {"outstanding": JOBS}
+
+
+def ignore_hangup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def test_under_nohup_a_lost_terminal_is_nothing(desk: Desk, service: Service) -> None:
+    service.change(hold=True)
+    desk.inputs(JOBS)
+    program = desk.start(
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST,
+        before=ignore_hangup,
+    )  # fmt: skip
+    service.wait("accepted", JOBS)
+    program.signal(signal.SIGHUP)
+    service.change(hold=False)
+    assert program.ended().exit_code == 0
+
+
+def test_a_lost_terminal_is_not_a_second_signal(desk: Desk, service: Service) -> None:
+    service.change(silent=True)
+    program = at_work(desk, service)
+    program.signal(signal.SIGHUP)
+    program.until_said("stopping")
+    program.signal(signal.SIGHUP)
+    service.change(silent=False)
+    assert program.ended().exit_code == 129
+    assert "submitting" not in desk.states()
 
 
 def test_a_service_that_cannot_be_reached_is_told_and_waiting_for_it_can_be_interrupted(desk: Desk) -> None:

@@ -1,10 +1,11 @@
 """Running again: what is new is sent, what is known is kept, and where the rows come from does not matter."""
 
 import os
+import signal
 
 import pytest
 
-from tests.system.processes import FAST, Desk, Service, lines_of
+from tests.system.processes import FAST, Desk, Service, lines_of, resume_command_in
 
 pytestmark = pytest.mark.system
 
@@ -98,6 +99,62 @@ def test_a_process_collects_for_the_other_runs_of_its_ledger_and_sends_only_its_
     first = desk.call("results", "first")
     assert len(first.stdout.splitlines()) == 10
     assert len(service.accepted()) == 20
+
+
+def test_the_named_command_goes_on_with_the_listener_the_files_and_the_configuration(
+    desk: Desk, service: Service
+) -> None:
+    service.change(hold=True)
+    desk.inputs(30)
+    desk.write("my settings.toml", 'limit = ["run=1000/1:100", "status=2000/1:200"]\nerrors = "the errors.jsonl"\n')
+    program = desk.start(
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--config", "my settings.toml",
+        "--ledger", "own.db", "--listen", "127.0.0.1:0",
+        environ={"ORCHESTRATOR_OUTPUT": "the results.jsonl"},
+    )  # fmt: skip
+    service.wait("accepted", 30)
+    desk.until_outstanding(30, "own.db")
+    program.signal(signal.SIGINT)
+    stopped = program.ended()
+    assert stopped.exit_code == 130, stopped
+    command = resume_command_in(stopped.stderr)
+    service.change(hold=False, accept_max=30)
+    (desk.folder / "the errors.jsonl").unlink()
+
+    continued = desk.shell(f"{command} --json")
+
+    assert continued.exit_code == 0, continued
+    assert continued.summary["output"] == "the results.jsonl"
+    assert desk.ids("the results.jsonl") == [f"row-{n}" for n in range(30)]
+    assert desk.rows("the errors.jsonl") == []
+    again = desk.shell(f"{command} --json")  # the listener is bound once more
+    assert again.exit_code == 0, again
+
+
+def test_a_resume_that_names_no_files_writes_to_those_of_before(desk: Desk, service: Service) -> None:
+    desk.inputs(3)
+    (desk.folder / "there").mkdir()
+    here = ("--endpoint", "ep1", "--serverless-url", service.url, *FAST)
+    command = ("run", "prompts.jsonl", *here, "--output", "there/r.jsonl", "--errors", "e.jsonl")
+    assert desk.call(*command).exit_code == 0
+    (desk.folder / "there" / "r.jsonl").unlink()
+
+    elsewhere = Desk(desk.folder / "there", desk.launch)
+    resumed = elsewhere.call("resume", "prompts", "--ledger", "../orchestrator.db", "--json")
+
+    assert resumed.exit_code == 0, resumed
+    assert f"results go to {desk.folder}/there/r.jsonl, as before" in resumed.stderr
+    assert resumed.summary["output"] == f"{desk.folder}/there/r.jsonl"
+    assert resumed.summary["errors"] == f"{desk.folder}/e.jsonl"
+    assert desk.ids("there/r.jsonl") == ["row-0", "row-1", "row-2"]
+
+    assert desk.call("run", "prompts.jsonl", *here, "--quiet").exit_code == 0  # these are no news of the files
+    assert desk.call("resume", "prompts", "--output", "/dev/stdout", "--errors", "/dev/null").exit_code == 0
+    (desk.folder / "there" / "r.jsonl").unlink()
+    (desk.folder / "there").rmdir()
+    gone = desk.call("resume", "prompts")
+    assert gone.exit_code == 2, gone
+    assert "there does not exist; create it or choose another (the run's files were written there before" in gone.stderr
 
 
 HANDLER = """

@@ -28,7 +28,7 @@ def test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order(
     assert desk.rows("results.jsonl.errors.jsonl") == []
     assert rows[7] | {"job_id": ""} == {
         "custom_id": "row-7", "job_id": "", "status": "COMPLETED", "output": {"echo": {"n": 7}, "filler": ""},
-        "attempts": 1, "delay_ms": 3, "execution_ms": 20,
+        "attempts": 1, "paid_at_most": 1, "delay_ms": 3, "execution_ms": 20,
     }  # fmt: skip
     assert len({row["job_id"] for row in rows}) == 200
     assert sorted(each["n"] for each in service.accepted()) == list(range(200))
@@ -86,4 +86,5 @@ def test_retry_failed_reopens_them(desk: Desk, services: Callable[..., Service])
     reopened = desk.call("resume", "in", "--output", "out.jsonl", "--json", "--retry-failed", *FAST)
     # A new submission: for the service it is a new job, which fails its first execution as well.
     assert (reopened.exit_code, len(service.accepted())) == (1, 3)
-    assert desk.rows("out.jsonl.errors.jsonl")[0]["attempts"] == 2
+    [row] = desk.rows("out.jsonl.errors.jsonl")
+    assert (row["attempts"], row["paid_at_most"]) == (1, 2), "one since it was opened again"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import sqlite3
 import zlib
 from pathlib import Path
@@ -61,9 +62,11 @@ def test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere(desk: Desk, ser
     service.wait("accepted", 120)
     ended.append(program.kill())
     shutil.copytree(desk.folder, desk.folder / "crashed")  # with the write-ahead log as the crash left it
-    wrong_key = desk.call(*command, environ={**secrets, "ORCHESTRATOR_API_KEY": "the-wrong-key-of-the-tests"})
-    assert wrong_key.exit_code == 3, wrong_key
-    ended.append(wrong_key)
+    wrong_key = desk.start(*command, environ={**secrets, "ORCHESTRATOR_API_KEY": "the-wrong-key-of-the-tests"})
+    wrong_key.until_said("nothing is sent for now")  # what is outstanding keeps it trying for a minute
+    wrong_key.signal(signal.SIGINT)
+    ended.append(wrong_key.ended())
+    assert ended[-1].exit_code == 128 + signal.SIGINT, ended[-1]
     ended.append(desk.call(*command, environ=secrets))
     assert ended[-1].exit_code == 1, ended[-1]
     ended += [desk.call("status"), desk.call("results", "in"), desk.call("results", "in", "--errors")]

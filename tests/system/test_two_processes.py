@@ -1,5 +1,6 @@
 """One process works on a ledger at a time; others are told who, may look, and take over when it is dead."""
 
+import os
 import signal
 
 import pytest
@@ -30,6 +31,25 @@ def test_a_second_run_is_told_who_holds_the_ledger_and_a_dead_holder_is_taken_ov
     assert third.exit_code == 0, third
     assert "20 jobs still at the service: collecting first" in third.stderr
     assert third.summary["jobs"]["succeeded"] == 20 == len(service.accepted())
+
+
+def test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second(desk: Desk, service: Service) -> None:
+    service.change(hold=True)
+    desk.inputs(20)
+    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json", *FAST)
+    first = desk.start(*command)
+    service.wait("accepted", 20)
+    os.link(desk.folder / "orchestrator.db", desk.folder / "linked.db")
+
+    for other in (command, ("resume", "prompts"), ("limits", "set", "prompts", "run=1/10"), ("status",)):
+        ended = desk.call(*other, "--ledger", "linked.db")
+        assert (ended.exit_code, ended.stdout) == (2, ""), ended
+        assert "linked.db: this file has 2 names (hard links)" in ended.stderr
+    assert len(service.accepted()) == 20
+
+    service.change(hold=False)
+    assert first.ended().exit_code == 0, "who was there first is not disturbed"
+    assert not list(desk.folder.glob("linked.db-*"))
 
 
 def test_status_and_results_can_be_asked_for_while_it_runs(desk: Desk, service: Service) -> None:
