@@ -100,6 +100,8 @@ class AccountApi:
 
     async def _within_limits(self, front: Front, operation: str, call: Call, request: Request) -> Answer:
         self._check_key(request)
+        if front.doubts_key():
+            raise Refusal(401, "unauthorized")
         if front.throttles():
             raise Refusal(429, "too many requests")
         with front.under_way(operation) as fails:

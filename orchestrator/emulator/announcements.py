@@ -7,6 +7,7 @@ import msgspec
 from orchestrator.clock import SECOND
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.emulator.jobs import Job, Status
+from orchestrator.emulator.lies import Lies
 
 WEBHOOK_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT})
 """The ends that call the webhook. Whether a cancellation does is not known."""
@@ -22,8 +23,9 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 class Announcements:
     """The webhooks that wait for their time."""
 
-    def __init__(self, dice: FaultDice) -> None:
+    def __init__(self, dice: FaultDice, lies: Lies) -> None:
         self._dice = dice
+        self._lies = lies
         self._due: list[Webhook] = []
         self._late: list[tuple[int, int, Webhook]] = []
         self._late_count = 0
@@ -32,8 +34,10 @@ class Announcements:
         """Announce the end of a job, if it asked for that and ended in a way that is announced."""
         if job.webhook is None or job.status not in WEBHOOK_STATUSES or self._dice.strikes(Fault.LOST_WEBHOOK):
             return
-        webhook = Webhook(url=job.webhook, body=job.webhook_body())
-        for _ in range(2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
+        webhooks = [
+            Webhook(url=job.webhook, body=msgspec.json.encode(record)) for record in self._lies.announcements(job)
+        ]
+        for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
             if self._dice.strikes(Fault.LATE_WEBHOOK):
                 at = now + round(self._dice.faults.late_webhook_s * SECOND)
                 self._late_count += 1

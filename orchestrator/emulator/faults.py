@@ -1,18 +1,23 @@
 """Trouble on request: which faults there are, how often each strikes, and how often it did.
 
 Each fault has a generator of its own, seeded from the one passed in and from its name, so that switching one on does
-not move the strikes of the others, nor does a fault that this program learns later.
+not move the strikes of the others, nor does a fault that this program learns later. A spell raises rates for a while.
 """
 
+import math
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum, auto
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from orchestrator.clock import SECOND
 from orchestrator.errors import UsageError
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -38,10 +43,23 @@ class Fault(StrEnum):
     NOT_JSON = auto()
     CUT_ANSWER = auto()
     SLOW_ANSWER = auto()
+    EMPTY_ANSWER = auto()
+    HALF_ANSWER = auto()
+    UNAUTHORIZED = auto()
+    SLOW_RUN = auto()
+    HIDDEN_HEALTH = auto()
+    OTHER_RECORD = auto()
+    REPEATED_ID = auto()
+    ABSURD_TIMES = auto()
+    SHORT_RETENTION = auto()
+    AMNESIA = auto()
+    OTHER_WEBHOOK = auto()
+    OTHER_ID_WEBHOOK = auto()
+    CONTRARY_WEBHOOK = auto()
 
 
-class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """How often each fault strikes (0 never, 1 always), and what those that take time take.
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How often each fault strikes: 0 never, 1 always.
 
     Raises UsageError for a rate outside 0 to 1.
     """
@@ -84,10 +102,32 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The connection is cut in the middle of the answer's body."""
     slow_answer: float = 0.0
     """The answer is held back for `slow_answer_s` after everything is done."""
-
-    late_webhook_s: float = 60.0
-    silence_s: float = 40.0
-    slow_answer_s: float = 5.0
+    empty_answer: float = 0.0
+    """The answer has its status and no body."""
+    half_answer: float = 0.0
+    """The answer ends after half of its body, as if that were all."""
+    unauthorized: float = 0.0
+    """A 401 that no key has caused, and nothing is done."""
+    slow_run: float = 0.0
+    """The answer to a `/run` is held back for `slow_answer_s`: the webhook may come before it."""
+    hidden_health: float = 0.0
+    """`/health` answers 404."""
+    other_record: float = 0.0
+    """`/status` shows the record of another job of the endpoint."""
+    repeated_id: float = 0.0
+    """`/run` answers with the id of an earlier job; the new one has an id of its own, which nobody is told."""
+    absurd_times: float = 0.0
+    """`delayTime` and `executionTime` are no such times: 1e400, 2^53-1, negative, a text."""
+    short_retention: float = 0.0
+    """A finished job is kept for `kept_share` of the retention."""
+    amnesia: float = 0.0
+    """A question about a job finds that the endpoint has forgotten all of its jobs."""
+    other_webhook: float = 0.0
+    """A webhook brings the record of another job of the endpoint."""
+    other_id_webhook: float = 0.0
+    """A webhook brings its own job's record with the id of another."""
+    contrary_webhook: float = 0.0
+    """A completed job is announced twice: as it is, and as FAILED; which comes first is chance."""
 
     def __post_init__(self) -> None:
         for fault in Fault:
@@ -99,8 +139,31 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
         return rate
 
 
+class Spell(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From `from_s` on, for `for_s` seconds, these rates hold where they are the higher ones."""
+
+    from_s: float
+    for_s: float
+
+
+class Faults(Rates, frozen=True, kw_only=True):
+    """How often each fault strikes, what those that take time take, and spells during which some strike more often.
+
+    Raises UsageError for a rate outside 0 to 1.
+    """
+
+    late_webhook_s: float = 60.0
+    silence_s: float = 40.0
+    slow_answer_s: float = 5.0
+    kept_share: float = 1 / 6
+    spells: tuple[Spell, ...] = ()
+    """They count from when the service began."""
+
+
 def read_faults(path: Path | None, given: Sequence[str] = ()) -> Faults:
     """The faults of a TOML file whose keys are those of `Faults`, and over them those of `name=number` texts.
+
+    `name=rate@from+for` is a spell, in seconds.
 
     Raises UsageError for a file that cannot be read, and for an unknown name, with the names there are.
     """
@@ -112,19 +175,34 @@ def read_faults(path: Path | None, given: Sequence[str] = ()) -> Faults:
             raise UsageError(f"faults file {path}: cannot be read ({error.strerror})") from error
         except ValueError as error:
             raise UsageError(f"faults file {path}: {error}") from error
+    spells: list[object] = []
     for text in given:
         name, equals, number = text.partition("=")
         if not equals:
-            raise UsageError(f"fault {text!r}: write it as NAME=RATE")
-        try:
-            values[name.strip()] = float(number)
-        except ValueError:
-            raise UsageError(f"fault {text!r}: {number!r} is not a number") from None
+            raise UsageError(f"fault {text!r}: write it as NAME=RATE, or as NAME=RATE@FROM+FOR for a while")
+        rate, at, times = number.partition("@")
+        fault = {name.strip(): _number(rate, text)}
+        if at:
+            from_s, _, for_s = times.partition("+")
+            spells.append({**fault, "from_s": _number(from_s, text), "for_s": _number(for_s, text)})
+        else:
+            values.update(fault)
+    if spells:
+        in_file = values.get("spells")
+        values["spells"] = [*(in_file if isinstance(in_file, list) else ()), *spells]
     try:
-        return Faults(**msgspec.structs.asdict(msgspec.convert(values, _StrictFaults)))
+        faults = msgspec.convert(values, _StrictFaults)
     except msgspec.ValidationError as error:
         names = ", ".join(Faults.__struct_fields__)
         raise UsageError(f"faults: {error}; the names are {names}") from None
+    return Faults(**{name: getattr(faults, name) for name in Faults.__struct_fields__})
+
+
+def _number(text: str, fault: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"fault {fault!r}: {text!r} is not a number") from None
 
 
 class _StrictFaults(Faults, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,13 +210,19 @@ class _StrictFaults(Faults, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class FaultDice:
-    """Decides by chance when a fault strikes, and counts the strikes. `faults` may be replaced at any time."""
+    """Decides by chance when a fault strikes, and counts the strikes. `faults` may be replaced at any time.
 
-    def __init__(self, faults: Faults, rng: random.Random) -> None:
-        self._faults, self._rates = faults, _rates(faults)
+    `since` is when the service began (µs), from which spells count. Whoever has spells calls `pass_to` at `next_at` at
+    the latest; a `World` does so at its steps.
+    """
+
+    def __init__(self, faults: Faults, rng: random.Random, *, since: int = 0) -> None:
+        self._since = since
+        self._now = since
         seed = rng.getrandbits(64)
         self._chances = {fault: random.Random(f"{seed} {fault}") for fault in Fault}  # noqa: S311
         self._strikes = dict.fromkeys(Fault, 0)
+        self.faults = faults
 
     @property
     def faults(self) -> Faults:
@@ -146,7 +230,18 @@ class FaultDice:
 
     @faults.setter
     def faults(self, faults: Faults) -> None:
-        self._faults, self._rates = faults, _rates(faults)
+        self._faults = faults
+        self._look()
+
+    def pass_to(self, now: int) -> None:
+        """It is `now`: spells begin and end."""
+        self._now = now
+        if self._changes_at is not None and now >= self._changes_at:
+            self._look()
+
+    def next_at(self) -> int | None:
+        """When the next spell begins or ends (µs); None if none will."""
+        return self._changes_at
 
     def strikes(self, fault: Fault) -> bool:
         """Whether `fault` strikes this time; a strike is counted."""
@@ -156,11 +251,21 @@ class FaultDice:
         self._strikes[fault] += 1
         return True
 
+    def choice(self, fault: Fault, options: Sequence[T]) -> T:
+        """One of the options, by the fault's own chance."""
+        return self._chances[fault].choice(options)
+
     def counts(self) -> Mapping[Fault, int]:
         """How often each fault has struck."""
         return dict(self._strikes)
 
-
-def _rates(faults: Faults) -> Mapping[Fault, float]:
-    """Of those faults that strike at all: each request asks about a dozen."""
-    return {fault: faults.rate(fault) for fault in Fault if faults.rate(fault)}
+    def _look(self) -> None:
+        """See which spells are on, and when that changes."""
+        now_s = (self._now - self._since) / SECOND
+        spells = self._faults.spells
+        on = (self._faults, *(each for each in spells if each.from_s <= now_s < each.from_s + each.for_s))
+        rates = {fault: max(each.rate(fault) for each in on) for fault in Fault}
+        # Only those that strike at all: each request asks about a dozen.
+        self._rates = {fault: rate for fault, rate in rates.items() if rate}
+        edges = [edge for each in spells for edge in (each.from_s, each.from_s + each.for_s) if edge > now_s]
+        self._changes_at = self._since + math.ceil(min(edges) * SECOND) if edges else None

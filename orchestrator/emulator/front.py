@@ -36,6 +36,10 @@ class Front:
         sending = self._wire.sending(answer, changes=answer.changes, failure=self._failure())
         return await self._departures.depart(sending)
 
+    def doubts_key(self) -> bool:
+        """Whether a fault turns this request away although its key is good."""
+        return self._wire.doubts_key()
+
     def throttles(self) -> bool:
         """Whether a fault throttles this request; asked once its key is good."""
         return self._wire.throttles()

@@ -87,7 +87,9 @@ class Gate:
         """
         self.wire.connect(now)
         self._check_key(authorization)
-        if not self._is_known(endpoint, now):
+        if self.wire.doubts_key():
+            raise Refusal(401, "unauthorized")
+        if not self._is_known(endpoint, now) or (operation is Operation.HEALTH and self.wire.hides_health()):
             raise Refusal(404, "endpoint not found")
         if self.wire.throttles():
             raise Refusal(429, "too many requests")
@@ -112,7 +114,8 @@ class Gate:
 
     def sending(self, operation: Operation, answer: Answer) -> Sending:
         """How an answer leaves, after the faults that spoil answers."""
-        return self.wire.sending(answer, changes=operation in SUBMITTING and answer.status == HTTPStatus.OK)
+        accepts = operation in SUBMITTING and answer.status == HTTPStatus.OK
+        return self.wire.sending(answer, changes=accepts, submits=accepts and operation is Operation.RUN)
 
     def _check_key(self, authorization: str) -> None:
         """`Bearer KEY` or the bare key, which the service takes as well (as observed)."""

@@ -69,10 +69,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A job as JSON. Absent fields are left out; they stand in the alphabetical order that webhooks show."""
 
-    delay_time: int | None = None
-    """From submission (or `/retry`) to the start of the last execution, ms."""
+    delay_time: int | msgspec.Raw | None = None
+    """From submission (or `/retry`) to the start of the last execution, ms; by a fault any JSON."""
     error: str | None = None
-    execution_time: int | None = None
+    execution_time: int | msgspec.Raw | None = None
     """How long the worker held the job, ms."""
     id: str
     input: msgspec.Raw | None = None
@@ -184,10 +184,10 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
             worker_id=self.worker_id,
         )
 
-    def webhook_body(self) -> bytes:
+    def announcement(self) -> Record:
         """What the webhook brings: the record with its input and the URL, but no worker (as observed)."""
-        return msgspec.json.encode(
-            msgspec.structs.replace(self.record(), input=msgspec.Raw(self.input), webhook=self.webhook, worker_id=None)
+        return msgspec.structs.replace(
+            self.record(), input=msgspec.Raw(self.input), webhook=self.webhook, worker_id=None
         )
 
     def _execution_ms(self) -> int | None:

@@ -119,6 +119,8 @@ class PodApi:
     async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, Operation]) -> Answer:
         operation = operations.get(request.method)
         name = UNKNOWN if operation is None else operation.name
+        if self.front.doubts_key():
+            raise Problem(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
         if self.front.throttles():
             raise exceeded("minute", 1)
         try:

@@ -155,7 +155,8 @@ class JobApi:
     async def _run(self, endpoint: str, request: Request) -> Record:
         body = await read_body(request, self._body_bytes_max)
         self._check_queue(endpoint)
-        return self._world.submit(endpoint, parse_submission(body), self._clock.now())
+        record = self._world.submit(endpoint, parse_submission(body), self._clock.now())
+        return self._world.lies.accepted(endpoint, record)
 
     async def _run_sync(self, endpoint: str, request: Request) -> Record:
         """The record at the job's end, or `{"id","status"}` once `wait` has run out; the job goes on."""
@@ -172,7 +173,8 @@ class JobApi:
     async def _status(self, endpoint: str, job_id: str, request: Request) -> Record:
         ttl_ms = milliseconds(request, "ttl")
         ttl_us = None if ttl_ms is None else ttl_ms * MILLISECOND
-        return self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
+        record = self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
+        return self._world.lies.shown(endpoint, record)
 
     async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> Record:
         await read_body(request, self._body_bytes_max)

@@ -135,7 +135,7 @@ class Emulator:
         self._settings = settings
         self._scale = settings.time_scale
         self.clock: Clock = clock if settings.time_scale == 1.0 else ScaledClock(clock, settings.time_scale)
-        self.dice = FaultDice(settings.faults, rng)
+        self.dice = FaultDice(settings.faults, rng, since=self.clock.now())
         wire = Wire(self.dice, settings.error_bodies)
         self.account = self._make_account(wire, rng)
         templates = AccountTemplates(self.account.templates)

@@ -59,6 +59,14 @@ class Wire:
         if self._dice.strikes(Fault.RESET):
             raise ConnectionCut(reset=True)
 
+    def doubts_key(self) -> bool:
+        """Whether a request is to be answered 401 though its key is good."""
+        return self._dice.strikes(Fault.UNAUTHORIZED)
+
+    def hides_health(self) -> bool:
+        """Whether `/health` is to be answered 404."""
+        return self._dice.strikes(Fault.HIDDEN_HEALTH)
+
     def throttles(self) -> bool:
         """Whether a request is to be answered 429 though it is within its limits."""
         return self._dice.strikes(Fault.THROTTLED)
@@ -67,14 +75,17 @@ class Wire:
         """Whether a request is to be answered 500 before anything is done."""
         return self._dice.strikes(Fault.SERVER_ERROR)
 
-    def sending(self, answer: Answer, *, changes: bool, failure: Answer | None = None) -> Sending:
+    def sending(
+        self, answer: Answer, *, changes: bool, failure: Answer | None = None, submits: bool = False
+    ) -> Sending:
         """How an answer leaves, after the faults that spoil answers.
 
-        `changes`: something has been done that cannot be asked for again without doing it twice. `failure` is a 500 in
-        the interface's own form.
+        `changes`: something has been done that cannot be asked for again without doing it twice; `submits`: it is a
+        job that was accepted by `/run`. `failure` is a 500 in the interface's own form.
         """
         answer = in_form(answer, self._error_bodies)
-        delay_us = round(self._dice.faults.slow_answer_s * SECOND) if self._dice.strikes(Fault.SLOW_ANSWER) else 0
+        is_slow = self._dice.strikes(Fault.SLOW_ANSWER) or (submits and self._dice.strikes(Fault.SLOW_RUN))
+        delay_us = round(self._dice.faults.slow_answer_s * SECOND) if is_slow else 0
         if changes:
             if self._dice.strikes(Fault.LOST_ANSWER):
                 return Sending(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)
@@ -84,7 +95,16 @@ class Wire:
             answer = msgspec.structs.replace(answer, body=BARE_ERROR)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
+        answer = self._shortened(answer)
         if not self._dice.strikes(Fault.CUT_ANSWER):
             return Sending(answer=answer, delay_us=delay_us)
         # An answer without a body is whole as soon as it begins.
         return Sending(answer=answer, delay_us=delay_us, cut=Cut.INSIDE_BODY if answer.body else Cut.BEFORE_ANSWER)
+
+    def _shortened(self, answer: Answer) -> Answer:
+        """The answer, or what a proxy has left of it; to its reader it is whole."""
+        if self._dice.strikes(Fault.EMPTY_ANSWER):
+            return msgspec.structs.replace(answer, body=b"")
+        if self._dice.strikes(Fault.HALF_ANSWER):
+            return msgspec.structs.replace(answer, body=answer.body[: len(answer.body) // 2])
+        return answer

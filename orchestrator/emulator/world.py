@@ -30,6 +30,7 @@ from orchestrator.emulator.jobs import (
     Status,
     Submission,
 )
+from orchestrator.emulator.lies import Lies
 from orchestrator.emulator.replies import Health, JobCounts, Metrics, Purged, Requests, StreamPart
 from orchestrator.emulator.streams import Streams
 from orchestrator.emulator.tally import Tally
@@ -89,7 +90,8 @@ class World:
         self._jobs: dict[str, Job] = {}
         self._timers = Timers()
         self._streams = Streams()
-        self._announcements = Announcements(dice)
+        self.lies = Lies(self._jobs, dice)
+        self._announcements = Announcements(dice, self.lies)
         self._stopped: list[ExecutionKey] = []
         self._requeued: list[str] = []
         self._stopping: list[tuple[str, str]] = []
@@ -113,12 +115,16 @@ class World:
 
     def close(self, endpoint: str) -> None:
         """Forget an endpoint and all its jobs; those in progress are stopped."""
-        for job in [job for job in self._jobs.values() if job.endpoint == endpoint]:
-            self._leave_worker_or_queue(job, job.queued_at)
-            self._forget(job)
+        self.forget_all(endpoint, 0)  # of no account: its workers go, too
         state = self._endpoints.pop(endpoint, None)
         if state is not None:
             self._stopping += [(endpoint, worker_id) for worker_id in state.fleet.own()]
+
+    def forget_all(self, endpoint: str, now: int) -> None:
+        """Forget all jobs of an endpoint, in whatever state; it goes on with those that come."""
+        for job in [job for job in self._jobs.values() if job.endpoint == endpoint]:
+            self._leave_worker_or_queue(job, now)
+            self._forget(job)
 
     def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
         """Accept a job: `{"id","status":"IN_QUEUE"}`."""
@@ -131,7 +137,7 @@ class World:
             execution_timeout_us=submission.execution_timeout_us,
             expires_at=now + submission.ttl_us,
             queued_at=now,
-            retention_us=self._sync_retention_us if submission.is_sync else self._retention_us,
+            retention_us=self._kept_us(self._sync_retention_us if submission.is_sync else self._retention_us),
             low_priority=submission.low_priority,
         )
         if self._tally is not None:
@@ -148,6 +154,8 @@ class World:
 
         `ttl_us` lets a finished job go sooner: that long from now (as observed, `/status?ttl=`).
         """
+        if self._dice.strikes(Fault.AMNESIA):
+            self.forget_all(endpoint, now)
         job = self._find(endpoint, job_id, now)
         if ttl_us is not None and job.status in FINISHED:
             job.expires_at = min(job.expires_at, now + ttl_us)
@@ -305,6 +313,7 @@ class World:
 
     def step(self, now: int) -> Due:
         """Let everything happen that is due by itself, and hand over what the world outside has to do."""
+        self._dice.pass_to(now)
         while (job_id := self._timers.pop_due(now)) is not None:
             self._ring(self._jobs[job_id], now)
         started: list[tuple[str, str]] = []
@@ -329,7 +338,7 @@ class World:
         """When `step` must be called next (µs): 0 for at once, None if nothing is ahead."""
         if self._stopped or self._requeued or self._changed or self._stopping:
             return 0
-        times = [self._timers.next_at(), self._announcements.next_at()]
+        times = [self._timers.next_at(), self._announcements.next_at(), self._dice.next_at()]
         times += [state.fleet.next_due(state.waiting, state.in_progress) for state in self._endpoints.values()]
         return min((at for at in times if at is not None), default=None)
 
@@ -453,6 +462,11 @@ class World:
     def _note_change(self, job_id: str) -> None:
         if job_id in self._watched:
             self._changed.append(job_id)
+
+    def _kept_us(self, retention_us: int) -> int:
+        """How long a job is really kept."""
+        short = self._dice.strikes(Fault.SHORT_RETENTION)
+        return round(retention_us * self._dice.faults.kept_share) if short else retention_us
 
     def _set_alarm(self, job: Job) -> None:
         self._timers.set(job.id, job.due_at())

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx
@@ -9,7 +10,7 @@ import pytest
 
 from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import ConnectionCut, ErrorBodies
-from orchestrator.emulator.faults import Fault, Faults
+from orchestrator.emulator.faults import Fault, Faults, Spell
 from orchestrator.emulator.pod_access import Quota
 from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.server import Emulator
@@ -23,6 +24,11 @@ every_interface = pytest.mark.parametrize("interface", EVERY, ids=lambda interfa
 every_account_interface = pytest.mark.parametrize("interface", ACCOUNT, ids=lambda interface: interface.name)
 
 
+def always(fault: Fault) -> Faults:
+    rates: dict[str, Any] = {fault.value: 1.0}
+    return Faults(**rates)
+
+
 @asynccontextmanager
 async def talking_to(subject: Emulator) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(subject.app)
@@ -33,7 +39,7 @@ async def talking_to(subject: Emulator) -> AsyncIterator[httpx.AsyncClient]:
 @every_interface
 @pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.RESET])
 async def test_a_request_that_is_lost_does_nothing(interface: Interface, fault: Fault) -> None:
-    subject = emulator(faults=Faults(**{fault: 1.0}))
+    subject = emulator(faults=always(fault))
     async with talking_to(subject) as http:
         with pytest.raises(ConnectionCut) as cut:
             await interface.change_it(subject, http)
@@ -66,11 +72,48 @@ async def test_a_change_that_is_refused_does_not_count_as_one(interface: Interfa
 async def test_a_500_comes_before_or_after_the_change_in_the_interfaces_own_form(
     interface: Interface, fault: Fault, made: int
 ) -> None:
-    subject = emulator(faults=Faults(**{fault: 1.0}))
+    subject = emulator(faults=always(fault))
     async with talking_to(subject) as http:
         answer = await interface.change_it(subject, http)
     assert (answer.status_code, interface.sentence(answer)) == (500, "internal server error")
     assert (interface.made(subject), subject.dice.counts()[fault]) == (made, 1)
+
+
+@every_interface
+async def test_a_401_that_no_key_has_caused_does_nothing_and_counts_for_no_limit(interface: Interface) -> None:
+    subject = emulator(faults=Faults(unauthorized=1.0))
+    async with talking_to(subject) as http:
+        answer = await interface.change_it(subject, http)
+    assert (answer.status_code, bool(interface.sentence(answer))) == (401, True)
+    assert (interface.made(subject), subject.dice.counts()[Fault.UNAUTHORIZED]) == (0, 1)
+
+
+@every_interface
+async def test_an_answer_can_lose_its_body_or_half_of_it_and_still_look_whole(interface: Interface) -> None:
+    subject = emulator()
+    async with talking_to(subject) as http:
+        whole = await interface.ask_it(http)
+        subject.dice.faults = Faults(half_answer=1.0)
+        half = await interface.ask_it(http)
+        subject.dice.faults = Faults(empty_answer=1.0)
+        empty = await interface.ask_it(http)
+    assert (half.status_code, half.content) == (200, whole.content[: len(whole.content) // 2])
+    assert half.headers["content-length"] == str(len(half.content))
+    assert (empty.status_code, empty.content) == (200, b"")
+
+
+@every_interface
+async def test_a_spell_lets_a_fault_strike_for_a_while_and_then_no_more(interface: Interface) -> None:
+    maintenance = Spell(from_s=60, for_s=40, not_json=1.0)
+    subject = emulator(faults=Faults(spells=(maintenance,)))
+    seen = {}
+    async with anyio.create_task_group() as tasks, talking_to(subject) as http:
+        await tasks.start(subject.serve)
+        for at_s in (59, 61, 99, 101):
+            await anyio.sleep_until(at_s)
+            seen[at_s] = "html" in (await interface.ask_it(http)).headers["content-type"]
+        tasks.cancel_scope.cancel()
+    assert seen == {59: False, 61: True, 99: True, 101: False}
 
 
 @every_interface

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.emulator.faults import Fault, FaultDice, Faults
+from orchestrator.clock import SECOND
+from orchestrator.emulator.faults import Fault, FaultDice, Faults, Spell
 from orchestrator.errors import UsageError
 
 
@@ -41,6 +42,34 @@ def test_faults_can_be_switched_while_running() -> None:
     dice = FaultDice(Faults(), random.Random(1))
     dice.faults = Faults(not_json=1.0)
     assert dice.strikes(Fault.NOT_JSON)
+
+
+def test_a_spell_raises_rates_from_its_beginning_until_just_before_its_end() -> None:
+    faults = Faults(
+        not_json=1.0, spells=(Spell(from_s=10, for_s=5, lost_job=1.0), Spell(from_s=12, for_s=5, reset=1.0))
+    )
+    dice = FaultDice(faults, random.Random(1), since=100 * SECOND)
+    seen = []
+    while (at := dice.next_at()) is not None:
+        for now in (at - 1, at):
+            dice.pass_to(now)
+            struck = {fault for fault in Fault if dice.strikes(fault)}
+            seen.append((round(now / SECOND - 100, 3), struck - {Fault.NOT_JSON}))
+            assert Fault.NOT_JSON in struck
+    job, both, reset = {Fault.LOST_JOB}, {Fault.LOST_JOB, Fault.RESET}, {Fault.RESET}
+    assert seen == [
+        *[(10, set()), (10, job)],
+        *[(12, job), (12, both)],
+        *[(15, both), (15, reset)],
+        *[(17, reset), (17, set())],
+    ]
+
+
+def test_the_choices_of_a_fault_are_its_own() -> None:
+    alone, among = (FaultDice(Faults(), random.Random(3)) for _ in range(2))
+    for _ in range(20):
+        among.choice(Fault.OTHER_RECORD, range(9))
+        assert alone.choice(Fault.OTHER_WEBHOOK, range(9)) == among.choice(Fault.OTHER_WEBHOOK, range(9))
 
 
 def test_every_fault_is_documented() -> None:

@@ -13,7 +13,7 @@ from orchestrator.app.emulation import EmulateRequest, emulator_settings
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.faults import Faults, read_faults
+from orchestrator.emulator.faults import Faults, Spell, read_faults
 from orchestrator.emulator.fleet import Scaler
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
@@ -53,7 +53,20 @@ def test_faults_come_from_a_file_and_from_the_command_line_which_wins(tmp_path: 
     assert read_faults(None) == Faults()
 
 
-@pytest.mark.parametrize("wrong", ["lost_answer", "lost_answer=often", "lost_anser=0.1", "lost_answer=2"])
+def test_spells_come_from_a_file_and_from_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    file.write_text("[[spells]]\nfrom_s = 60\nfor_s = 40\nnot_json = 0.5\nbare_error = 0.5\n")
+    maintenance = Spell(from_s=60, for_s=40, not_json=0.5, bare_error=0.5)
+    assert read_faults(file) == Faults(spells=(maintenance,))
+    assert read_faults(file, ["unauthorized=1@600+1.5"]) == Faults(
+        spells=(maintenance, Spell(from_s=600, for_s=1.5, unauthorized=1.0))
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["lost_answer", "lost_answer=often", "lost_anser=0.1", "lost_answer=2", "reset=1@60", "reset=1@a+b", "rset=1@1+2"],
+)
 def test_a_fault_that_cannot_be_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError):
         read_faults(None, [wrong])
