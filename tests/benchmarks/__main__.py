@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import audit, commands, official, restart, runs, steps
+from tests.benchmarks import audit, commands, official, outputs, restart, runs, steps
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
 
@@ -24,6 +24,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "restart": restart.restart,
     "ledger": steps.ledger,
     "verify": audit.verify,
+    "outputs": outputs.outputs,
 }
 
 
@@ -32,6 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description="Speed and memory, in figures.")
     parser.add_argument("names", metavar="NAME", nargs="*", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--record", action="store_true", help="keep the figures in docs/figures/")
+    parser.add_argument(
+        "--outputs", metavar="N", type=int, default=outputs.JOBS, help="how many the benchmark outputs has"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.names if name not in BENCHMARKS]:
@@ -39,7 +43,7 @@ def main() -> None:
     figures: list[Figure] = []
     for name in chosen.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr)
-        figures += BENCHMARKS[name]()
+        figures += outputs.outputs(chosen.outputs) if name == "outputs" else BENCHMARKS[name]()
     if chosen.record:
         for figure in figures:
             record(

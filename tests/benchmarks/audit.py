@@ -78,14 +78,17 @@ def verify(jobs: int = JOBS) -> list[Figure]:
     ]
 
 
-def finished_ledger(folder: Path, jobs: int) -> None:
-    """A ledger `ledger.db` in `folder` whose jobs were taken in by the program, and finished by a few statements."""
+def finished_ledger(folder: Path, jobs: int, output: bytes = _OUTPUT) -> None:
+    """A ledger `ledger.db` in `folder` whose jobs were taken in by the program, and finished by a few statements.
+
+    All have the same `output`.
+    """
     write_input(folder / "input.jsonl", jobs)
     with stand_in(Behaviour(status=401)) as service:
         arguments = ["run", "input.jsonl", *run_flags(service.url)]
         ended = orchestrator(arguments, folder=folder, seconds_max=INTAKE_S_MAX)
     assert ended.exit_code == STOPPED_EXIT_CODE, ended.stderr
-    values = {"now": time.time_ns() // 1_000, "output": _OUTPUT}  # noqa: TID251  the ledger's clock is the system's
+    values = {"now": time.time_ns() // 1_000, "output": output}  # noqa: TID251  the ledger's clock is the system's
     with closing(sqlite3.connect(folder / "ledger.db")) as connection:
         connection.create_function("checksum", 2, lambda job, output: zlib.crc32(output, job), deterministic=True)
         connection.execute("DELETE FROM events")  # of the one job that was refused with the key

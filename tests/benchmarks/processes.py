@@ -23,6 +23,7 @@ ORCHESTRATOR: Final = (sys.executable, "-c", "from orchestrator.cli import main;
 """The installed command without the script around it, so that a checkout's own code is what runs."""
 
 STOP_S_MAX: Final = 10.0
+STDOUT_BYTES_MAX: Final = 1024 * 1024
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
@@ -31,6 +32,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     exit_code: int
     stdout: bytes
+    """Its beginning: results may be larger than the memory."""
+
     stderr: str
     wall_s: float
     cpu_s: float
@@ -68,9 +71,11 @@ def measured(
             watchdog.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         wall_s = time.perf_counter() - started
+    with (folder / "stdout").open("rb") as told:
+        beginning = told.read(STDOUT_BYTES_MAX)
     return Ended(
         exit_code=process.returncode,
-        stdout=(folder / "stdout").read_bytes(),
+        stdout=beginning,
         stderr=(folder / "stderr").read_text(),
         wall_s=wall_s,
         cpu_s=_cpu_s(usage),

@@ -8,6 +8,7 @@ whatever it is told.
 """
 
 import asyncio
+import base64
 import itertools
 import random
 import sys
@@ -29,6 +30,10 @@ _HEAD_END: Final = b"\r\n\r\n"
 _WEBHOOK: Final = b'"webhook":"'
 _LENGTH: Final = b"content-length:"
 _IN_PROGRESS: Final = b'{"id":"%b","status":"IN_PROGRESS","delayTime":12}'
+_LARGE: Final = b'{"delayTime":12,"executionTime":340,"id":"%b","output":{"data":"%b"},"status":"COMPLETED"}'
+_SPREAD: Final = 0.618_033_988_749_895
+"""Multiples of the golden ratio, without their whole part, fill 0 to 1 evenly, however many there are."""
+
 _RECORD: Final = (
     b'{"delayTime":12,"executionTime":340,"id":"%b","input":{"prompt":"the input comes back"},'
     b'"output":{"text":"a caption of some forty letters and no more"},"status":"COMPLETED"}'
@@ -55,6 +60,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     status: int = 200
     """What `/run` is answered; 401 ends the program once its intake is done."""
+
+    output_bytes: tuple[int, int] | None = None
+    """Outputs have sizes between these, as many from 1 to 2 MB as from 2 to 4 MB; None: each is the same short one."""
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +115,7 @@ class Service:
         self._poster = poster
         self._numbers = itertools.count(1)
         self._random = random.Random(1)
+        self._data = base64.b64encode(self._random.randbytes((behaviour.output_bytes or (0, 0))[1]))
         runs, statuses, seconds = behaviour.limits or (sys.maxsize, sys.maxsize, 1.0)
         self._logs = {True: SlidingLog(runs, seconds), False: SlidingLog(statuses, seconds)}
         self._is_counting = behaviour.limits is not None
@@ -130,8 +139,11 @@ class Service:
             remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
             if self.first_status_at is None and remote_id != b"health":
                 self.first_status_at = now
+            if remote_id == b"health":  # a key that is refused is refused everywhere
+                self._later(write, response(self._behaviour.status, b'{"jobs":{},"workers":{}}'))
+                return
             has_finished = now >= self._finish_at.get(remote_id, self._unknown_finish_at)
-            self._later(write, response(200, (_RECORD if has_finished else _IN_PROGRESS) % remote_id))
+            self._later(write, response(200, self._record(remote_id) if has_finished else _IN_PROGRESS % remote_id))
 
     def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
         remote_id = b"job-%d" % next(self._numbers)
@@ -141,11 +153,21 @@ class Service:
             self._finish_at[remote_id] = time.perf_counter() + execution_s
         if self._behaviour.webhooks and (start := body.rfind(_WEBHOOK)) >= 0:
             start += len(_WEBHOOK)
-            url, record = body[start : body.index(b'"', start)], _RECORD % remote_id
+            url, record = body[start : body.index(b'"', start)], self._record(remote_id)
             if execution_s:
                 self.loop.call_later(execution_s, self._poster.post, url, record)
             else:
                 self._poster.post(url, record)
+
+    def _record(self, remote_id: bytes) -> bytes:
+        """What is said of a job that has finished: of the same one always the same."""
+        if self._behaviour.output_bytes is None:
+            return _RECORD % remote_id
+        least, most = self._behaviour.output_bytes
+        share = int(remote_id.removeprefix(b"job-")) * _SPREAD % 1
+        size = int(least * (most / least) ** share)
+        start = int(share * (len(self._data) - size))
+        return _LARGE % (remote_id, self._data[start : start + size])
 
     def _later(self, write: Callable[[bytes], None], answer: bytes) -> None:
         least, most = self._behaviour.answer_ms

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import audit, commands, official, restart, runs, steps
+from tests.benchmarks import audit, commands, official, outputs, restart, runs, steps
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -66,6 +66,13 @@ def test_an_audit_leaves_room_for_others() -> None:
     assert value_of("500 jobs: time", figures) > 0
     assert value_of("500 jobs: peak memory", figures) < 400
     assert value_of("commit of another process beside it, longest", figures) < 10_000
+
+
+def test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page() -> None:
+    figures = outputs.large_ledger(jobs=30, output_bytes=6_000_000)
+    assert {name: value_of(f"{name}: peak memory", figures) < 250 for name in ("resume", "results", "verify")} == {
+        "resume": True, "results": True, "verify": True
+    }  # fmt: skip
 
 
 def test_a_figure_knows_whether_its_promise_is_kept() -> None:

@@ -1,20 +1,24 @@
 """Kills real processes at random moments, many times, and counts what it cost.
 
 python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--commits]
-                       [--lock-s 0] [--record]
+                       [--lock-s 0] [--marks kept|removed|torn] [--record]
 
 Each run sends its jobs to a service in another process, which loses 2 % of its answers and 10 % of its webhooks; every
 other run is collected by polling alone. The ledger is audited as each kill has left it. Exits with 1 where a job has
-not exactly one outcome, where more was paid twice than uncertain submissions were sent again, or where a ledger is
-damaged. With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it; with `--lock-s 30`,
-another program holds the ledger's lock for so long, the run stops, and goes on later.
+not exactly one outcome, where more was paid twice than uncertain submissions were sent again, where more is uncertain
+than was in doubt (requests really in flight at the kills, and lost answers; all that was claimed, where the marks of
+what may have left are spoilt after each kill), where a job fails because of the kills, or where a ledger is damaged.
+With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it; with
+`--lock-s 30`, another program holds the ledger's lock for so long, the run stops, and goes on later.
 """
 
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.crashes.commits import commits_of_a_run, killed
@@ -27,8 +31,15 @@ ANSWERS_DROPPED: Final = 0.02
 HOOKS_LOST: Final = 0.1
 LINGER_S: Final = 0.3
 
+SPOILERS: Final[Mapping[str, Callable[[Path], object]]] = MappingProxyType(
+    {
+        "removed": lambda marks: marks.unlink(missing_ok=True),
+        "torn": lambda marks: marks.write_bytes(marks.read_bytes()[:-8]),
+    }
+)
+
 HEAD: Final = (
-    f"{'run':>4}{'kills':>7}{'jobs':>7}{'results':>9}{'given up':>10}{'answers lost':>14}{'in flight':>11}{'uncertain':>11}"
+    f"{'run':>4}{'kills':>7}{'jobs':>7}{'results':>9}{'given up':>10}{'answers lost':>14}{'claimed':>9}{'in flight':>11}{'uncertain':>11}"
     f"{'adopted':>9}{'sent again':>12}{'paid twice':>12}{'damaged':>9}"
 )
 
@@ -42,6 +53,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--commits", action="store_true", help="at each commit of a small run, too")
     parser.add_argument("--lock-s", type=float, default=0, help="hold the lock for so long, first (default: not)")
+    parser.add_argument(
+        "--marks", choices=("kept", *SPOILERS), default="kept", help="what becomes of LEDGER.sent at each kill"
+    )
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
     chosen = parser.parse_args()
     if chosen.commits:
@@ -51,7 +65,12 @@ def main() -> None:
     print(HEAD)
     runs: list[Killed] = []
     while (left := chosen.kills - sum(run.kills for run in runs)) > 0:
-        ended = _one(chosen.seed + len(runs), jobs=chosen.jobs, kills=min(left, chosen.kills_per_run))
+        ended = _one(
+            chosen.seed + len(runs),
+            jobs=chosen.jobs,
+            kills=min(left, chosen.kills_per_run),
+            spoil=SPOILERS.get(chosen.marks),
+        )
         runs.append(ended)
         print(_line(len(runs), ended), flush=True)
         for fault in ended.faults():
@@ -84,7 +103,7 @@ def _locked(hold_s: float) -> None:
     print(f"the lock held for {hold_s:g} s: stopped with exit code 3, went on, one result for each job", flush=True)
 
 
-def _one(seed: int, *, jobs: int, kills: int) -> Killed:
+def _one(seed: int, *, jobs: int, kills: int, spoil: Callable[[Path], object] | None) -> Killed:
     webhooks = bool(seed % 2)
     service = Service(
         seed=seed, answers_dropped=ANSWERS_DROPPED, hooks_lost=HOOKS_LOST, finish_after_s=(0.05, 0.5), hook_gap_s=0.3
@@ -92,15 +111,16 @@ def _one(seed: int, *, jobs: int, kills: int) -> Killed:
     try:
         with tempfile.TemporaryDirectory() as folder:
             return killed_run(
-                Desk(Path(folder)), service, jobs=jobs, kills=kills, seed=seed, webhooks=webhooks, linger_s=LINGER_S
-            )
+                Desk(Path(folder)), service, jobs=jobs, kills=kills, seed=seed, webhooks=webhooks, linger_s=LINGER_S,
+                spoil=spoil,
+            )  # fmt: skip
     finally:
         service.stop()
 
 
 def _line(number: int, run: Killed) -> str:
     return (
-        f"{number:4}{run.kills:7}{run.jobs:7,}{run.succeeded:9,}{run.given_up:10}{run.dropped:14}{run.submitting:11}{run.uncertain:11}"
+        f"{number:4}{run.kills:7}{run.jobs:7,}{run.succeeded:9,}{run.given_up:10}{run.dropped:14}{run.claimed:9}{run.in_flight + run.connecting:11}{run.uncertain:11}"
         f"{run.adopted:9}{run.resubmitted:12}{run.paid_twice:12}{run.corrupt:9}"
     )
 
@@ -112,6 +132,10 @@ def _record(runs: list[Killed], command: str) -> None:
     record("jobs without their one outcome", missing, f"of {jobs:,} jobs", command, at_most=0)
     resubmitted = sum(run.resubmitted for run in runs)
     record("jobs paid twice", sum(run.paid_twice for run in runs), "jobs", command, at_most=resubmitted)
+    in_doubt = sum(run.dropped + run.in_flight + run.connecting for run in runs)
+    record("uncertain submissions", sum(run.uncertain for run in runs), "submissions", command, at_most=in_doubt)
+    given_up = sum(run.given_up for run in runs)
+    record("uncertain submissions that failed a job", given_up, f"of {jobs:,} jobs", command, at_most=0)
     record("damaged ledgers", sum(run.corrupt for run in runs), f"of {kills + len(runs):,}", command, at_most=0)
 
 

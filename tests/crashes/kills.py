@@ -7,13 +7,15 @@ what was paid. Nothing here asks the killed program for anything but its files.
 import random
 import shutil
 import socket
+import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 
@@ -41,8 +43,17 @@ class Killed:
 
     jobs: int
     kills: int
-    submitting: int
-    """Jobs whose submission was under way when the process died, over all kills."""
+    claimed: int
+    """Jobs that were claimed and had no answer in the ledger when the process died, over all kills."""
+
+    in_flight: int
+    """Those whose request was really at the service then: it has answered, or was about to."""
+
+    connecting: int
+    """Connections that were made for a request which did not come any more."""
+
+    has_marks: bool
+    """Whether each process found the marks of the one before."""
 
     dropped: int
     """Answers that the service lost."""
@@ -56,7 +67,7 @@ class Killed:
 
     succeeded: int
     given_up: int
-    """Jobs in the errors file because their submissions were uncertain three times: the kills came too fast."""
+    """Jobs in the errors file because their submissions were uncertain too often."""
 
     uncertain: int
     adopted: int
@@ -70,10 +81,12 @@ class Killed:
 
     def faults(self) -> list[str]:
         """What must not be, in words."""
+        in_doubt = self.in_flight + self.connecting if self.has_marks else self.claimed
         rules = {
             "a job has not one outcome": self.succeeded + self.given_up != self.jobs,
             "more was paid twice than was uncertain": self.paid_twice > self.resubmitted,
-            "more was uncertain than was in doubt": self.uncertain > self.dropped + self.submitting,
+            "more was uncertain than was in doubt": self.uncertain > self.dropped + in_doubt,
+            "a job failed because the process was killed": self.given_up > 0,
             "an uncertain submission was not settled": self.uncertain
             != self.adopted + self.resubmitted + self.given_up,
             "something counts as lost or expired": self.lost + self.expired > 0,
@@ -92,9 +105,10 @@ def killed_run(
     webhooks: bool,
     linger_s: float = 0.0,
     flags: Sequence[str] = (),
+    spoil: Callable[[Path], object] | None = None,
 ) -> Killed:
     """Runs `jobs` to their end in spite of `kills`, each once a random number of submissions was accepted, and up to
-    `linger_s` later.
+    `linger_s` later. After each, `spoil` is let loose on the marks of what may have left.
 
     The ledger is verified as each kill has left it, and at the end together with the files.
     """
@@ -106,18 +120,30 @@ def killed_run(
         "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
         "--json", *FAST, *listener, *flags,
     )  # fmt: skip
-    submitting, audits = 0, []
+    claimed, audits, caught = 0, [], set[str]()
     for moment in sorted(chance.sample(range(FIRST_MOMENT, jobs - LAST_MOMENT_BEFORE_END), kills)):
         program = desk.start(*command)
         service.wait("accepted", moment)
         time.sleep(chance.uniform(0, linger_s))
         program.kill()
-        submitting += desk.states().get("submitting", 0)
+        claimed += desk.states().get("submitting", 0)
         audits.append(verified_copy(desk.folder))
+        caught |= set(service.log()["answered"]) - known(desk.folder)  # by now it has read what was on its way
+        if spoil is not None:
+            spoil(desk.folder / f"{LEDGER}.sent")
     ended = desk.start(*command, within_s=PATIENCE_S).ended()
     assert ended.exit_code in (0, 1), ended
     audits.append(verified(desk.folder, files=True))
-    return _tally(desk, service, ended.summary, audits, jobs=jobs, kills=kills, submitting=submitting)
+    doubts = Doubts(claimed=claimed, in_flight=len(caught), has_marks=spoil is None)
+    return _tally(desk, service, ended.summary, audits, doubts, jobs=jobs, kills=kills)
+
+
+class Doubts(NamedTuple):
+    """What the kills caught."""
+
+    claimed: int
+    in_flight: int
+    has_marks: bool
 
 
 def _tally(
@@ -125,10 +151,10 @@ def _tally(
     service: Service,
     summary: Any,
     audits: Sequence[Verification],
+    doubts: Doubts,
     *,
     jobs: int,
     kills: int,
-    submitting: int,
 ) -> Killed:
     failures = desk.rows("results.jsonl.errors.jsonl")
     assert sorted([*desk.ids(), *(row["custom_id"] for row in failures)]) == sorted(f"row-{n}" for n in range(jobs))
@@ -139,7 +165,10 @@ def _tally(
     return Killed(
         jobs=jobs,
         kills=kills,
-        submitting=submitting,
+        claimed=doubts.claimed,
+        in_flight=doubts.in_flight,
+        connecting=service.counted("unused"),
+        has_marks=doubts.has_marks,
         dropped=service.counted("dropped"),
         hooks_lost=service.counted("hooks_lost"),
         paid=accepted.total(),
@@ -154,6 +183,16 @@ def _tally(
         corrupt=sum(not audit.ok for audit in audits),
         findings=tuple(example for audit in audits for finding in audit.findings for example in finding.examples),
     )
+
+
+def known(folder: Path) -> set[str]:
+    """The remote ids in the ledger of `folder`, read from a copy."""
+    copies = copied(folder, folder / "read")
+    try:
+        with closing(sqlite3.connect(copies / LEDGER)) as connection:
+            return {row[0] for row in connection.execute("SELECT remote_id FROM submissions")}
+    finally:
+        shutil.rmtree(copies)
 
 
 def verified(folder: Path, *, files: bool = False) -> Verification:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,24 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     concurrent_max: int
 
 
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A server process of its own: its limits, its distance, and an endpoint for each way of counting."""
+
+    trips: RoundTrips
+    limits: Mapping[Operation, Limit]
+    algorithms: Sequence[Algorithm] = tuple(Algorithm)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What the server is told. All of its windows last equally long."""
+        limits = {
+            name.value: (limit.requests, limit.concurrent or limit.requests) for name, limit in self.limits.items()
+        }
+        window_s = next(iter(self.limits.values())).window_s
+        trips = self.trips
+        return Behaviour(limits=limits, window_s=window_s, round_trip_ms=(trips.least_ms, trips.most_ms))
+
+
 def measure(
     trips: RoundTrips,
     limits: Mapping[Operation, Limit],
@@ -46,27 +64,32 @@ def measure(
     windows: int,
     algorithms: Sequence[Algorithm] = tuple(Algorithm),
 ) -> list[Use]:
-    """Sends `/run` and `/status` for `windows` windows as fast as the client allows, to an endpoint for each algorithm.
+    """Sends for `windows` windows as fast as the client allows, to an endpoint for each algorithm, all at once."""
+    case = Case(trips=trips, limits=limits, algorithms=algorithms)
+    return measure_together([case], seconds=windows * case.behaviour.window_s)[0]
 
-    All endpoints are used at once, each with limits of its own.
-    """
-    window_s = limits[Operation.RUN].window_s
-    behaviour = Behaviour(
-        limits={
-            operation.value: (limit.requests, limit.concurrent or limit.requests) for operation, limit in limits.items()
-        },
-        window_s=window_s,
-        round_trip_ms=(trips.least_ms, trips.most_ms),
-    )
-    seconds = windows * window_s
-    with _server(behaviour) as server:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}"
-        sending = _Sending(url, limits, seconds)
-        options = {"use_uvloop": find_spec("uvloop") is not None}
-        anyio.run(sending.everywhere, algorithms, backend_options=options)
-        told, _ = server.communicate(timeout=STOP_S_MAX)
-    return [_use(seen, limits, seconds) for seen in msgspec.json.decode(told, type=list[Observed])]
+
+def measure_together(cases: Sequence[Case], *, seconds: float) -> list[list[Use]]:
+    """Sends to the servers of all `cases` at once, from one process; what came of each case."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(_server(case.behaviour)) for case in cases]
+        sendings = []
+        for case, server in zip(cases, servers, strict=True):
+            assert server.stdout is not None
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            sendings.append(_Sending(url, case, seconds))
+
+        async def send() -> None:
+            async with anyio.create_task_group() as group:
+                for sending in sendings:
+                    group.start_soon(sending.everywhere)
+
+        anyio.run(send, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+        told = [server.communicate(timeout=STOP_S_MAX)[0] for server in servers]
+    return [
+        [_use(seen, case.limits, seconds) for seen in msgspec.json.decode(each, type=list[Observed])]
+        for case, each in zip(cases, told, strict=True)
+    ]
 
 
 def _use(seen: Observed, limits: Mapping[Operation, Limit], seconds: float) -> Use:
@@ -86,18 +109,19 @@ def _use(seen: Observed, limits: Mapping[Operation, Limit], seconds: float) -> U
 class _Sending:
     """The client's side. It goes on a little longer than is measured, until answers that are on their way are there."""
 
-    def __init__(self, url: str, limits: Mapping[Operation, Limit], seconds: float) -> None:
+    def __init__(self, url: str, case: Case, seconds: float) -> None:
         self._url = url
-        self._limits = limits
+        self._case = case
         self._seconds = seconds
 
-    async def everywhere(self, algorithms: Sequence[Algorithm]) -> None:
+    async def everywhere(self) -> None:
+        limits = self._case.limits
         async with (
-            Service(self._url, "key-of-the-measurement", limits=self._limits, trust_env=False) as service,
+            Service(self._url, "key-of-the-measurement", limits=limits, trust_env=False) as service,
             anyio.create_task_group() as group,
         ):
-            for algorithm in algorithms:
-                for operation in self._limits:
+            for algorithm in self._case.algorithms:
+                for operation in limits:
                     group.start_soon(self._saturate, service, algorithm, operation)
 
     async def _saturate(self, service: Service, algorithm: Algorithm, operation: Operation) -> None:

@@ -91,7 +91,7 @@ def servers(limit: Limit) -> dict[str, Server]:
         "fixed window": FixedWindow(limit.requests, window),
         "weighted counter": WeightedCounter(limit.requests, window),
         "bucket of N": TokenBucket(limit.requests, window, size=limit.requests),
-        "bucket of N/10": TokenBucket(limit.requests, window, size=limit.requests // 10),
+        "bucket of N/10": TokenBucket(limit.requests, window, size=max(1, limit.requests // 10)),
     }
 
 

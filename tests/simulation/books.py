@@ -1,6 +1,7 @@
 """The ledger of a played world, read with plain SQL: a second reader, written without the program's own reads."""
 
 import sqlite3
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
@@ -79,9 +80,16 @@ def read_books(ledger: Path) -> Books:
             events={job: tuple(found) for job, found in events.items()},
             submissions={row.id: row for row in submissions},
             outcomes=tuple(
-                OutcomeRow(*row)  # type: ignore[arg-type]
-                for row in rows("SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id")
+                OutcomeRow(job, remote_id, _unpacked(output), trouble)  # type: ignore[arg-type]
+                for job, remote_id, output, trouble in rows(
+                    "SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id"
+                )
             ),
             counts=dict(rows("SELECT name, sum(n) FROM counts GROUP BY name HAVING sum(n) <> 0")),  # type: ignore[arg-type]
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )
+
+
+def _unpacked(output: object) -> object:
+    """No JSON begins with an "x", and what zlib has packed does."""
+    return zlib.decompress(output) if isinstance(output, bytes) and output.startswith(b"x") else output

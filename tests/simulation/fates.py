@@ -13,19 +13,35 @@ Say = Callable[[str, str, str], None]
 """Puts (who, what, which job) into the trace."""
 
 
+class End(msgspec.Struct, frozen=True):
+    """An execution came to its end."""
+
+    at: int
+    status: Status
+    has_output: bool
+
+    @property
+    def is_result(self) -> bool:
+        """Whether there is something to collect."""
+        return self.status is Status.COMPLETED and self.has_output
+
+
 class Fate(msgspec.Struct, kw_only=True):
     """One job of the service's. Times are microseconds by the true clock."""
 
     input: bytes
     accepted_at: int
     lost: bool = False
-    """A fault made the service forget it at once."""
+    """A fault made the service forget it before the time that was agreed."""
     executions: int = 0
-    status: Status = Status.IN_QUEUE
-    finished_at: int | None = None
+    ends: list[End] = []
+    """In order; all but the last by `/retry` undone."""
     forgotten_at: int | None = None
     """None: it is known still."""
-    was_read: bool = False
+
+    def end_by(self, at: int) -> End | None:
+        """How the job had ended by then, if it had."""
+        return next((end for end in reversed(self.ends) if end.at <= at), None)
 
 
 class ObservedWorld(World):
@@ -33,6 +49,13 @@ class ObservedWorld(World):
 
     fates: dict[str, Fate]
     say: Say
+    _forgets_at: int | None = None
+    """While it forgets everything at once."""
+
+    def forget_all(self, endpoint: str, now: int) -> None:
+        self._forgets_at = now
+        super().forget_all(endpoint, now)
+        self._forgets_at = None
 
     def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
         record = super().submit(endpoint, submission, now)
@@ -51,14 +74,18 @@ class ObservedWorld(World):
 
     def _finish(self, job: Job, status: Status, now: int, result: Result) -> None:
         super()._finish(job, status, now, result)
+        self.fates[job.id].ends.append(End(now, status, result.output is not None))
         self.say("service", f"{status}{'' if result.output else ' without output'}", job.id)
 
     def _forget(self, job: Job) -> None:
         super()._forget(job)
         fate = self.fates[job.id]
-        fate.status, fate.finished_at, fate.was_read = job.status, job.finished_at, job.is_read
-        fate.forgotten_at = job.due_at()
-        self.say("service", f"forgot it, which was {job.status}", job.id)
+        fate.forgotten_at = job.due_at() if self._forgets_at is None else self._forgets_at
+        agreed_at = job.expires_at
+        if job.finished_at is not None:
+            agreed_at = min(agreed_at, job.finished_at + self._retention_us)
+        fate.lost = fate.forgotten_at < agreed_at
+        self.say("service", f"forgot it{' too early' * fate.lost}, which was {job.status}", job.id)
 
 
 def _short(raw: bytes) -> str:

@@ -10,11 +10,12 @@
 - Threads are discouraged, since their order is not ours, but they work: while a thread of `anyio.to_thread` or of
   `run_in_executor` runs, virtual time stands still and the loop really waits for it, at most `THREAD_WAIT_S_MAX`.
   A thread that itself waits for the loop's clock (`anyio.from_thread.run(anyio.sleep, 1)`) therefore ends in an error.
-- `crash()` kills the loop for good: see there.
+- `crash()` kills the loop for good: see there. `suspend()` lets a part of it stand still, until `resume()`.
 """
 
 import asyncio
 import ctypes
+import heapq
 import itertools
 import math
 import random
@@ -23,7 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from anyio import lowlevel
@@ -78,6 +79,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now_s = start_s
         self._futures_of_threads = 0
         self._rounds = 0
+        self._suspended: ContextVar[bool] | None = None
+        self._set_aside: list[asyncio.Handle] = []
+        self._timers_aside: list[asyncio.TimerHandle] = []
         super().__init__(_VirtualSelector(self._turn))
         self.set_task_factory(_numbered_task)
 
@@ -108,6 +112,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         finally:
             self._futures_of_threads -= 1
 
+    def stand_still(self, seconds: float) -> None:
+        """Let `seconds` pass in which nothing runs, as in a process that got SIGSTOP, or on a machine that is asleep.
+
+        What fell due goes off in the next round; whatever came meanwhile is found only after that.
+        """
+        self._now_s += seconds
+
     def crash(self) -> None:
         """Stop dead, as `kill -9` does: no other step, callback, `finally` or shielded clean-up runs after this one.
 
@@ -122,6 +133,32 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._bury_tasks()
         for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue, which has no other door
             handle._cancelled = True  # not cancel(): that would release what the handle refers to
+
+    def suspend(self, part: ContextVar[bool]) -> None:
+        """Let stand still whatever runs in a context where `part` is set, as SIGSTOP does with a process.
+
+        What the rest of the world does for it meanwhile (answers that arrive) waits for it.
+        """
+        self._suspended = part
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        self._timers_aside = [timer for timer in timers if _belongs_to(timer, part)]
+        timers[:] = [timer for timer in timers if not _belongs_to(timer, part)]
+        heapq.heapify(timers)
+
+    def resume(self) -> None:
+        """Let it go on, with the timers that have run out meanwhile, and then with what it finds at its sockets: that is
+        the order of uvloop, and the worse one.
+        """
+        self._suspended = None
+        run_out = [timer for timer in self._timers_aside if timer.when() <= self._now_s]
+        for timer in sorted(run_out, key=asyncio.TimerHandle.when):
+            timer._scheduled = False  # type: ignore[attr-defined]  # as when asyncio takes it from its heap
+            self._ready.append(timer)  # type: ignore[attr-defined]
+        self._ready.extend(self._set_aside)  # type: ignore[attr-defined]
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        timers += [timer for timer in self._timers_aside if timer.when() > self._now_s]
+        heapq.heapify(timers)
+        self._set_aside, self._timers_aside = [], []
 
     def close(self) -> None:
         """Close the loop; a crashed one lets its perishables and its idle threads go first."""
@@ -141,6 +178,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """One look at the world between two rounds of callbacks: what a selector does, without sleeping."""
         if self.crashed_at_s is not None:
             raise LoopCrashed
+        if self._suspended is not None:
+            self._put_aside(self._suspended)
         self._sort_cancelled()
         ready = select(0)
         if ready or timeout_s == 0:
@@ -171,6 +210,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         )
         in_order = [handle for group in groups for handle in sorted(group, key=_cancelled_task)]
         handles.extendleft(reversed(in_order))
+
+    def _put_aside(self, part: ContextVar[bool]) -> None:
+        handles: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        for _ in range(len(handles)):
+            handle = handles.popleft()
+            (self._set_aside if _belongs_to(handle, part) else handles).append(handle)
 
     def _charge_for_round(self) -> None:
         self._rounds += 1
@@ -224,6 +269,11 @@ class _NumberedTask(asyncio.Task[Any]):
 def _numbered_task(loop: asyncio.AbstractEventLoop, coro: Any, /, **options: Any) -> _NumberedTask:
     assert isinstance(loop, VirtualLoop)
     return _NumberedTask(coro, loop=loop, number=next(loop.task_numbers), **options)
+
+
+def _belongs_to(handle: asyncio.Handle, part: ContextVar[bool]) -> bool:
+    context: Context = handle._context  # type: ignore[attr-defined]
+    return context.get(part, False)
 
 
 def _cancelled_task(handle: asyncio.Handle) -> int:

@@ -5,12 +5,14 @@ read; chances inside the world (how long an execution takes, which answer is los
 Seconds are virtual and count from the world's beginning.
 """
 
+import random
+from collections.abc import Iterator
 from enum import StrEnum, auto
 
 import msgspec
 
 from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.faults import Fault, Faults, Spell
 from orchestrator.settings import OnExpired, OnUncertain
 
 MINUTE_S = 60.0
@@ -26,6 +28,16 @@ class Kill(StrEnum):
     BEFORE_COMMIT = auto()
     AFTER_COMMIT = auto()
     """The commit is durable, and nobody has heard of it."""
+
+
+class Marks(StrEnum):
+    """What becomes of the marks of what was sent when a process is killed."""
+
+    KEPT = auto()
+    REMOVED = auto()
+    TORN = auto()
+    OF_ANOTHER_BOOT = auto()
+    """The machine has crashed, not the process."""
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -48,6 +60,16 @@ class Trouble(StrEnum):
     """The wall clock of the program is set by `size` seconds."""
     STOP = auto()
     """The process is asked to stop; somebody gives the command again `size` seconds later."""
+    ASLEEP = auto()
+    """The process stands still, as by SIGSTOP or a closed lid; the service and the network go on."""
+
+
+CLOSED = frozenset({Trouble.NETWORK_GONE, Trouble.SERVICE_GONE, Trouble.ENDPOINT_HIDDEN, Trouble.ASLEEP})
+
+BLINDING = frozenset(
+    {Fault.NOT_JSON, Fault.BARE_ERROR, Fault.EMPTY_ANSWER, Fault.HALF_ANSWER, Fault.UNAUTHORIZED, Fault.OTHER_RECORD}
+)
+"""The faults in whose spells no question is answered."""
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +126,38 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_expired: OnExpired = OnExpired.RESUBMIT
     all_succeed: bool = False
     """Nothing happens that could be the end of a job: each must have its result."""
+    sure: bool = False
+    """Whatever happens, it is known of each request whether it was answered: nothing may be uncertain."""
     crashes: tuple[Crash, ...] = ()
     """The first process dies of the first, and so on."""
+    marks: Marks = Marks.KEPT
+    """Of each crash."""
     away_s: float = 5.0
     """How long after the end of a process the next one begins."""
+    clocks: tuple[float, ...] = ()
+    """By so many seconds the wall clock of the first process is wrong, and so on; those of later ones are right."""
+    padding: tuple[int, int] = (0, 0)
+    """Outputs are longer than their inputs by so many bytes, small ones being the most common."""
     weather: tuple[Weather, ...] = ()
+
+    def closed(self) -> tuple[tuple[float, float], ...]:
+        """From when to when (seconds) nothing can be learned from the service, whatever the program does."""
+        weather = [(each.at_s, each.until_s) for each in self.weather if each.trouble in CLOSED]
+        spells = [each for each in self.faults.spells if any(each.rate(fault) for fault in BLINDING)]
+        return (*weather, *((each.from_s, each.from_s + each.for_s) for each in spells))
+
+    def offset_s(self, process: int) -> float:
+        """By how much the wall clock of the so manieth process (from 0) is wrong."""
+        return self.clocks[process] if process < len(self.clocks) else 0.0
+
+    def output_of(self, raw_input: bytes) -> bytes:
+        """What a worker makes of an input."""
+        least, most = self.padding
+        if not most:
+            return raw_input
+        chance = random.Random(f"padding {self.seed} {raw_input!r}")
+        length: int = round(least * (most / least) ** chance.random())
+        return raw_input[:-1] + b',"padding":"' + b"x" * length + b'"}'
 
     def of(self, trouble: Trouble) -> tuple[Weather, ...]:
         """The weather of one kind."""
@@ -116,19 +165,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """The plan as a few lines of text, without what is as usual."""
-        fields = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        usual = {field.name: field.default for field in msgspec.structs.fields(self)}
-        return "\n".join(f"  {name}: {_text(value)}" for name, value in fields if value != usual[name])
+        return "\n".join(f"  {name}: {text}" for name, text in _unusual(self))
+
+
+def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
+    """The fields that are not as usual, as text."""
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        if value != field.default:
+            yield field.name, _text(value)
 
 
 def _text(value: object) -> str:
     match value:
-        case Faults():
-            return ", ".join(
-                f"{name} {getattr(value, name):g}"
-                for name in value.__struct_fields__
-                if getattr(value, name) != getattr(Faults(), name)
-            )
+        case Faults() | Spell():
+            return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             return f"{value.trouble} at {value.at_s:g} s ({value.size:g} s)"
         case Crash():

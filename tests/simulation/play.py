@@ -8,10 +8,13 @@ network live on, and the next process gets the same command.
 import itertools
 import json
 import logging
+import os
 import random
 import traceback
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import anyio
@@ -39,7 +42,7 @@ from tests.simulation.database import async_creator
 from tests.simulation.fates import Fate, ObservedWorld, Trace
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network, SimulatedListener, Sky
-from tests.simulation.plan import Crash, Kill, Plan, Rate, Trouble
+from tests.simulation.plan import Crash, Kill, Marks, Plan, Rate, Trouble
 from tests.simulation.run import Crash as Trigger
 from tests.simulation.run import run_until_crash
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
@@ -53,6 +56,9 @@ LOOK_S = 60.0
 
 WATCH_S = 15.0
 """Nobody else changes these ledgers; looking twice a second would take a third of the time of a world."""
+
+PROGRAM: ContextVar[bool] = ContextVar("PROGRAM")
+"""Set in everything that a process of the program does, and in nothing else: what a sleep lets stand still."""
 
 PROCESSES_MAX = 60
 """So many processes for one run are taken for a program that does not get on."""
@@ -80,6 +86,10 @@ class Facts:
         """Everything that a person or a log saw."""
         self.lives: list[tuple[int, int]] = []
         """When each process began and ended, by the true clock."""
+        self.stops: list[int] = []
+        """When a process took going on for pointless."""
+        self.told: defaultdict[str, list[int]] = defaultdict(list)
+        """When the program got the true result of a job of the service's."""
         self.finished = False
         self.summary: Summary | None = None
         self.failure: str | None = None
@@ -88,16 +98,16 @@ class Facts:
     def up_us(self, since: int, until: int) -> int:
         """How long, between two times of the true clock, the program ran and could reach the service."""
         edges = {since, until}
-        for start, end in self.lives:
+        closed = [tuple(EPOCH_AT + round(s * SECOND) for s in times) for times in self.plan.closed()]
+        for start, end in (*self.lives, *closed):
             edges |= {start, end}
-        for each in self.plan.weather:
-            edges |= {EPOCH_AT + round(s * SECOND) for s in (each.at_s, each.until_s)}
         times = sorted(at for at in edges if since <= at <= until)
-        return sum(end - start for start, end in itertools.pairwise(times) if self._is_up((start + end) // 2))
 
-    def _is_up(self, at: int) -> bool:
-        gone = (Trouble.NETWORK_GONE, Trouble.SERVICE_GONE, Trouble.ENDPOINT_HIDDEN)
-        return any(start <= at < end for start, end in self.lives) and all(self.sky.is_up(each, at) for each in gone)
+        def is_up(at: int) -> bool:
+            lives = any(start <= at < end for start, end in self.lives)
+            return lives and not any(start <= at < end for start, end in closed)
+
+        return sum(end - start for start, end in itertools.pairwise(times) if is_up((start + end) // 2))
 
 
 class Killer:
@@ -140,6 +150,8 @@ class View:
     def say(self, line: str) -> None:
         self._facts.said.append(line)
         self._facts.trace.say("program", line)
+        if line.endswith(": nothing more is sent"):
+            self._facts.stops.append(self._facts.true.now())
 
     warn = say
 
@@ -197,11 +209,12 @@ class Play:
         self._cut: Mapping[ServiceOperation, int] = {}
         """Requests that were under way when the latest process was killed."""
         self._chance = random.Random(f"cut {plan.seed}")
+        self._boot = 1
         self._killer = Killer(plan)
         self._service = self._made_service()
         facts = self.facts
         facts.gate, facts.tally = self._service.gate, self._service.tally
-        self._network = Network(plan, self._service, facts.sky, facts.true, facts.trace.say)
+        self._network = Network(plan, self._service, facts.sky, facts.true, facts.trace.say, self._heard)
         _write_input(plan, facts.source)
 
     def play(self) -> Facts:
@@ -218,6 +231,16 @@ class Play:
             root.removeHandler(log)
         return self.facts
 
+    def _heard(self, body: bytes) -> None:
+        """A body has reached the program. Notes it if it is the result of the job that it names."""
+        try:
+            record = json.loads(body)
+        except ValueError:
+            return
+        fate = self.facts.fates.get(record["id"])
+        if fate is not None and record.get("output") == json.loads(self._plan.output_of(fate.input)):
+            self.facts.told[record["id"]].append(self.facts.true.now())
+
     def _lives(self) -> None:
         at_s: float | None = 0.0
         while at_s is not None:
@@ -227,13 +250,30 @@ class Play:
                 self._network.close()
                 self._cut = self._service.under_way()
                 self.facts.trace.say("world", "the process is killed")
+                self._spoil_marks()
                 if len(self.facts.lives) > begun:
                     self._ends()
+
+    def _spoil_marks(self) -> None:
+        marks = self.facts.ledger.with_name(f"{self.facts.ledger.name}.sent")
+        if not marks.exists():
+            return
+        match self._plan.marks:
+            case Marks.REMOVED:
+                marks.unlink()
+            case Marks.TORN:
+                os.truncate(marks, self._chance.randrange(marks.stat().st_size))
+            case Marks.OF_ANOTHER_BOOT:
+                self._boot += 1
+            case Marks.KEPT:
+                pass
 
     async def _loop(self) -> None:
         """Everything until the next crash."""
         async with self._service.serving(), anyio.create_task_group() as weather:
+            self._network.outlive(weather)
             weather.start_soon(self._calm)
+            weather.start_soon(self._sleeps)
             weather.start_soon(self._notice_the_cut)
             last_s = self._plan.calm_at_s + self._plan.patience_s
             with anyio.move_on_at(last_s) if last_s > anyio.current_time() else anyio.CancelScope():
@@ -257,8 +297,26 @@ class Play:
         await anyio.sleep_until(self._plan.calm_at_s)
         self._service.dice.faults = Faults()
 
+    async def _sleeps(self) -> None:
+        """The process sleeps, whichever it is by then."""
+        for sleep in sorted(self._plan.of(Trouble.ASLEEP), key=lambda each: each.at_s):
+            if sleep.at_s >= anyio.current_time():
+                await anyio.sleep_until(sleep.at_s)
+                self.facts.trace.say("world", "the process stands still")
+                running_loop().suspend(PROGRAM)
+                await anyio.sleep(sleep.size)
+                self.facts.trace.say("world", "the process goes on")
+                running_loop().resume()
+
     async def _process(self) -> None:
         """One process, to its own end."""
+        token = PROGRAM.set(True)
+        try:
+            await self._live()
+        finally:
+            PROGRAM.reset(token)
+
+    async def _live(self) -> None:
         facts = self.facts
         self._killer.arm(self._crashes.pop(0) if self._crashes else None)
         facts.trace.say("world", "a process begins")
@@ -325,15 +383,21 @@ class Play:
             return Service(connection.serverless_url, connection.api_key, clock, limits=limits, transport=self._network)
 
         return Surroundings(
-            clock=ProcessClock(self.facts.true, self.facts.sky.clock_offset_us, self.facts.moments),
+            clock=ProcessClock(self.facts.true, self._clock_offset_us(), self.facts.moments),
             environ={"WORKER_ID": WORKER_ID, "WORKER_SECRET": WORKER_SECRET},
             service=service,
             connect=self._connect,
             signals=False,
             watch_every_s=WATCH_S,
             lock=_lock,
+            open_files=lambda: 1_024,
+            boot=lambda: f"boot {self._boot}",
             listener=lambda app, _address: SimulatedListener(app, self._network),
         )
+
+    def _clock_offset_us(self) -> Callable[[int], int]:
+        own_us = round(self._plan.offset_s(len(self.facts.lives) - 1) * SECOND)
+        return lambda now: own_us + self.facts.sky.clock_offset_us(now)
 
     def _connect(self, path: Path) -> Connect:
         return async_creator(empty_ledger(path), delay=self._killer.delay, commits=self._killer)
@@ -350,7 +414,7 @@ class Play:
             seed=plan.seed,
             workers=plan.workers,
             seconds=lambda chance: chance.uniform(*plan.seconds),
-            work=_work,
+            work=lambda raw_input, _: Result(output=plan.output_of(raw_input)),
             retention_s=plan.retention_s,
             faults=plan.faults,
             limits=limits,
@@ -367,10 +431,6 @@ def _in_short(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{place}"
-
-
-def _work(raw_input: bytes, _number: int) -> Result:
-    return Result(output=raw_input)
 
 
 def _limit(rate: Rate) -> Limit:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.clock import SECOND
 from tests.simulation import __main__ as command
 from tests.simulation.books import read_books
 from tests.simulation.checks import CHECKS, violations
@@ -19,7 +20,10 @@ SEEDS = 50
 BATCH = 5
 """Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
 
-QUICK = ("clean", "one-fault", "mixed-faults", "commits", "clock-jumps")
+QUICK = (
+    *("clean", "one-fault", "mixed-faults", "commits", "clock-jumps"),
+    *("maintenance", "swapped", "contrary", "forgetful", "neglected", "refused", "asleep", "clocks", "large"),
+)
 """The others are played by `python -m tests.simulation --scenario NAME`."""
 
 
@@ -55,7 +59,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 def spoilt(world: Facts) -> Iterator[Facts]:
     """The same, to be tampered with."""
     ledger, output, said = world.ledger.read_bytes(), world.output.read_bytes(), list(world.said)
+    lives = list(world.lives)
     yield world
+    world.lives[:] = lives
     world.ledger.write_bytes(ledger)
     world.output.write_bytes(output)
     world.said[:] = said
@@ -77,6 +83,7 @@ def test_a_world_in_which_all_went_well_violates_nothing(world: Facts) -> None:
         ("UPDATE counts SET n = n + 1", "counts_agree"),
         ("INSERT INTO counts (run_id, name, n) VALUES (1, 'lost', 1)", "counts_agree"),
         ("UPDATE submissions SET remote_id = 'other' WHERE job_id = 3", "nothing_is_forgotten"),
+        ("UPDATE outcomes SET trouble = 'uncertain' WHERE job_id = 2", "no_crash_costs_a_try"),
         (f"UPDATE outcomes SET message = '{API_KEY}'", "no_secret_is_anywhere"),
     ],
 )
@@ -106,6 +113,22 @@ def test_a_second_submission_that_nobody_can_explain_is_found_out(tmp_path: Path
     assert found == {"nothing_is_forgotten", "nothing_is_paid_twice"}
     assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
     assert read_books(facts.ledger).integrity == "ok"
+
+
+def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Facts) -> None:
+    """The first job as one that was given up and sent again."""
+    (remote_id,) = (fate_id for fate_id, fate in spoilt.fates.items() if fate.input == b'{"n":1}')
+    end = spoilt.fates[remote_id].ends[0]
+    an_hour_later = end.at + 3600 * SECOND
+    with closing(sqlite3.connect(spoilt.ledger)) as db, db:
+        db.execute(
+            "INSERT INTO events (job_id, at, event, submission_id, attempt, trouble, reason)"
+            " SELECT job_id, ?, 'retried', id, 1, 'failed', 'webhook' FROM submissions WHERE remote_id = ?",
+            (an_hour_later, remote_id),
+        )
+    spoilt.lives[0] = (spoilt.lives[0][0], an_hour_later)
+    found = {text.partition(":")[0] for text in violations(spoilt)}
+    assert {"nothing_expired", "nothing_that_was_told_is_paid_again"} <= found
 
 
 def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ class SimulatedService:
         self._work = work
         self.receiver = receiver
         self.tally = Tally(tally_by)
-        self.dice = FaultDice(faults or Faults(), self._rng)
+        self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
         self.world = make_world(
             workers=workers,
             retention_us=round(retention_s * SECOND),

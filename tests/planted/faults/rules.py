@@ -1,23 +1,6 @@
-"""The faults: each an old text of the project, which occurs exactly once in its file, a new one, and the tests that see it.
+"""The rules of the first version: limits, durability, guards, deadlines, tokens."""
 
-They are what one gets wrong when one writes such a program for the first time. Nothing in the program knows of them.
-"""
-
-import msgspec
-
-
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A deliberate mistake."""
-
-    name: str
-    path: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-    """Tests of the suite, as pytest names them; each must fail."""
-    worlds: tuple[str, int, int] | None = None
-    """Scenario, first seed and number of the simulated worlds of which at least one must be violated."""
-
+from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -160,9 +143,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the retries starve behind fresh jobs",
-        path="orchestrator/ledger/store.py",
+        path="orchestrator/ledger/line.py",
         old="    if len(found) < most and not by_retry:\n",
-        new="    if not by_retry:\n        found = []\n",
+        new="    if not by_retry:\n        found.clear()\n",
         tests=("tests/ledger/test_claims.py",),
         worlds=("mixed-faults", 0, 2),
     ),

@@ -1,0 +1,69 @@
+"""Large outputs: how much memory it takes to collect them, to write them out, to print them, and to verify them."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from orchestrator.settings import Summary
+from tests.benchmarks.audit import finished_ledger
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.processes import Ended, orchestrator, stand_in
+from tests.benchmarks.runs import run_flags, write_input
+from tests.benchmarks.stand_in import Behaviour
+
+JOBS: Final = 500
+"""Some 900 MB of outputs; ten thousand are 18 GB, and need twice as much of the disk."""
+
+SIZES: Final = (100_000, 8_000_000)
+PEAK_MB_MAX: Final = 250.0
+SECONDS_MAX: Final = 7200.0
+
+
+def outputs(jobs: int = JOBS) -> list[Figure]:
+    """A run whose outputs have 100 KB to 8 MB, and what is done with its ledger afterwards."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_input(folder / "input.jsonl", jobs)
+        with stand_in(Behaviour(output_bytes=SIZES)) as service:
+            ended = _orchestrator(folder, "run", "input.jsonl", *run_flags(service.url), "--output", "results.jsonl")
+        assert msgspec.json.decode(ended.stdout, type=Summary).jobs["succeeded"] == jobs
+        return [
+            Figure(benchmark="outputs", name="bytes", value=_size_mb(folder / "results.jsonl"), unit="MB"),
+            Figure(benchmark="outputs", name="run: time", value=ended.wall_s, unit="s"),
+            _peak("run", ended),
+            *_looking(folder),
+        ]
+
+
+def large_ledger(jobs: int, output_bytes: int) -> list[Figure]:
+    """The same without the collecting: a ledger that has such outputs already."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        finished_ledger(folder, jobs, b'"' + b"x" * output_bytes + b'"')
+        resume = ("resume", "input", "--ledger", "ledger.db", "--output", "results.jsonl")
+        return [_peak("resume", _orchestrator(folder, *resume)), *_looking(folder)]
+
+
+def _looking(folder: Path) -> list[Figure]:
+    """`results` and `verify` of the run `input`, whose `results.jsonl` is written."""
+    printed = _orchestrator(folder, "results", "input", "--ledger", "ledger.db")
+    verified = _orchestrator(folder, "verify", "--ledger", "ledger.db", "--output", "results.jsonl")
+    return [_peak("results", printed), _peak("verify", verified)]
+
+
+def _orchestrator(folder: Path, *arguments: str) -> Ended:
+    ended = orchestrator(arguments, folder=folder, seconds_max=SECONDS_MAX)
+    assert ended.exit_code == 0, ended.stderr
+    return ended
+
+
+def _peak(command: str, ended: Ended) -> Figure:
+    return Figure(
+        benchmark="outputs", name=f"{command}: peak memory", value=ended.peak_mb, unit="MB", at_most=PEAK_MB_MAX
+    )
+
+
+def _size_mb(path: Path) -> float:
+    return path.stat().st_size / 1e6

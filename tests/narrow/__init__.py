@@ -1,0 +1,1 @@
+"""Lines that are too narrow for what is to go over them."""

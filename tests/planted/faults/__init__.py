@@ -1,0 +1,21 @@
+"""The planted faults, by what they are about.
+
+They are what one gets wrong when one writes such a program for the first time. Nothing in the program knows of them.
+"""
+
+from typing import Final
+
+from tests.planted.faults import answers, lines, outcomes, pacing, processes, rules, surroundings
+from tests.planted.faults.fault import Fault
+
+FAULTS: Final[tuple[Fault, ...]] = (
+    *rules.FAULTS,
+    *processes.FAULTS,
+    *answers.FAULTS,
+    *outcomes.FAULTS,
+    *surroundings.FAULTS,
+    *lines.FAULTS,
+    *pacing.FAULTS,
+)
+
+__all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,323 @@
+"""What the service and its webhooks say, and whether it is believed."""
+
+from tests.planted.faults.fault import Fault
+
+ABSENCES = "tests/core/test_absences.py::"
+FORGETFUL = "tests/services/test_forgetful.py::"
+MISSING = "tests/services/test_missing.py::"
+CLOCKS = "tests/services/test_clocks.py::"
+REFUSED = "tests/services/test_refusals.py::"
+TIMES = "tests/services/test_impossible_times.py::"
+OTHER = "tests/services/test_other_records.py::"
+NO_NEWS = "tests/services/test_no_news.py::"
+REPEATED = (
+    "tests/simulation/test_repeated_ids.py::test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice"
+)
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="an answer that cannot be read ends a job at its deadline",
+        path="orchestrator/services/collector.py",
+        old="        if now < safe_until(job, self._agreed_us(job)):\n",
+        new="        if now < entry.deadline:\n",
+        tests=(
+            NO_NEWS + "test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again",
+            NO_NEWS + "test_the_record_of_a_finished_job_counts_at_any_time_before",
+        ),
+    ),
+    Fault(
+        name="a maintenance page is an answer like any other",
+        path="orchestrator/services/endpoint.py",
+        old="            if self._unread in (None, job):\n",
+        new="            if True:\n",
+        tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
+    ),
+    Fault(
+        name="jobs are given up while the whole service answers with pages",
+        path="orchestrator/services/collector.py",
+        old="        elif self._endpoint.outage.is_on or not await self._is_well(now):\n",
+        new="        elif False:\n",
+        tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
+    ),
+    Fault(
+        name="a page in the place of health is good health",
+        path="orchestrator/core/health.py",
+        old="    return status < 500 and (not 200 <= status < 300 or health_of(status, body) is not None)",
+        new="    return status < 500",
+        tests=(NO_NEWS + "test_nothing_is_sent_into_a_maintenance_where_even_the_health_is_a_page",),
+    ),
+    Fault(
+        name="the record of another job is believed",
+        path="orchestrator/core/outcome.py",
+        old="    if not record.may_be_of(remote_id):\n",
+        new="    if False:\n",
+        tests=(OTHER + "test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",),
+        worlds=("swapped", 0, 1),
+    ),
+    Fault(
+        name="an id of odd characters counts as none",
+        path="orchestrator/core/outcome.py",
+        old="(remote_id is None and wire.id is not None) or ",
+        new="",
+        tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
+    ),
+    Fault(
+        name="a webhook is believed whatever job it names",
+        path="orchestrator/services/notices.py",
+        old="    if known_as is not None and record.remote_id != known_as:\n        return True\n",
+        new="",
+        tests=("tests/services/test_notices.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",),
+    ),
+    Fault(
+        name="an uncertain submission adopts the id of another job",
+        path="orchestrator/services/notices.py",
+        old="    return endpoint.ids.owner(record.remote_id) not in (None, job.id)\n",
+        new="    return False\n",
+        tests=(OTHER + "test_an_uncertain_submission_is_not_adopted_by_the_record_of_another_job",),
+    ),
+    Fault(
+        name="a webhook before the answer to its submission is believed at once",
+        path="orchestrator/services/notices.py",
+        old="                self._hold(notice)\n",
+        new="                self._sort_out(notice, job, found, sorted_out)\n",
+        tests=(
+            OTHER + "test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives",
+            "tests/services/test_notices.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
+        ),
+    ),
+    Fault(
+        name="an id that is given twice is used twice",
+        path="orchestrator/services/dispatcher.py",
+        old="            return Uncertain(SAME_ID)\n",
+        new="            return outcome\n",
+        tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
+        worlds=("swapped", 0, 3),
+    ),
+    Fault(
+        name="a webhook is believed whatever webhook URL its record has",
+        path="orchestrator/core/outcome.py",
+        old=" or _echoes_another(wire.webhook, token),\n",
+        new=",\n",
+        tests=("tests/web/test_webhooks.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",),
+    ),
+    Fault(
+        name="where ids are given twice, the id goes before the token",
+        path="orchestrator/services/notices.py",
+        old="record.remote_id is None or endpoint.ids.are_repeated:\n",
+        new="record.remote_id is None:\n",
+        tests=(REPEATED,),
+    ),
+    Fault(
+        name="where ids are given twice, an answer does not wait for the webhook",
+        path="orchestrator/services/endpoint.py",
+        old="        if not (self.ids.are_repeated and self.arrivals.healthy and job.is_first_execution):\n",
+        new="        if True:\n",
+        tests=(REPEATED,),
+    ),
+    Fault(
+        name="a job has the result of the one whose webhook has brought its id",
+        path="orchestrator/services/collector.py",
+        old='        if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):',
+        new="        if False:",
+        tests=(REPEATED,),
+    ),
+    Fault(
+        name="a cancel of another job settles the debt",
+        path="orchestrator/core/outcome.py",
+        old="        return AskAgain(Trouble.SERVER, OF_ANOTHER)\n",
+        new="        return None\n",
+        tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
+    ),
+    Fault(
+        name="a time that is a number is a time",
+        path="orchestrator/core/outcome.py",
+        old="    return int(value) if value is not None and 0 <= value <= most_ms else None\n",
+        new="    return int(value) if value is not None and 0 <= value < 2**53 else None\n",
+        tests=(TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",),
+    ),
+    Fault(
+        name="a number that nobody can read costs the record",
+        path="orchestrator/core/outcome.py",
+        old="    except ValueError:\n        return ...\n",
+        new="    except ZeroDivisionError:\n        return ...\n",
+        tests=(
+            TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",
+            TIMES + "test_nor_does_it_in_a_webhook",
+        ),
+    ),
+    Fault(
+        name="a webhook may tell of any time",
+        path="orchestrator/web/webhooks.py",
+        old="            record = plausible(record, within_us=now - submission)\n",
+        new="            pass\n",
+        tests=(TIMES + "test_nor_does_it_in_a_webhook",),
+    ),
+    Fault(
+        name="the first refusal of a submission ends the run",
+        path="orchestrator/services/endpoint.py",
+        old="            if self.refused_submissions.are_lasting:\n",
+        new="            if True:\n",
+        tests=(REFUSED + "test_a_refusal_that_does_not_last_a_minute_ends_nothing",),
+        worlds=("refused", 0, 1),
+    ),
+    Fault(
+        name="the first refusal of a question ends the run",
+        path="orchestrator/services/endpoint.py",
+        old="            if self.refused_questions.are_lasting:\n",
+        new="            if True:\n",
+        tests=(REFUSED + "test_jobs_of_an_earlier_process_show_that_the_key_has_worked",),
+    ),
+    Fault(
+        name="everything is sent on while everything is refused",
+        path="orchestrator/core/refusals.py",
+        old="        return 0 if self.wait_us(now) else max(0, 1 - in_flight)\n",
+        new="        return None\n",
+        tests=(REFUSED + "test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstanding_is_still_collected",),
+    ),
+    Fault(
+        name="a wrong key is tried for a minute",
+        path="orchestrator/services/dispatcher.py",
+        old="            self._flights.launch(partial(self._endpoint.stop_if_shut, outcome.reason))\n",
+        new="            pass\n",
+        tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
+    ),
+    Fault(
+        name="waits of a clock that was ahead are waited for",
+        path="orchestrator/ledger/clocks.py",
+        old='    await connection.execute(_QUEUED, {"latest": latest})\n',
+        new="",
+        tests=(CLOCKS + "test_what_a_clock_that_was_ahead_has_put_off_is_not_waited_for",),
+    ),
+    Fault(
+        name="uncertain submissions of a clock that was ahead are settled by that clock",
+        path="orchestrator/ledger/clocks.py",
+        old='    await connection.execute(_UNCERTAIN, {"ahead": ahead, "now": now})\n',
+        new="",
+        tests=(CLOCKS + "test_an_uncertain_submission_of_a_clock_that_was_ahead_is_settled_in_its_time",),
+        worlds=("clocks", 1, 1),
+    ),
+    Fault(
+        name="what was unfinished in the future is safe for the retention",
+        path="orchestrator/services/collector.py",
+        old="            is_unsure = (job.unfinished_at or 0) > now ",
+        new="            is_unsure = False ",
+        tests=(CLOCKS + "test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is_asked_for_at_once",),
+    ),
+    Fault(
+        name="submissions are read with times in the future",
+        path="orchestrator/ledger/clocks.py",
+        old='    await connection.execute(_SENT, {"now": now})\n',
+        new="",
+        tests=(CLOCKS + "test_nothing_that_is_read_lies_in_the_future_after_a_clock_that_was_ahead",),
+    ),
+    Fault(
+        name="lost jobs are judged against the questions alone",
+        path="orchestrator/core/absences.py",
+        old="        return len(later) > self.SHARE_MAX * await sent_since(later[0])\n",
+        new="        return True\n",
+        tests=(ABSENCES + "test_lost_jobs_that_are_left_at_the_end_are_few_among_those_that_were_sent_with_them",),
+    ),
+    Fault(
+        name="twenty missing jobs stop everything, whatever else is known",
+        path="orchestrator/core/absences.py",
+        old="        if len(found) < self.MANY or len(found) <= self.SHARE_MAX * (sum(self._known) + len(found)):\n",
+        new="        if len(found) >= self.MANY:\n            return True\n        if True:\n",
+        tests=(MISSING + "test_some_lost_jobs_among_many_do_not_stop_a_run_with_webhooks",),
+    ),
+    Fault(
+        name="an endpoint that forgets everything is never suspect",
+        path="orchestrator/services/collector.py",
+        old="            self._endpoint.absences.missing(job.submission or 0, now)\n",
+        new="            pass\n",
+        tests=(MISSING + "test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs",),
+    ),
+    Fault(
+        name="a lost job waits for a health that there is not",
+        path="orchestrator/services/collector.py",
+        old="        return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None\n",
+        new="        return None\n",
+        tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
+    ),
+    Fault(
+        name="a job that the service does not retry is paid for again unasked",
+        path="orchestrator/services/dispatcher.py",
+        old="                return steps.refused_for_retry(job, at=now)\n",
+        new='                return self._rejected(job, "refused")\n',
+        tests=(
+            (
+                "tests/services/test_dispatcher.py::"
+                "test_before_a_retry_that_is_refused_is_paid_for_again_the_status_is_asked_for"
+            ),
+        ),
+        worlds=("contrary", 1, 1),
+    ),
+    Fault(
+        name="results are counted on for as long as agreed, whatever the service does",
+        path="orchestrator/services/endpoint.py",
+        old="        return self.keeping.retention_us(self.agreed_us(run))\n",
+        new="        return self.agreed_us(run)\n",
+        tests=(
+            FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",
+            FORGETFUL
+            + "test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_safe_and_sends_less_ahead",
+        ),
+    ),
+    Fault(
+        name="what a service forgot too early is called our lateness",
+        path="orchestrator/services/collector.py",
+        old="        match absence(job, now=now, retention_us=self._agreed_us(job)):\n",
+        new="        match absence(job, now=now, retention_us=self._retention_us(job)):\n",
+        tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
+    ),
+    Fault(
+        name="jobs that are out already keep their deadlines",
+        path="orchestrator/services/collector.py",
+        old="            self._plan.measure_anew()\n",
+        new="            pass\n",
+        tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
+    ),
+    Fault(
+        name="results that are known to go make the endpoint suspect",
+        path="orchestrator/services/collector.py",
+        old="        return safe_until(job, self._retention_us(job)) <= now < safe_until(job, self._agreed_us(job))\n",
+        new="        return False\n",
+        tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
+    ),
+    Fault(
+        name="jobs that are lost by chance are taken for results that are forgotten too early",
+        path="orchestrator/core/keeping.py",
+        old="        if later.count(False) < self.SHARE_MIN * len(later):\n",
+        new="        if False:\n",
+        tests=(
+            "tests/core/test_keeping.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
+            FORGETFUL + "test_jobs_that_are_lost_by_chance_change_nothing",
+        ),
+    ),
+    Fault(
+        name="of results that were gone when the endpoint was suspect nothing is learned",
+        path="orchestrator/services/collector.py",
+        old="            case Absence.EXPIRED:\n                self._forgotten(entry)\n",
+        new="            case Absence.EXPIRED:\n",
+        tests=(
+            FORGETFUL
+            + "test_where_so_many_are_gone_that_the_endpoint_is_suspect_it_is_believed_less_once_they_have_expired",
+        ),
+    ),
+    Fault(
+        name="while it is found out whether many are missing, what was known before counts",
+        path="orchestrator/services/collector.py",
+        old="        if now >= self._judged_at + SECOND_US:\n",
+        new="        if now >= self._judged_at + SECOND_US:\n            self._judged_at = now\n",
+        tests=(
+            FORGETFUL
+            + "test_where_so_many_are_gone_that_the_endpoint_is_suspect_it_is_believed_less_once_they_have_expired",
+        ),
+    ),
+    Fault(
+        name="a job that was never executed tells of results that are forgotten",
+        path="orchestrator/services/collector.py",
+        old="        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks\n",
+        new="        is_known = True\n",
+        tests=(FORGETFUL + "test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely",),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Narrow lines, large bodies, and time-outs."""
+
+from typing import Final
+
+from tests.planted.faults.fault import Fault
+
+HOOKS: Final = "tests/web/test_webhooks.py"
+CLAIMS: Final = "tests/ledger/test_claims.py"
+NARROW: Final = "tests/services/test_narrow.py"
+LARGE: Final = "tests/client/test_large_bodies.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="whoever was asleep gives up before it has read what came",
+        path="orchestrator/client/patience.py",
+        old="is_late = slept or self._ticked_s > self._next_s + LATE_S",
+        new="is_late = False",
+        tests=("tests/client/test_patience.py::test_answers_that_came_while_the_process_was_stopped_are_read",),
+    ),
+    Fault(
+        name="time in which the process was stopped counts",
+        path="orchestrator/client/patience.py",
+        old="return self._awake_s + min(self._loop.time() - self._ticked_s, TICK_S)",
+        new="return self._awake_s + self._loop.time() - self._ticked_s",
+        tests=("tests/client/test_patience.py::test_time_in_which_the_process_was_stopped_does_not_count",),
+    ),
+    Fault(
+        name="the listener closes on waking what it has not read yet",
+        path="orchestrator/web/connection.py",
+        old="return loop.time() > timer.when() + LATE_S",
+        new="return False",
+        tests=("tests/web/test_connection.py::test_a_head_that_came_while_the_process_was_stopped_is_read",),
+    ),
+    Fault(
+        name="bytes that come are no reason to wait on",
+        path="orchestrator/client/patience.py",
+        old="            self._seen, self._quiet_since_s = self.moved, now_s\n",
+        new="            self._seen = self.moved\n",
+        tests=("tests/client/test_patience.py::test_a_long_answer_has_its_time_as_long_as_it_comes",),
+    ),
+    Fault(
+        name="a byte now and then is enough to be waited for",
+        path="orchestrator/client/patience.py",
+        old="in_all_s = self._limit_s + self.moved / self._rate_min",
+        new="in_all_s = 1e9",
+        tests=("tests/client/test_patience.py::test_whoever_sends_a_byte_now_and_then_is_given_up",),
+    ),
+    Fault(
+        name="all large bodies share the line at once",
+        path="orchestrator/core/line.py",
+        old="(self.bodies < self.at_once and self._held + size <= self._bytes_max)",
+        new="True",
+        tests=(
+            f"{LARGE}::test_small_answers_do_not_wait_for_large_ones",
+            "tests/core/test_line.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
+        ),
+    ),
+    Fault(
+        name="answers that wait for their place are given up",
+        path="orchestrator/client/patience.py",
+        old="            self._began_s += now_s - self._paused_s\n            self._quiet_since_s = now_s\n",
+        new="",
+        tests=("tests/client/test_patience.py::test_nothing_is_waited_for_while_it_is_paused",),
+    ),
+    Fault(
+        name="a request that was cut before it had left counts as unanswered",
+        path="orchestrator/client/carriers.py",
+        old="patience.is_cut = upload.cut()",
+        new="upload.cut()",
+        tests=(f"{LARGE}::test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent",),
+    ),
+    Fault(
+        name="what the transport holds of a request that was given up leaves all the same",
+        path="orchestrator/client/carriers.py",
+        old="            transport.abort()\n",
+        new="",
+        tests=(f"{LARGE}::test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives",),
+    ),
+    Fault(
+        name="claims take as many large inputs as there are turns",
+        path="orchestrator/ledger/store.py",
+        old="        if room < 0 and found:\n            break\n",
+        new="",
+        tests=(f"{CLAIMS}::test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go",),
+    ),
+    Fault(
+        name="jobs are claimed however much their inputs hold already",
+        path="orchestrator/services/dispatcher.py",
+        old=" or self._held.room_bytes <= 0:",
+        new=":",
+        tests=(f"{NARROW}::test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory",),
+    ),
+    Fault(
+        name="jobs are claimed while others wait for the line",
+        path="orchestrator/services/dispatcher.py",
+        old="if self.held_s() or self._endpoint.api.up.waiting or",
+        new="if self.held_s() or",
+        tests=(f"{NARROW}::test_nothing_is_claimed_while_large_inputs_wait_for_the_line",),
+    ),
+    Fault(
+        name="questions go while large answers wait for the line",
+        path="orchestrator/services/collector.py",
+        old="            await self._endpoint.api.down.clear()",
+        new="            pass",
+        tests=(f"{NARROW}::test_no_question_is_asked_while_large_answers_wait_for_the_line",),
+    ),
+    Fault(
+        name="jobs are sent as if the line brought every answer at once",
+        path="orchestrator/services/endpoint.py",
+        old="return allowed if brought is None else min(allowed, brought)",
+        new="return allowed",
+        tests=(f"{NARROW}::test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time",),
+    ),
+    Fault(
+        name="large webhooks wait for the line until their sender gives up",
+        path="orchestrator/web/webhooks.py",
+        old="with anyio.move_on_after(within_s):\n                self._place",
+        new="with anyio.CancelScope():\n                self._place",
+        tests=(f"{HOOKS}::test_a_large_body_that_finds_no_place_on_the_line_is_soon_a_hint",),
+    ),
+    Fault(
+        name="a request that left in part gives its slot back at once",
+        path="orchestrator/client/serverless.py",
+        old="may have counted it by its head\n            turn.given_up(self._clock.now())",
+        new="may have counted it by its head\n            turn.not_sent()",
+        tests=("tests/client/test_serverless.py::test_a_request_that_left_in_part_may_have_been_counted",),
+    ),
+    Fault(
+        name="however many large webhooks wait for the line, another one waits too",
+        path="orchestrator/web/webhooks.py",
+        old="self._places.waiting < WAITING_MAX",
+        new="True",
+        tests=(f"{HOOKS}::test_where_many_large_bodies_wait_for_the_line_another_one_is_a_hint_at_once",),
+    ),
+    Fault(
+        name="the answer of a large request is waited for from its beginning",
+        path="orchestrator/client/carriers.py",
+        old="            self._patience.moved += len(piece)\n            self.place.moved(len(piece))",
+        new="            self.place.moved(len(piece))",
+        tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),
+    ),
+)

@@ -1,0 +1,147 @@
+"""Small limits, when to ask, and which job goes next."""
+
+from tests.planted.faults.fault import Fault
+
+ADMISSION = "tests/services/test_admission.py"
+CLAIMS = "tests/ledger/test_claims.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="round trips are given no room at small limits",
+        path="orchestrator/core/pacing.py",
+        old="        full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))\n",
+        new="        full_ns = 1000 * self._window_us / (EVEN_SHARE * self._limit.requests)\n",
+        tests=("tests/core/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",),
+    ),
+    Fault(
+        name="round trips are not measured",
+        path="orchestrator/core/pacing.py",
+        old="            self._trip_us = trip_us\n",
+        new="            pass\n",
+        tests=("tests/core/test_pacing.py::test_the_spacing_follows_the_longest_round_trip_of_late",),
+    ),
+    Fault(
+        name="a window may be quite full",
+        path="orchestrator/core/spacing.py",
+        old="        return 2 * window_us + spread_us ",
+        new="        return window_us + spread_us ",
+        tests=("tests/core/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",),
+    ),
+    Fault(
+        name="questions to spare are not used",
+        path="orchestrator/core/spare.py",
+        old="        if self.is_free(outstanding):\n            return True\n",
+        new="        return False\n",
+        tests=(
+            "tests/simulation/test_questions.py::test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_soon",
+        ),
+    ),
+    Fault(
+        name="two durations are taken for all there can be",
+        path="orchestrator/core/turnaround.py",
+        old="min(1.0, (FEW_SEEN / longer) ** 4)",
+        new="0.0",
+        tests=(
+            "tests/simulation/test_questions.py::test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_soon",
+            "tests/services/test_questions.py::test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long",
+        ),
+    ),
+    Fault(
+        name="a thousand jobs are asked for as closely as one",
+        path="orchestrator/core/spare.py",
+        old="        return outstanding <= max(1.0, self._per_s * FREE_SHARE)\n",
+        new="        return outstanding >= 0\n",
+        tests=(
+            "tests/simulation/test_questions.py::test_however_long_executions_take_and_jobs_queue_two_questions_suffice_at_full_speed",
+        ),
+    ),
+    Fault(
+        name="when an execution began is not looked at",
+        path="orchestrator/core/remote_queue.py",
+        old="    return begun_at if begun_at <= now else None\n",
+        new="    return None\n",
+        tests=(
+            "tests/services/test_questions.py::test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began",
+        ),
+    ),
+    Fault(
+        name="everybody in a queue is asked for, not only the first",
+        path="orchestrator/core/remote_queue.py",
+        old="        self._waiting, self._waiting_at = number, now\n",
+        new="",
+        tests=("tests/core/test_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
+    ),
+    Fault(
+        name="times that were planned for many jobs stay when few are left",
+        path="orchestrator/core/plan.py",
+        old="        return is_news or self._spare.has_changed(len(self._entries))\n",
+        new="        return is_news\n",
+        tests=("tests/core/test_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
+    ),
+    Fault(
+        name="a TTL of the run that is too late holds back rows with a longer one",
+        path="orchestrator/services/dispatcher.py",
+        old="        at_service = self._outstanding() + self._on_their_way()\n",
+        new=(
+            "        if self._prospects.outlook().of(settings.ttl_us) is Prospect.LATE:\n"
+            "            return 0\n"
+            "        at_service = self._outstanding() + self._on_their_way()\n"
+        ),
+        tests=(
+            f"{ADMISSION}::test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_back_who_has_a_longer_one",
+        ),
+    ),
+    Fault(
+        name="jobs whose TTL is too short for the queue are claimed",
+        path="orchestrator/services/dispatcher.py",
+        old="is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE",
+        new="is_late=lambda _: False",
+        tests=(
+            f"{ADMISSION}::test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go",
+        ),
+    ),
+    Fault(
+        name="jobs that were passed over do not go when the queue is short",
+        path="orchestrator/services/dispatcher.py",
+        old="        return 0.0 if self._prospects.have_changed() else ",
+        new="        return ",
+        tests=(
+            f"{ADMISSION}::test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go",
+        ),
+    ),
+    Fault(
+        name="nobody is looked for among those that were passed over",
+        path="orchestrator/services/prospects.py",
+        old="        return self._passed.due_at > 0 and self._clock.now() >= self._again_at\n",
+        new="        return False\n",
+        tests=(f"{ADMISSION}::test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute",),
+    ),
+    Fault(
+        name="a look along the line meets the same late jobs again",
+        path="orchestrator/ledger/line.py",
+        old="most=asked, behind=passed)\n",
+        new="most=asked, behind=behind)\n",
+        tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
+    ),
+    Fault(
+        name="who is due at the same time as one that was passed over is forgotten",
+        path="orchestrator/ledger/line.py",
+        old="    if behind.due_at:  #",
+        new="    if False:  #",
+        tests=(f"{CLAIMS}::test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers",),
+    ),
+    Fault(
+        name="a look along the line meets as many late jobs as there are",
+        path="orchestrator/ledger/line.py",
+        old="max(most, LOOK_MAX) - met",
+        new="10**6",
+        tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
+    ),
+    Fault(
+        name="nobody asks whether a silent endpoint is back for the sake of jobs that were passed over",
+        path="orchestrator/services/prospects.py",
+        old="return None if self.have_changed() or not ",
+        new="return None if not ",
+        tests=(f"{ADMISSION}::test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent",),
+    ),
+)

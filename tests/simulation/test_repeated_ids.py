@@ -1,0 +1,47 @@
+"""A service that gives ids twice, and sends webhooks: whatever else it says, each row has its own output."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.emulator.faults import Faults
+from tests.simulation.books import read_books
+from tests.simulation.checks import violations
+from tests.simulation.plan import Plan
+from tests.simulation.play import Play
+
+pytestmark = pytest.mark.no_cover
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(repeated_id=0.2),
+        Faults(repeated_id=0.2, other_webhook=0.1),
+        Faults(repeated_id=0.2, other_id_webhook=0.1),
+        Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15),
+    ],
+    ids=["only ids", "and records of others", "and ids of others", "and records of others, and late"],
+)
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice(
+    faults: Faults, seed: int, tmp_path: Path
+) -> None:
+    plan = Plan(
+        scenario="swapped",
+        seed=seed,
+        jobs=100,
+        workers=20,
+        faults=faults,
+        calm_at_s=300,
+        webhooks=True,
+        all_succeed=True,
+    )
+    facts = Play(plan, tmp_path, traced=False).play()
+    books = read_books(facts.ledger)
+    names = {job.id: job.custom_id for job in books.jobs}
+    wrong = [
+        names[row.job] for row in books.outcomes if row.output != b'{"n":%d}' % int(names[row.job].removeprefix("job-"))
+    ]
+    assert wrong == []
+    assert violations(facts) == []
