@@ -51,6 +51,7 @@ figures: $(READY)  ## measures every promise anew, in an hour or two, and writes
 	$(BIN)/python -m tests.benchmarks --record
 	$(BIN)/python -m tests.hostile --record
 	$(BIN)/python -m tests.limits --record
+	$(BIN)/python -m tests.narrow --record
 	$(BIN)/python -m tests.crashes --record
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record

@@ -149,7 +149,7 @@ def test_tests_sleep_on_virtual_time_only() -> None:
         text = path.read_text(encoding="utf-8")
         if not path.name.startswith("test_") and ("system" in path.parts or '__name__ == "__main__"' in text):
             return True  # a program of its own, which the test starts as a process
-        return {"simulation", "benchmarks", "hostile", "crashes"} & set(path.parts) != set() or bool(
+        return {"simulation", "benchmarks", "hostile", "crashes", "narrow"} & set(path.parts) != set() or bool(
             re.search(r"virtual_time|tests\.simulation", text)
         )
 
@@ -161,6 +161,17 @@ def test_tests_sleep_on_virtual_time_only() -> None:
         if not place.endswith("sleep_forever")
     ]
     assert slept == []
+
+
+def test_what_a_block_of_the_ledger_s_returns_is_built_inside() -> None:
+    """A block may run twice: what the first time has left outside would be there the second time."""
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in modules("orchestrator/ledger")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Nonlocal)
+    ]
+    assert found == []
 
 
 def test_no_file_knows_a_machine_or_a_registry() -> None:

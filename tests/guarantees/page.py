@@ -5,6 +5,7 @@ from pathlib import Path
 from textwrap import TextWrapper
 from typing import Final
 
+from tests.guarantees.changes import CHANGES, SINCE
 from tests.guarantees.figures import ROOT, Recorded, recorded
 from tests.guarantees.promises import PROMISES, Promise
 
@@ -47,6 +48,8 @@ def _section(promise: Promise, shown: Sequence[Recorded]) -> str:
     lines = [f"## {promise.number}: {promise.title}", "", _WRAPPED.fill(promise.text), ""]
     lines += ["It rests on:", "", *map(_item, promise.assumptions), ""]
     lines += ["What breaks it:", "", *map(_item, promise.breaks), ""]
+    if changed := CHANGES[promise.number]:
+        lines += [f"What changed since {SINCE}:", "", *map(_item, changed), ""]
     lines += ["Shown by:", "", *(_test(test) for test in promise.tests)]
     if shown:
         lines += ["", *_table(shown)]

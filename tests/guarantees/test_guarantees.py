@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.guarantees import figures, page, record
+from tests.guarantees.changes import CHANGES
 from tests.guarantees.promises import PROMISES, Promise
 
 COMMAND = "python -m tests.limits --windows 10"
@@ -22,6 +23,10 @@ def names_of_tests(path: Path) -> set[str]:
 
 def test_the_promises_are_numbered_through() -> None:
     assert [promise.number for promise in PROMISES] == [f"G{number}" for number in range(1, 9)]
+
+
+def test_of_each_promise_it_is_said_what_changed() -> None:
+    assert list(CHANGES) == [promise.number for promise in PROMISES]
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: str(promise.number))
