@@ -20,6 +20,7 @@ class GivenIds:
         self._kept_max = kept_max
         self._owners: dict[int, int] = {}
         self._former: dict[int, int] = {}
+        self._doubted: set[int] = set()
         self.are_repeated = False
         """Whether the service was found to give one id to two jobs."""
 
@@ -37,6 +38,28 @@ class GivenIds:
         elif owner != job:
             self.are_repeated = True
         return owner in (None, job)
+
+    def is_doubted(self, remote_id: str) -> bool:
+        """Whether the webhook of a job whose id was never told bore this one, which another job has."""
+        return hash(remote_id) in self._doubted
+
+    def contradict(self, remote_id: str, job: int, known_as: str | None) -> bool:
+        """Whether `remote_id`, in a webhook of `job`, is not its own. Once ids are repeated, no id contradicts a token.
+
+        `known_as` is the id of its submission; None where that was never told. Then the webhook may be right, and the
+        id is in doubt. If the job that has it is told by its own webhook of an id that nobody has, ids are repeated.
+        """
+        if self.are_repeated:
+            return False
+        owner = self.owner(remote_id)
+        if known_as is None and owner not in (None, job):
+            if len(self._doubted) >= self._kept_max:
+                self._doubted.clear()
+            self._doubted.add(hash(remote_id))
+        if known_as is None or known_as == remote_id:
+            return owner not in (None, job)
+        self.are_repeated = owner is None and self.is_doubted(known_as)
+        return not self.are_repeated
 
     def move(self, remote_id: str, job: int) -> None:
         """`job` has this id from now on, whoever had it before."""

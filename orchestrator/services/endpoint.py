@@ -314,10 +314,12 @@ class Endpoint:
     def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
         """When an answer is believed that `job`, first called finished at `finished_at`, has finished.
 
-        At once, but where the service gives ids twice: what `/status` tells of an id may be about another job. What the
-        job's own webhook brings cannot, so that has its time first, while webhooks arrive and the result can wait.
+        At once, but where the service gives ids twice, or may have given this one: what `/status` tells of an id may be
+        about another job. What the job's own webhook brings cannot, so that has its time first, while webhooks arrive
+        and the result can wait.
         """
-        if not (self.ids.are_repeated and self.arrivals.healthy and job.is_first_execution):
+        is_sure = not self.ids.are_repeated and not self.ids.is_doubted(job.remote_id or "")
+        if is_sure or not self.arrivals.healthy or not job.is_first_execution:
             return finished_at
         return min(finished_at + min(WEBHOOK_SLACK_US, self.retention_us(job.run) // 4), deadline)
 

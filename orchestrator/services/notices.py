@@ -332,12 +332,9 @@ def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) 
     record = notice.record
     if record is not None and record.is_misnamed:
         return True
-    if record is None or record.remote_id is None or endpoint.ids.are_repeated:
+    if record is None or record.remote_id is None:
         return False
-    known_as = found.remote_ids.get(notice.submission)
-    if known_as is not None and record.remote_id != known_as:
-        return True
-    return endpoint.ids.owner(record.remote_id) not in (None, job.id)
+    return endpoint.ids.contradict(record.remote_id, job.id, found.remote_ids.get(notice.submission))
 
 
 def _names(notice: Notice) -> bool:

@@ -35,3 +35,36 @@ def test_the_latest_ids_are_remembered_and_those_of_long_ago_forgotten() -> None
 
     assert all(ids.owner(f"r-{job}") == job for job in range(25, 35))
     assert all(ids.owner(f"r-{job}") is None for job in range(10))
+
+
+def test_a_webhook_with_the_id_of_another_job_or_with_another_id_than_its_own_contradicts() -> None:
+    ids = GivenIds()
+    assert ids.give("r-1", 1)
+
+    assert not ids.contradict("r-1", 1, "r-1")
+    assert not ids.contradict("r-2", 2, None), "nobody has it"
+    assert ids.contradict("r-2", 1, "r-1")
+    assert not ids.is_doubted("r-1")
+    assert ids.contradict("r-1", 2, None)
+    assert ids.is_doubted("r-1")
+
+
+def test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice() -> None:
+    ids = GivenIds()
+    assert ids.give("r-1", 5)
+    assert ids.give("r-2", 2)
+    assert ids.contradict("r-1", 1, None), "the answer to this job's /run was lost"
+
+    assert ids.contradict("r-2", 5, "r-1"), "the record of another job"
+    before = ids.are_repeated
+    assert not ids.contradict("r-5", 5, "r-1")
+    assert (before, ids.are_repeated) == (False, True)
+    assert not ids.contradict("r-2", 5, "r-1"), "from now on the token tells"
+
+
+def test_doubts_are_bounded_too() -> None:
+    ids = GivenIds(kept_max=2)
+    for job in range(4):
+        assert ids.give(f"r-{job}", job)
+        assert ids.contradict(f"r-{job}", 99, None)
+    assert [ids.is_doubted(f"r-{job}") for job in range(4)] == [False, False, True, True]

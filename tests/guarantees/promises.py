@@ -194,6 +194,7 @@ PROMISES: Final = (
         breaks=(
             "Editing the files, or writing two runs into one file.",
             "A service that gives ids twice, and no webhooks: it warns, and a row may hold the output of another job.",
+            "A service that gives ids twice, and a kill: which ids are in doubt is known to one process only.",
         ),
         tests=(
             "tests/system/test_run.py::test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order",

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 from orchestrator.client.transport import REQUEST_S_MAX
 from orchestrator.clock import SECOND
@@ -86,26 +87,36 @@ def _input(custom_id: str) -> bytes:
     return b'{"n":%d}' % int(custom_id.removeprefix("job-"))
 
 
+NAMING: Final = frozenset({Event.ACCEPTED, Event.ADOPTED})
+"""What tells the id of a submission."""
+
+
 def _mistaken(facts: Facts, books: Books) -> set[str]:
     """Jobs that have another one's result, since the service answered their `/run` with its id, and nobody else had been
-    told of that id by then: by polling alone nothing shows such a lie. With webhooks each job has its own.
+    told of that id by then: by polling alone nothing shows such a lie. With webhooks each job has its own, and the one
+    whose id it is bears it; but what was doubted in one process the next one does not know.
     """
     names = {job.id: job.custom_id for job in books.jobs}
     found: set[str] = set()
-    if not facts.plan.faults.repeated_id or facts.plan.webhooks:
+    if not facts.plan.faults.repeated_id:
         return found
+    begun = [began for began, _ in facts.lives]
     for outcome in books.outcomes:
         fate = facts.fates.get(outcome.remote_id or "")
         if fate is None or fate.input == _input(names[outcome.job]):
             continue
-        taken_at = next(row.at for row in books.events[outcome.job] if row.event == Event.COMPLETED)
+        of_job = books.events[outcome.job]
+        taken_at = next(row.at for row in of_job if row.event == Event.COMPLETED)
+        named_at = max((row.at for row in of_job if row.event in NAMING and row.at <= taken_at), default=taken_at)
+        if facts.plan.webhooks and not any(facts.moments[named_at] < at <= facts.moments[taken_at] for at in begun):
+            continue
         others = [row for row in books.submissions.values() if row.remote_id == outcome.remote_id]
         learned = (
             row.at
             for other in others
             if other.job != outcome.job
             for row in books.events[other.job]
-            if row.submission == other.id and row.event in {Event.ACCEPTED, Event.ADOPTED, Event.COMPLETED}
+            if row.submission == other.id and row.event in {*NAMING, Event.COMPLETED}
         )
         if all(at > taken_at for at in learned):
             found.add(names[outcome.job])

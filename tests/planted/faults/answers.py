@@ -9,6 +9,7 @@ CLOCKS = "tests/services/test_clocks.py::"
 REFUSED = "tests/services/test_refusals.py::"
 TIMES = "tests/services/test_impossible_times.py::"
 OTHER = "tests/services/test_other_records.py::"
+GIVEN = "tests/core/test_given_ids.py::"
 NO_NEWS = "tests/services/test_no_news.py::"
 REPEATED = (
     "tests/simulation/test_repeated_ids.py::test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice"
@@ -63,16 +64,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever job it names",
-        path="orchestrator/services/notices.py",
-        old="    if known_as is not None and record.remote_id != known_as:\n        return True\n",
-        new="",
+        path="orchestrator/core/given_ids.py",
+        old="        if known_as is None or known_as == remote_id:\n",
+        new="        if True:\n",
         tests=("tests/services/test_notices.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",),
     ),
     Fault(
         name="an uncertain submission adopts the id of another job",
-        path="orchestrator/services/notices.py",
-        old="    return endpoint.ids.owner(record.remote_id) not in (None, job.id)\n",
-        new="    return False\n",
+        path="orchestrator/core/given_ids.py",
+        old="            return owner not in (None, job)\n        self",
+        new="            return False\n        self",
         tests=(OTHER + "test_an_uncertain_submission_is_not_adopted_by_the_record_of_another_job",),
     ),
     Fault(
@@ -102,17 +103,27 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where ids are given twice, the id goes before the token",
-        path="orchestrator/services/notices.py",
-        old="record.remote_id is None or endpoint.ids.are_repeated:\n",
-        new="record.remote_id is None:\n",
+        path="orchestrator/core/given_ids.py",
+        old="        if self.are_repeated:\n            return False\n",
+        new="",
         tests=(REPEATED,),
     ),
     Fault(
         name="where ids are given twice, an answer does not wait for the webhook",
         path="orchestrator/services/endpoint.py",
-        old="        if not (self.ids.are_repeated and self.arrivals.healthy and job.is_first_execution):\n",
+        old="        if is_sure or not self.arrivals.healthy or not job.is_first_execution:\n",
         new="        if True:\n",
         tests=(REPEATED,),
+    ),
+    Fault(
+        name="an id that another job's webhook bore is not in doubt",
+        path="orchestrator/core/given_ids.py",
+        old="            self._doubted.add(hash(remote_id))\n",
+        new="",
+        tests=(
+            "tests/core/test_given_ids.py::test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice",
+        ),
+        worlds=("swarm", 79, 1),
     ),
     Fault(
         name="a job has the result of the one whose webhook has brought its id",
