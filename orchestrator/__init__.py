@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.app import View, results, run, status
+    from orchestrator.api import View, results, run, status
     from orchestrator.core.pacing import Limit, Operation
     from orchestrator.core.policy import Policy
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _HOME = (
-    dict.fromkeys(("View", "results", "run", "status"), "app")
+    dict.fromkeys(("View", "results", "run", "status"), "api")
     | dict.fromkeys(("Limit", "Operation"), "core.pacing")
     | {"Policy": "core.policy"}
     | dict.fromkeys(("InputError", "OrchestratorError", "StoppedError", "StorageError", "UsageError"), "errors")

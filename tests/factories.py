@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job, Outcome, Step
-from orchestrator.core.lifecycle import ENDS, Event, State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.job import Job, Outcome, Transition
+from orchestrator.core.lifecycle import TERMINAL, Event, State
+from orchestrator.core.responses import Trouble
 from orchestrator.formats.rows import Row
 from orchestrator.settings import RunSettings
 from tests.simulation.clock import EPOCH_AT
@@ -33,7 +33,7 @@ def a_job_in(state: State, **changes: Any) -> Job:
     job = a_job()
     if state is not State.QUEUED:
         job = steps.claimed(job, submission=EPOCH_AT, ttl_us=TTL_US, at=EPOCH_AT).after
-    if state is State.OUTSTANDING or state in ENDS:
+    if state is State.OUTSTANDING or state in TERMINAL:
         job = steps.accepted(job, remote_id="remote-1", sent_at=EPOCH_AT + S, at=EPOCH_AT + 2 * S).after
     return msgspec.structs.replace(job, state=state, **changes)
 
@@ -68,7 +68,7 @@ def a_row(line: int, custom_id: str | None = None, *, payload: bytes | None = No
     return msgspec.structs.replace(row, **changes)
 
 
-Make = Callable[[Job, int], Step]
+Make = Callable[[Job, int], Transition]
 
 STEPS: Mapping[str, tuple[Event, Make]] = MappingProxyType(
     {

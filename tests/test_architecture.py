@@ -94,8 +94,8 @@ def test_every_module_says_what_it_is_for() -> None:
     assert [name_of(path) for path in modules("orchestrator") if not ast.get_docstring(parsed(path))] == []
 
 
-def test_steps_are_made_by_their_constructors_only() -> None:
-    assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "Step")} == {
+def test_transitions_are_made_by_their_constructors_only() -> None:
+    assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "Transition")} == {
         "orchestrator/core/job.py"
     }
 
@@ -192,7 +192,7 @@ def test_imports_point_down_only() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", ["orchestrator", "orchestrator.app"])
+@pytest.mark.parametrize("package", ["orchestrator", "orchestrator.api"])
 def test_what_a_package_loads_when_it_is_first_used_stays_what_it_is(package: str) -> None:
     """A submodule of the same name would take its place once it is imported."""
     loaded = import_module(package)

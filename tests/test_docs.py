@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State
-from orchestrator.core.outcome import POINTLESS, Trouble
+from orchestrator.core.responses import POINTLESS, Trouble
 
 ROOT = Path(__file__).parent.parent
 HOW = (ROOT / "docs" / "how-it-works.md").read_text()

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from orchestrator.cli import build
-from tests.cli.fake_app import FakeApp
+from tests.cli.fake_api import FakeApp
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("interface-jobs", "interface-pods", "interface-endpoints", "interface-templates-and-secrets")

@@ -17,7 +17,7 @@ from orchestrator.cli.api import add_api
 from orchestrator.cli.control import add_control
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.endpoints import add_endpoints
-from orchestrator.cli.execution import App, explain, load_app
+from orchestrator.cli.execution import App, explain, load_api
 from orchestrator.cli.limits import add_limits
 from orchestrator.cli.pods import add_pods
 from orchestrator.cli.results import add_results
@@ -106,6 +106,6 @@ def main() -> None:
     """The entry point."""
     open_streams()
     try:
-        build(load_app)()
+        build(load_api)()
     except SystemExit as end:
         printing.leave(end.code if isinstance(end.code, int) else 0)

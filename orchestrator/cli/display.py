@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, always on standard error. These are the views of `orchestrator.app`.
+"""What a person sees while a run goes on, always on standard error. These are the views of `orchestrator.api`.
 
 A terminal gets one calm display that is redrawn in place (`live`), everything else a plain line now and then.
 """

@@ -20,7 +20,7 @@ from orchestrator.cli.request import whole
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.app.emulation import EmulateRequest
+    from orchestrator.api.emulation import EmulateRequest
 
 PORT_DEFAULT: Final = 8900
 PORT_MAX: Final = 65_535
@@ -207,7 +207,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
 
 
 def _request(choices: Choices) -> "EmulateRequest":
-    from orchestrator.app.emulation import EmulateRequest  # noqa: PLC0415  costs every --help the whole program
+    from orchestrator.api.emulation import EmulateRequest  # noqa: PLC0415  costs every --help the whole program
 
     chosen: dict[str, Any] = {"port": PORT_DEFAULT}
     for key, (field, parse) in _FIELDS.items():

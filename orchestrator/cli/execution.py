@@ -24,9 +24,9 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.settings import EndpointLimits, RunControl, RunRequest, RunStatus, Summary, VerifyRequest, Wish
 
 if TYPE_CHECKING:
-    from orchestrator.app import View  # at run time it would cost every `--help` the import of the whole program
-    from orchestrator.app.emulation import EmulateRequest
-    from orchestrator.app.verifying import Verification
+    from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
+    from orchestrator.api.emulation import EmulateRequest
+    from orchestrator.api.verifying import Verification
 
 GC_THRESHOLD: Final = 20_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
@@ -44,7 +44,7 @@ WRITING_EXIT_CODE: Final = 3
 
 
 class App(Protocol):
-    """What the command line asks of the program: the functions of `orchestrator.app`."""
+    """What the command line asks of the program: the functions of `orchestrator.api`."""
 
     async def run(self, request: RunRequest, view: "View") -> Summary: ...
 
@@ -70,11 +70,11 @@ class App(Protocol):
     ) -> None: ...
 
 
-def load_app() -> App:
+def load_api() -> App:
     """The real program; imported only by a command that needs it."""
-    from orchestrator import app  # noqa: PLC0415
+    from orchestrator import api  # noqa: PLC0415
 
-    return app
+    return api
 
 
 def execute(

@@ -19,7 +19,7 @@ from orchestrator.settings import VerifyRequest
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from orchestrator.app.verifying import Verification  # at run time `--help` would pay for it
+    from orchestrator.api.verifying import Verification  # at run time `--help` would pay for it
 
 FINDINGS_EXIT_CODE = 1
 

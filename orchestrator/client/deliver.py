@@ -6,7 +6,7 @@ from typing import Final
 import httpx
 from multidict import CIMultiDict
 
-from orchestrator.client.carriers import Request
+from orchestrator.client.backends import Request
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
 from orchestrator.errors import NotSent

@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.rest import Rest, decoded
-from orchestrator.core.outcome import Answer
+from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 
 NAME_CHARS_MAX: Final = 191

@@ -17,13 +17,13 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
-from orchestrator.client.carriers import Request, header_table
-from orchestrator.client.hiding import Hiding
+from orchestrator.client.backends import Request, header_table
+from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
-from orchestrator.client.repeating import repeated
+from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import request_headers
 from orchestrator.client.transport import Transport
-from orchestrator.core.outcome import Answer
+from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 from orchestrator.settings import KeyPlace
 

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 import anyio
 
 from orchestrator.client import records
-from orchestrator.client.hiding import Hiding
 from orchestrator.client.job_request import (
     RUN_BODY_BYTES_MAX,
     RUNSYNC_BODY_BYTES_MAX,
@@ -26,14 +25,15 @@ from orchestrator.client.job_request import (
     object_text,
 )
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
+from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
-from orchestrator.client.repeating import repeated
+from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path
 from orchestrator.client.streams import JobStream
-from orchestrator.core.outcome import Answer, is_remote_id
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
-from orchestrator.core.ports import Turn
+from orchestrator.core.ports import Permit
+from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import Unanswered, UsageError
 
@@ -47,7 +47,7 @@ _NOTHING: Final = Hiding()
 """The API key is hidden below already."""
 
 T = TypeVar("T")
-_Send = Callable[[Turn], Awaitable[Answer]]
+_Send = Callable[[Permit], Awaitable[Answer]]
 
 
 class EndpointJobs:
@@ -225,7 +225,7 @@ class EndpointJobs:
         with telling(doing, _CONSEQUENCES.get(operation, "")):
             if self._notify is not None:
                 self._notify()
-            answer = await send(await self._api.turn(operation))
+            answer = await send(await self._api.permit(operation))
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 raise JobRefusedError(doing, operation, read_refusal(answer, hiding))
             try:

@@ -13,10 +13,10 @@ import msgspec
 
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.rest import ProblemError, Rest, decoded
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pod_specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.core.pods import Pod, PodAction, PodStatus, decode_pod, decode_pods
 from orchestrator.core.quotas import Window
+from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
 
 LOOK_S_MIN: Final = 2.0

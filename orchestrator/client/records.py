@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.client.refusals import one_line
 from orchestrator.core.compact import compact
-from orchestrator.core.outcome import FINISHED
+from orchestrator.core.responses import TERMINAL_STATUSES
 
 NOTHING_MORE: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -58,7 +58,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def finished(self) -> bool:
         """Whether the service has finished with it; an unknown status is not an end."""
-        return self.status in FINISHED
+        return self.status in TERMINAL_STATUSES
 
     @property
     def reason(self) -> str | None:

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.client.hiding import Hiding
-from orchestrator.core.outcome import HINT_CHARS_MAX, Answer
+from orchestrator.client.redaction import Hiding
 from orchestrator.core.pacing import Operation
+from orchestrator.core.responses import HINT_CHARS_MAX, Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered
 
 Words = tuple[str, str]

@@ -11,15 +11,15 @@ from typing import Final
 import httpx
 
 from orchestrator import __version__
-from orchestrator.client.carriers import Leaving, Request, header_table
-from orchestrator.client.hiding import Hiding
+from orchestrator.client.backends import Leaving, Request, header_table
 from orchestrator.client.places import Places
-from orchestrator.client.throttle import Throttle, ThrottledTurn
+from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
+from orchestrator.client.redaction import Hiding
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import Clock
-from orchestrator.core.outcome import Answer, is_remote_id
 from orchestrator.core.pacing import Figures, Limit, Operation
-from orchestrator.core.ports import Turn
+from orchestrator.core.ports import Permit
+from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.errors import CutShort, NotSent, UsageError
 
 _ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -42,7 +42,7 @@ class ServerlessEndpoint:
     """
 
     def __init__(
-        self, base: httpx.URL, headers: Mapping[bytes, bytes], throttle: Throttle, transport: Transport, clock: Clock
+        self, base: httpx.URL, headers: Mapping[bytes, bytes], throttle: RateLimiter, transport: Transport, clock: Clock
     ) -> None:
         self._base = str(base)
         self._throttle = throttle
@@ -70,13 +70,13 @@ class ServerlessEndpoint:
         """The line from the service."""
         return self._transport.down
 
-    def turn_at_once(self, operation: Operation) -> ThrottledTurn | None:
+    def permit_at_once(self, operation: Operation) -> RateLimiterPermit | None:
         """Leave for one request of `operation`, if it may be sent now."""
-        return self._throttle.turn_at_once(operation)
+        return self._throttle.permit_at_once(operation)
 
-    async def turn(self, operation: Operation) -> ThrottledTurn:
+    async def permit(self, operation: Operation) -> RateLimiterPermit:
         """Waits until one request of `operation` may be sent."""
-        return await self._throttle.turn(operation)
+        return await self._throttle.permit(operation)
 
     def room(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
@@ -95,19 +95,19 @@ class ServerlessEndpoint:
         self._throttle.change(operation, limit)
 
     def hold(self, operation: Operation, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
-        """At a restart: requests of an earlier process hold their slots; see `Throttle.hold`."""
+        """At a restart: requests of an earlier process hold their slots; see `RateLimiter.hold`."""
         self._throttle.hold(operation, answered, unanswered)
 
     def ease_in(self, operation: Operation) -> None:
         """At a restart: an earlier process may have sent requests of which nothing is known."""
         self._throttle.ease_in(operation)
 
-    async def run(self, turn: Turn, body: bytes, *, leaving: Leaving | None = None) -> Answer:
+    async def run(self, permit: Permit, body: bytes, *, leaving: Leaving | None = None) -> Answer:
         """`POST /run` with `body`, the complete JSON of the job request; see `core.ports`."""
         request = self._submission("run", body, leaving)
-        return await self._send(turn, Operation.RUN, request)
+        return await self._send(permit, Operation.RUN, request)
 
-    async def runsync(self, turn: Turn, body: bytes, *, wait_ms: int | None = None) -> Answer:
+    async def runsync(self, permit: Permit, body: bytes, *, wait_ms: int | None = None) -> Answer:
         """`POST /runsync` with `body`, the complete JSON of the job request.
 
         The service holds it until the job has finished, `wait_ms` at most (None: its own default).
@@ -115,41 +115,41 @@ class ServerlessEndpoint:
         path = "runsync" if wait_ms is None else f"runsync?wait={wait_ms}"
         within_s = (RUNSYNC_WAIT_MS_DEFAULT if wait_ms is None else wait_ms) / 1000 + REQUEST_S_MAX
         request = self._submission(path, body)
-        return await self._send(turn, Operation.RUNSYNC, request, within_s=within_s)
+        return await self._send(permit, Operation.RUNSYNC, request, within_s=within_s)
 
-    async def status(self, turn: Turn, remote_id: str) -> Answer:
+    async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
         request = self._question(_job_path("status", remote_id))
-        return await self._send(turn, Operation.STATUS, request)
+        return await self._send(permit, Operation.STATUS, request)
 
-    async def stream(self, turn: Turn, remote_id: str) -> Answer:
+    async def stream(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /stream/{remote_id}`: what the job gave since the last such call. Each part is handed out once."""
         request = self._question(_job_path("stream", remote_id))
-        return await self._send(turn, Operation.STREAM, request)
+        return await self._send(permit, Operation.STREAM, request)
 
-    async def retry(self, turn: Turn, remote_id: str) -> Answer:
+    async def retry(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
         request = self._order(_job_path("retry", remote_id))
-        return await self._send(turn, Operation.RETRY, request)
+        return await self._send(permit, Operation.RETRY, request)
 
-    async def cancel(self, turn: Turn, remote_id: str) -> Answer:
+    async def cancel(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /cancel/{remote_id}`."""
         request = self._order(_job_path("cancel", remote_id))
-        return await self._send(turn, Operation.CANCEL, request)
+        return await self._send(permit, Operation.CANCEL, request)
 
-    async def health(self, turn: Turn) -> Answer:
+    async def health(self, permit: Permit) -> Answer:
         """`GET /health`."""
-        return await self._send(turn, Operation.HEALTH, self._question("health"))
+        return await self._send(permit, Operation.HEALTH, self._question("health"))
 
-    async def purge_queue(self, turn: Turn) -> Answer:
+    async def purge_queue(self, permit: Permit) -> Answer:
         """`POST /purge-queue`."""
-        return await self._send(turn, Operation.PURGE_QUEUE, self._order("purge-queue"))
+        return await self._send(permit, Operation.PURGE_QUEUE, self._order("purge-queue"))
 
-    async def requests(self, turn: Turn) -> Answer:
+    async def requests(self, permit: Permit) -> Answer:
         """`GET /requests`."""
-        return await self._send(turn, Operation.REQUESTS, self._question("requests"))
+        return await self._send(permit, Operation.REQUESTS, self._question("requests"))
 
-    async def openai(self, turn: Turn, path: str, body: bytes | None) -> Answer:
+    async def openai(self, permit: Permit, path: str, body: bytes | None) -> Answer:
         """`POST /openai{path}` with the JSON `body`, or `GET` where that is None. `path` is as in `/v1/models`.
 
         Raises `ValueError` for a path that would lead elsewhere.
@@ -157,7 +157,7 @@ class ServerlessEndpoint:
         check_openai_path(path)
         path = f"openai{path}"
         request = self._question(path) if body is None else self._submission(path, body)
-        return await self._send(turn, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
+        return await self._send(permit, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
 
     def _question(self, path: str) -> Request:
         return Request("GET", f"{self._base}/{path}", self._headers)
@@ -169,24 +169,24 @@ class ServerlessEndpoint:
         return Request("POST", f"{self._base}/{path}", self._submit_headers, body, leaving)
 
     async def _send(
-        self, turn: Turn, operation: Operation, request: Request, *, within_s: float | None = None
+        self, permit: Permit, operation: Operation, request: Request, *, within_s: float | None = None
     ) -> Answer:
-        """Sends `request` and ends `turn` according to what came of it."""
-        if not isinstance(turn, ThrottledTurn):
-            raise TypeError(f"a turn comes from `turn`, not from elsewhere: {turn!r}")
-        turn.use(operation)
+        """Sends `request` and ends `permit` according to what came of it."""
+        if not isinstance(permit, RateLimiterPermit):
+            raise TypeError(f"a permit comes from `permit`, not from elsewhere: {permit!r}")
+        permit.use(operation)
         try:
             answer = await self._transport.send(request, within_s=within_s)
         except CutShort:  # the service may have counted it by its head
-            turn.given_up(self._clock.now())
+            permit.given_up(self._clock.now())
             raise
         except NotSent:
-            turn.not_sent()
+            permit.not_sent()
             raise
         except BaseException:  # unanswered or cancelled: the service may be at it still
-            turn.given_up(self._clock.now())
+            permit.given_up(self._clock.now())
             raise
-        turn.answered(answer)
+        permit.answered(answer)
         # What a service says about a request it refused may repeat the request, and is kept and shown.
         return answer if answer.status < 300 else self._hiding.answer(answer)  # noqa: PLR2004
 

@@ -12,15 +12,15 @@ from orchestrator.client.graphql import GraphQL
 from orchestrator.client.jobs import EndpointJobs
 from orchestrator.client.places import Places
 from orchestrator.client.pods import Pods
+from orchestrator.client.rate_limiter import RateLimiter
 from orchestrator.client.rest import Rest, team_header
 from orchestrator.client.secrets import Secrets
 from orchestrator.client.serverless import ServerlessEndpoint, endpoint_url, request_headers, service_url
 from orchestrator.client.templates import Templates
-from orchestrator.client.throttle import Throttle
 from orchestrator.client.transport import Transport, environment_proxy
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import Limit, Operation, Pacing
+from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
@@ -99,7 +99,7 @@ class Service:
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
             self._transport.check_proxy()
-            throttle = Throttle(self._clock, self._limits, pacing=self._pacing)
+            throttle = RateLimiter(self._clock, self._limits, pacing=self._pacing)
             base = endpoint_url(self._url, endpoint_id)
             endpoint = EndpointJobs(ServerlessEndpoint(base, self._headers, throttle, self._transport, self._clock))
             self._endpoints[endpoint_id] = endpoint
@@ -124,7 +124,7 @@ class Service:
         endpoint = self.endpoint(endpoint_id).api
 
         async def ask() -> Answer:
-            return await endpoint.health(await endpoint.turn(Operation.HEALTH))
+            return await endpoint.health(await endpoint.permit(Operation.HEALTH))
 
         asking = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(CHECK_TRIES),

@@ -12,7 +12,7 @@ import anyio
 
 from orchestrator.client.records import Chunk, StreamPart
 from orchestrator.client.refusals import RefusedError
-from orchestrator.core.outcome import FINISHED
+from orchestrator.core.responses import TERMINAL_STATUSES
 
 PAUSE_S_MIN: Final = 0.25
 PAUSE_S_MAX: Final = 2.0
@@ -39,7 +39,7 @@ class JobStream:
     @property
     def finished(self) -> bool:
         """Whether the job has ended; chunks may be left all the same."""
-        return self.status in FINISHED
+        return self.status in TERMINAL_STATUSES
 
     async def __aiter__(self) -> AsyncIterator[Chunk]:
         pause_s = PAUSE_S_MIN

@@ -22,14 +22,14 @@ import aiohttp
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
-from orchestrator.client.carriers import AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
+from orchestrator.client.backends import AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
 from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.proxies import proxy_of
 from orchestrator.clock import SECOND, Clock
 from orchestrator.core.loopback import is_loopback
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
+from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 
 CONNECT_S_MAX: Final = 10.0

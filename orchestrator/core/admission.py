@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final, Literal
 
 from orchestrator.core.deadlines import margin_us
-from orchestrator.core.turnaround import Turnaround
+from orchestrator.core.durations import Durations
 
 SECOND_US: Final = 1_000_000
 
@@ -101,8 +101,8 @@ class Outlook:
 
     FASTEST_SHARE: Final = 0.05
 
-    def __init__(self, turnaround: Turnaround, *, is_idle: bool) -> None:
-        execution, queue = turnaround.execution, turnaround.queue
+    def __init__(self, durations: Durations, *, is_idle: bool) -> None:
+        execution, queue = durations.execution, durations.queue
         known = execution.weight >= self.ENOUGH
         fastest_us = execution.quantile_us(self.FASTEST_SHARE) if known else None
         waits_us = queue.p50_us if known and not is_idle else None

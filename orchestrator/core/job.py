@@ -1,6 +1,6 @@
 """A job, and the steps it can take.
 
-`Job` is the narrow record that the moving parts hold and the ledger guards. A `Step` is made only by the named
+`Job` is the narrow record that the moving parts hold and the ledger guards. A `Transition` is made only by the named
 constructors below, one for each way something can happen; each takes exactly what it needs, asks the lifecycle table
 for the next state, and returns the job as it will be. The ledger applies a step only if the job still is what it was
 (`id`, state, submission, attempt); else the step is stale, and nothing is written.
@@ -11,8 +11,8 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from orchestrator.core.lifecycle import ENDS, Event, State, next_state
-from orchestrator.core.outcome import SAME_ID, Failure, Record, Trouble
+from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
+from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
 
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
@@ -129,7 +129,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Time that was left to the result when it was collected; a lower bound."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event in the life of a job: what it was, what it becomes, and why."""
 
     before: Job
@@ -177,10 +177,10 @@ def _step(
     outcome: Outcome | None = None,
     failure: Failure | None = None,
     **changes: Unpack[_Changes],
-) -> Step:
+) -> Transition:
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
-    return Step(
+    return Transition(
         before=job,
         after=after,
         event=event,
@@ -192,7 +192,7 @@ def _step(
     )
 
 
-def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Step:
+def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Transition:
     """The job is about to be sent by `/run` as a new submission."""
     return _step(
         job, Event.CLAIMED, "run", at,
@@ -201,12 +201,12 @@ def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Step:
     )  # fmt: skip
 
 
-def claimed_for_retry(job: Job, *, at: int) -> Step:
+def claimed_for_retry(job: Job, *, at: int) -> Transition:
     """The job is about to be sent by `/retry` of its latest submission."""
     return _step(job, Event.CLAIMED, "retry", at, attempt=job.attempt + 1, unfinished_at=at)
 
 
-def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Step:
+def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Transition:
     """The service answered `/run` with a usable id. `sent_at` is when that request left."""
     ttl_at = None if job.ttl_at is None or job.sent_at is None else job.ttl_at - job.sent_at + sent_at
     return _step(
@@ -215,18 +215,18 @@ def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Step:
     )  # fmt: skip
 
 
-def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True) -> Step:
+def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True) -> Transition:
     """The service took the `/retry`, or did not answer it: its remote id is known, so `/status` decides."""
     reason = "retry" if answered else RETRY_UNANSWERED
     return _step(job, Event.ACCEPTED, reason, at, retry_until=None, unfinished_at=sent_at, deferrals=0, due_at=0)
 
 
-def refused_for_retry(job: Job, *, at: int) -> Step:
+def refused_for_retry(job: Job, *, at: int) -> Transition:
     """The service made no `/retry` of a job that it knows: before another `/run`, `/status` tells how it really is."""
     return _step(job, Event.ACCEPTED, RETRY_REFUSED, at, retry_until=None, deferrals=0, due_at=0)
 
 
-def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
+def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transition:
     """A `/run` left and no usable answer came. It is settled at `settle_at` unless a webhook adopts it before.
 
     The service's silence is one of the job's uncertain tries.
@@ -237,7 +237,7 @@ def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
     )  # fmt: skip
 
 
-def left_unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Step:
+def left_unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transition:
     """The same, but it was us who ended before an answer could come: that costs the job none of its tries."""
     return _step(job, Event.UNANSWERED, reason, at, trouble=Trouble.UNCERTAIN, due_at=settle_at, deferrals=0)
 
@@ -250,7 +250,7 @@ def deferred(
     at: int,
     trouble: Trouble | None = None,
     retry_until: int | None = None,
-) -> Step:
+) -> Transition:
     """The request had no effect: the attempt is given back. `trouble` None means that we were interrupted.
 
     `retry_until` is given by a `/retry` that is to be repeated; without it the next attempt is a `/run`.
@@ -262,7 +262,7 @@ def deferred(
     )  # fmt: skip
 
 
-def adopted(job: Job, *, remote_id: str, at: int) -> Step:
+def adopted(job: Job, *, remote_id: str, at: int) -> Transition:
     """A webhook told the remote id of the latest submission before, or instead of, the answer to its `/run`."""
     return _step(job, Event.ADOPTED, "webhook", at, remote_id=remote_id, due_at=0, retry_until=None)
 
@@ -276,7 +276,7 @@ def retried(
     reason: str,
     at: int,
     failure: Failure | None = None,
-) -> Step:
+) -> Transition:
     """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given."""
     return _step(
         job,
@@ -291,12 +291,12 @@ def retried(
     )
 
 
-def completed(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+def completed(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
     """A result, from any submission of the job, also where the job had been given up."""
     return _step(job, Event.COMPLETED, reason, at, outcome=outcome, due_at=0, retry_until=None)
 
 
-def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
     """The job has failed for good. `outcome.trouble` says why."""
     trouble = outcome.trouble or Trouble.FAILED
     counted = _counted(job, trouble)
@@ -307,14 +307,14 @@ def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
     )  # fmt: skip
 
 
-def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Step:
+def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
     """Stopped by a person, here or at the service."""
     return _step(
         job, Event.CANCELLED, reason, at, trouble=Trouble.CANCELLED, outcome=outcome, due_at=0, retry_until=None
     )
 
 
-def reopened(job: Job, *, at: int) -> Step:
+def reopened(job: Job, *, at: int) -> Transition:
     """A person asked to try again: fresh counters, a new submission."""
     return _step(
         job, Event.REOPENED, "asked for", at,
@@ -335,7 +335,7 @@ def _counted(job: Job, trouble: Trouble) -> _Counters:
             return {}
 
 
-def tallies(step: Step) -> tuple[str, ...]:
+def counters(step: Transition) -> tuple[str, ...]:
     """The cumulative counters of the run that `step` raises by one."""
     found: tuple[str, ...] = ()
     match step.event, step.trouble:
@@ -362,7 +362,7 @@ _AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
 """Where the service may have the latest submission."""
 
 
-def leaves_extra(step: Step) -> bool:
+def leaves_extra(step: Transition) -> bool:
     """Whether `step` takes the result of an earlier submission, or execution, while the latest one is at the service.
 
     That one is too many. It is paid unless it is uncertain, and then it may be. So may an execution by a `/retry` that
@@ -374,24 +374,24 @@ def leaves_extra(step: Step) -> bool:
     return not _is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
 
 
-def leaves_in_doubt(step: Step) -> bool:
+def leaves_in_doubt(step: Transition) -> bool:
     """Whether `step` ends a job of which the service may hold a submission that nobody can name yet."""
     return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN
 
 
-def _is_of_latest(step: Step) -> bool:
+def _is_of_latest(step: Transition) -> bool:
     """Whether the result that `step` takes is of the job's latest submission."""
     return step.outcome is not None and step.outcome.submission == step.before.submission
 
 
-def _names_late(step: Step) -> bool:
+def _names_late(step: Transition) -> bool:
     """Whether `step` tells what the service calls the latest submission of a job that was given up without knowing."""
-    return is_ended(step.before) and step.before.remote_id is None and _is_of_latest(step)
+    return is_terminal(step.before) and step.before.remote_id is None and _is_of_latest(step)
 
 
-def is_ended(job: Job) -> bool:
+def is_terminal(job: Job) -> bool:
     """Whether the job is finished (a person may still reopen it)."""
-    return job.state in ENDS
+    return job.state in TERMINAL
 
 
 def outcome_of(

@@ -133,7 +133,7 @@ def _ends() -> frozenset[State]:
         ends = more
 
 
-ENDS: frozenset[State] = _ends()
+TERMINAL: frozenset[State] = _ends()
 """The states in which a job is finished, computed from the table."""
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.outcome import Record
+from orchestrator.core.responses import Record
 
 HOOKS_PATH: Final = "/hooks/"
 """The path under which the listener takes webhooks; a token follows."""

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from orchestrator.core.deadline_calendar import Calendar
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.remote_queue import Expected, RemoteQueue
 from orchestrator.core.spare import KNOWN, QUEUED_GAP_SHARE, Spare, ask_closely
-from orchestrator.core.turnaround import Learned
 
 SECOND_US = 1_000_000
 
@@ -123,14 +123,14 @@ class Plan:
     def __init__(
         self,
         *,
-        learned: Learned,
-        execution: Learned | None = None,
+        learned: DurationHistogram,
+        execution: DurationHistogram | None = None,
         retention_of: Callable[[Job], int],
         per_s: float,
         webhooks: bool,
     ) -> None:
         self._learned = learned
-        self._execution = execution or Learned()
+        self._execution = execution or DurationHistogram()
         self._spare = Spare(learned, per_s)
         self._queue = RemoteQueue()
         self._planned_gap_us = 0.0

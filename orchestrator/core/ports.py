@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import Operation
+from orchestrator.core.responses import Answer
 
 
-class Turn(Protocol):
+class Permit(Protocol):
     """Leave to send one request. It holds a slot of the concurrency limit until it is used up or given back."""
 
     def give_back(self) -> None:
@@ -40,7 +40,7 @@ class OneWay(Protocol):
 class JobApi(Protocol):
     """The job operations of one endpoint.
 
-    A request needs a turn, got by `turn` (which waits for the limits) and used up by the call it is handed to. So the
+    A request needs a turn, got by `permit` (which waits for the limits) and used up by the call it is handed to. So the
     caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left and `Unanswered`
     when no usable answer came; an HTTP error status is an `Answer` like any other. No call repeats a request by itself.
     """
@@ -55,11 +55,11 @@ class JobApi(Protocol):
         """The line from the service."""
         ...
 
-    def turn_at_once(self, operation: Operation) -> Turn | None:
+    def permit_at_once(self, operation: Operation) -> Permit | None:
         """Leave for one request of `operation`, if it may be sent now and nobody waits for it."""
         ...
 
-    async def turn(self, operation: Operation) -> Turn:
+    async def permit(self, operation: Operation) -> Permit:
         """Waits until one request of `operation` may be sent."""
         ...
 
@@ -67,26 +67,26 @@ class JobApi(Protocol):
         """How many requests of `operation` may start within the next `within_us` microseconds, as far as one knows."""
         ...
 
-    async def run(self, turn: Turn, body: bytes, *, leaving: Callable[[], None] | None = None) -> Answer:
+    async def run(self, permit: Permit, body: bytes, *, leaving: Callable[[], None] | None = None) -> Answer:
         """`POST /run` with `body`, the complete JSON of the job request.
 
         `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
         """
         ...
 
-    async def status(self, turn: Turn, remote_id: str) -> Answer:
+    async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
         ...
 
-    async def retry(self, turn: Turn, remote_id: str) -> Answer:
+    async def retry(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
         ...
 
-    async def cancel(self, turn: Turn, remote_id: str) -> Answer:
+    async def cancel(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /cancel/{remote_id}`."""
         ...
 
-    async def health(self, turn: Turn) -> Answer:
+    async def health(self, permit: Permit) -> Answer:
         """`GET /health`."""
         ...
 

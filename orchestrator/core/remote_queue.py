@@ -8,9 +8,9 @@ microseconds UTC.
 
 from typing import Final
 
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
-from orchestrator.core.outcome import Record
-from orchestrator.core.turnaround import Learned
+from orchestrator.core.responses import Record
 
 QUEUED_US: Final = 1_000_000
 """Who waited for less than this found no queue worth speaking of."""
@@ -87,9 +87,9 @@ class RemoteQueue:
 
 
 class Expected:
-    """The times of a job whose execution begins `queue_us` after it was sent, as `Learned` tells those of others."""
+    """The times of a job whose execution begins `queue_us` after it was sent; a `DurationHistogram` tells those of others."""
 
-    def __init__(self, queue_us: int, execution: Learned) -> None:
+    def __init__(self, queue_us: int, execution: DurationHistogram) -> None:
         self._queue_us = queue_us
         self._execution = execution
         self.weight = execution.weight

@@ -7,7 +7,7 @@ first, inside one call, exists only for requests that are safe to repeat.)
 import msgspec
 
 from orchestrator.core.job import Job
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.responses import Trouble
 
 SECOND_US = 1_000_000
 BACKOFF_S_MAX = 60

@@ -12,7 +12,7 @@ each has to do with less than two (`core.deadlines.next_ask`). Times are microse
 from typing import Final
 
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, FEW
-from orchestrator.core.turnaround import Learned
+from orchestrator.core.durations import DurationHistogram
 
 SECOND_US: Final = 1_000_000
 
@@ -51,7 +51,7 @@ QUEUED_GAP_SHARE: Final = 1 / 16
 class Spare:
     """Whether questions are to spare at an endpoint. `learned` is of the times from submission to finish."""
 
-    def __init__(self, learned: Learned, per_s: float) -> None:
+    def __init__(self, learned: DurationHistogram, per_s: float) -> None:
         self._learned = learned
         self._per_s = per_s
         self.is_there = True
@@ -85,7 +85,7 @@ class Spare:
         return per_s <= self._per_s * SPARE_SHARE * (1 if self.is_there else AGAIN_SHARE)
 
 
-def ask_closely(begun_at: int, *, asked_at: int | None, times: Learned, is_free: bool) -> int:
+def ask_closely(begun_at: int, *, asked_at: int | None, times: DurationHistogram, is_free: bool) -> int:
     """When a job whose execution began, or begins, at `begun_at` is to be asked for; `times` are those in execution.
 
     `asked_at`: when it was last asked for, None if never.

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
-from orchestrator.core.turnaround import Learned
 
 SECOND_US: Final = 1_000_000
 
@@ -30,7 +30,7 @@ WAITING_US_UNLEARNED: Final = 300 * SECOND_US
 QUEUED: Final = "IN_QUEUE"
 
 
-def running_us_max(learned: Learned, execution_timeout_us: int) -> int:
+def running_us_max(learned: DurationHistogram, execution_timeout_us: int) -> int:
     """How long an execution may take; while little is known, twice its timeout, which the service should have kept."""
     p999_us = learned.p999_us
     if p999_us is None or learned.weight < OBSERVED_MIN:
@@ -38,7 +38,7 @@ def running_us_max(learned: Learned, execution_timeout_us: int) -> int:
     return max(RUNNING_US_MIN, FACTOR * p999_us)
 
 
-def waiting_us_max(learned: Learned) -> int:
+def waiting_us_max(learned: DurationHistogram) -> int:
     """How long a job may be in the queue while workers are idle."""
     p999_us = learned.p999_us
     if p999_us is None or learned.weight < OBSERVED_MIN:
@@ -54,7 +54,7 @@ class Suspect(msgspec.Struct, frozen=True, gc=False):
     since: int
 
 
-class Stalls:
+class StuckDetector:
     """What was last seen of an endpoint's outstanding jobs: of those in progress, and of those that wait for long."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job, Step
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError, leading
@@ -150,7 +150,7 @@ class Ledger:
 
     # --- steps
 
-    async def take(self, taken: Sequence[Step], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
+    async def take(self, taken: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes steps, at most one for each job; returns the jobs whose step was not stale.
 
         `settled` notices are forgotten in the same transaction, those that belong to a step only if it was not stale.
@@ -158,11 +158,11 @@ class Ledger:
         """
         return await self._writer.steps(taken, settled=settled)
 
-    async def step(self, step: Step) -> bool:
+    async def step(self, step: Transition) -> bool:
         """Takes one step; False when it was stale."""
         return bool(await self._writer.steps((step,)))
 
-    def post(self, step: Step, then: Then) -> None:
+    def post(self, step: Transition, then: Then) -> None:
         """Takes `step` soon, stale or not, and calls `then` with what went wrong (None: nothing) once that is known.
 
         `flush` waits for it.
@@ -241,7 +241,7 @@ class Ledger:
         self._secret_names |= fresh
         return claimed
 
-    def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Step:
+    def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Transition:
         self._latest_submission = max(self._latest_submission + 1, now)
         return steps.claimed(job, submission=self._latest_submission, ttl_us=ttl_us, at=now)
 

@@ -6,10 +6,10 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.control import Wishes, wishes_by_run
+from orchestrator.ledger.heartbeat import Vitals, vitals_by_run
 from orchestrator.ledger.limits import Reading, meters_all
 from orchestrator.ledger.margins import Margins, margins_by_run
 from orchestrator.ledger.reports import Run, counts_by_run, ends_since, runs_all
-from orchestrator.ledger.vitals import Vitals, vitals_by_run
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

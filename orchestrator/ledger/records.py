@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, select
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import Record
+from orchestrator.core.responses import Record
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.tables import jobs, submissions
 

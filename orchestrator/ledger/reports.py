@@ -8,9 +8,9 @@ from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, sele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import RETRIES_IN_DOUBT, CancelWhy, Job
-from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
+from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import Failure
+from orchestrator.core.responses import Failure
 from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import job_of as job_of_row
 from orchestrator.ledger.records import notice_of, select_jobs, unpack
@@ -36,7 +36,7 @@ SECOND_US: Final = 1_000_000
 EVENTS_LOOKED_AT_MAX: Final = 60_000
 """A minute's events at ten times the contract's rate would be more; then the rate shown is too small."""
 
-ENDING: Final = tuple(event.value for event in Event if {row.get(event) for row in TRANSITIONS.values()} & ENDS)
+ENDING: Final = tuple(event.value for event in Event if {row.get(event) for row in TRANSITIONS.values()} & TERMINAL)
 """The events that end a job, computed from the table."""
 
 _ids = func.json_each(bindparam("ids")).table_valued("value")

@@ -22,15 +22,15 @@ from orchestrator.core.job import (
     CancelWhy,
     Job,
     Outcome,
-    Step,
-    is_ended,
+    Transition,
+    counters,
+    is_terminal,
     leaves_extra,
     leaves_in_doubt,
-    tallies,
 )
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.responses import Trouble
 from orchestrator.ledger.records import checksum, notice_row, pack, unpack
 from orchestrator.ledger.tables import (
     counts,
@@ -119,7 +119,7 @@ _APPLY = (
 )
 
 
-async def steps_apply(connection: AsyncConnection, steps: Sequence[Step]) -> list[Step]:
+async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
     """Writes every step that is not stale, and returns those. At most one step for each job may be among them.
 
     A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it.
@@ -138,7 +138,7 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Step]) -> lis
     return done
 
 
-def _changes(step: Step) -> tuple[int | str | None, ...]:
+def _changes(step: Transition) -> tuple[int | str | None, ...]:
     """The guard of `step`, then its values for `_CHANGED`."""
     before, after = step.before, step.after
     return (
@@ -158,7 +158,7 @@ def _changes(step: Step) -> tuple[int | str | None, ...]:
         after.retry_until,
         after.unfinished_at,
         step.trouble,
-        step.at if is_ended(after) else None,
+        step.at if is_terminal(after) else None,
     )
 
 
@@ -200,7 +200,9 @@ _SETTLE = _Many(
 )
 
 
-async def _submissions_write(connection: AsyncConnection, done: Sequence[Step], stale: Sequence[Step]) -> None:
+async def _submissions_write(
+    connection: AsyncConnection, done: Sequence[Transition], stale: Sequence[Transition]
+) -> None:
     opened = [_opened(step) for step in done if step.after.submission != step.before.submission]
     settled = [row for step in done if (row := _settled(step)) is not None]
     settled += [row for step in stale if (row := _settled(step)) is not None]
@@ -216,18 +218,18 @@ async def _submissions_write(connection: AsyncConnection, done: Sequence[Step], 
         await _OWE.execute(connection, owed)
 
 
-def _failed(step: Step) -> dict[str, Any]:
+def _failed(step: Transition) -> dict[str, Any]:
     return {"b_id": step.after.submission, "b_failure": msgspec.json.encode(step.failure)}
 
 
-def _won(step: Step) -> dict[str, Any]:
+def _won(step: Transition) -> dict[str, Any]:
     """The submission that brought the result, whatever it was taken for before."""
     outcome = step.outcome
     assert outcome is not None
     return {"b_id": outcome.submission, "b_remote_id": outcome.remote_id, "b_ended_at": step.at}
 
 
-def _owed(step: Step) -> dict[str, Any]:
+def _owed(step: Transition) -> dict[str, Any]:
     """The submission that nobody wants any more: it is owed a /cancel, also where its remote id is not known yet."""
     before, outcome = step.before, step.outcome
     ended = Trouble.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
@@ -237,7 +239,7 @@ def _owed(step: Step) -> dict[str, Any]:
     return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why.value}
 
 
-def _opened(step: Step) -> dict[str, Any]:
+def _opened(step: Transition) -> dict[str, Any]:
     after = step.after
     return {
         "id": after.submission,
@@ -248,7 +250,7 @@ def _opened(step: Step) -> dict[str, Any]:
     }
 
 
-def _settled(step: Step) -> dict[str, Any] | None:
+def _settled(step: Transition) -> dict[str, Any] | None:
     """What `step` tells of a submission that was opened before, or None."""
     after = step.after
     row = dict.fromkeys(("b_remote_id", "b_sent_at", "b_ttl_at", "b_answered_at", "b_ended_at", "b_ended"))
@@ -273,7 +275,7 @@ def _settled(step: Step) -> dict[str, Any] | None:
 _EVENT = _Many(insert(events).inline(), "job_id", "at", "event", "submission_id", "attempt", "trouble", "reason")
 
 
-async def _events_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+async def _events_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     rows = [
         {
             "job_id": step.after.id,
@@ -293,7 +295,7 @@ _OUTCOME = _Many(insert(outcomes).prefix_with("OR REPLACE"), *(column.name for c
 _OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(select(_batch.c.value)))
 
 
-async def _outcomes_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     rows = [_outcome_row(step.after.id, step.outcome) for step in done if step.outcome is not None]
     if rows:
         await _OUTCOME.execute(connection, rows)
@@ -320,12 +322,12 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-async def _counts_write(connection: AsyncConnection, done: Sequence[Step]) -> None:
+async def _counts_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     changes: Counter[tuple[int, str]] = Counter()
     for step in done:
         changes[step.after.run, step.before.state.value] -= 1
         changes[step.after.run, step.after.state.value] += 1
-        for name in tallies(step):
+        for name in counters(step):
             changes[step.after.run, name] += 1
     await counts_add(connection, changes)
     await _margins_add(connection, done)
@@ -351,7 +353,7 @@ _MARGIN = _MARGIN.on_conflict_do_update(
 )
 
 
-async def _margins_add(connection: AsyncConnection, done: Iterable[Step]) -> None:
+async def _margins_add(connection: AsyncConnection, done: Iterable[Transition]) -> None:
     found: dict[tuple[int, int], list[int]] = {}
     for step in done:
         if step.event is Event.COMPLETED and step.outcome is not None and step.outcome.margin_us is not None:

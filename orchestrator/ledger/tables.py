@@ -24,8 +24,8 @@ from sqlalchemy import (
 )
 
 from orchestrator.core.job import PAID_TWICE, RAN
-from orchestrator.core.lifecycle import ENDS, Event, State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.lifecycle import TERMINAL, Event, State
+from orchestrator.core.responses import Trouble
 
 SCHEMA_VERSION: Final = "0004"
 """The migration that these definitions are the result of."""
@@ -161,7 +161,7 @@ jobs = Table(
     CheckConstraint(
         f"submission_id IS NOT NULL OR NOT {one_of('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
     ),
-    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', ENDS)}", name="jobs_ended_iff_end"),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', TERMINAL)}", name="jobs_ended_iff_end"),
     CheckConstraint(f"trouble IS NOT NULL OR NOT {one_of('state', GIVEN_UP)}", name="jobs_given_up_have_trouble"),
     CheckConstraint(
         f"retry_until IS NULL OR {one_of('state', {State.QUEUED, State.SUBMITTING})}",

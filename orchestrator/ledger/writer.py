@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import Job, Step
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger import store
@@ -45,7 +45,7 @@ ANSWER_S_MAX: Final = BUSY_TIMEOUT_MS / 1000 + 20
 often, so that a caller learns of it within twice this time; a timer for each caller would cost more than its wait."""
 
 Result = TypeVar("Result")
-Subscriber = Callable[[Sequence[Step]], None]
+Subscriber = Callable[[Sequence[Transition]], None]
 Then = Callable[[Exception | None], None]
 """Called after the transaction of what was posted, with what went wrong. It must neither raise nor wait."""
 
@@ -62,9 +62,9 @@ class Transaction:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self.connection = connection
-        self.applied: list[Step] = []
+        self.applied: list[Transition] = []
 
-    async def apply(self, steps: Sequence[Step]) -> list[Step]:
+    async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
         """Writes the steps that are not stale, and returns those."""
         done = await store.steps_apply(self.connection, steps)
         self.applied += done
@@ -82,7 +82,7 @@ class _Entry(Generic[Result]):
     def __init__(
         self,
         *,
-        steps: Sequence[Step] = (),
+        steps: Sequence[Transition] = (),
         settled: Sequence[Settled] = (),
         notes: Sequence[Notice] = (),
         seen: Sequence[Job] = (),
@@ -120,7 +120,7 @@ class _Entry(Generic[Result]):
             self.then(error)
 
 
-def _bytes_of(steps: Sequence[Step], notes: Sequence[Notice]) -> int:
+def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
     """How much of outputs there is in these."""
     held = 0
     for step in steps:
@@ -143,7 +143,7 @@ class Writer:
         self._transactions = 0
         self._bytes = 0
         self._has_room = anyio.Event()
-        self._bell = anyio.Event()
+        self._wakeup = anyio.Event()
         self._subscribers: list[Subscriber] = []
         self._failure: StorageError | None = None
         self._has_ended = False
@@ -157,7 +157,7 @@ class Writer:
         """Calls `subscriber` with the steps of each transaction, after its commit, in order. It must not raise."""
         self._subscribers.append(subscriber)
 
-    async def steps(self, steps: Sequence[Step], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
+    async def steps(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes `steps`, at most one for each job; returns the ids of the jobs whose step was not stale.
 
         `settled` notices are forgotten in the same transaction.
@@ -165,7 +165,7 @@ class Writer:
         entry: _Entry[frozenset[int]] = _Entry(steps=steps, settled=settled)
         return await self._hand_over(entry) or frozenset()
 
-    def post(self, step: Step, then: Then) -> None:
+    def post(self, step: Transition, then: Then) -> None:
         """Takes `step`, stale or not, with the next batch, and calls `then` afterwards.
 
         For those whose task has nothing left to do: a task that waits costs more than its step (measured).
@@ -200,8 +200,8 @@ class Writer:
             task_status.started()
             try:
                 while True:
-                    await self._bell.wait()
-                    self._bell = anyio.Event()
+                    await self._wakeup.wait()
+                    self._wakeup = anyio.Event()
                     await self._drain()
                     await anyio.sleep(self._gather_s)
             finally:
@@ -214,7 +214,7 @@ class Writer:
         while True:
             longest = next(chain(self._under_way, self._pending), None)
             if longest is None:
-                await self._bell.wait()
+                await self._wakeup.wait()
                 continue
             before = self._transactions
             await anyio.sleep(ANSWER_S_MAX)
@@ -243,7 +243,7 @@ class Writer:
             raise StorageError(f"{self._database.path}: the ledger is closed")
         self._bytes += entry.bytes
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
-        self._bell.set()
+        self._wakeup.set()
 
     async def _drain(self) -> None:
         while self._pending:
@@ -307,7 +307,7 @@ class Writer:
             self._failure = error
         entry.end(error)
 
-    async def _commit(self, batch: Sequence["_Entry[object]"]) -> list[Step]:
+    async def _commit(self, batch: Sequence["_Entry[object]"]) -> list[Transition]:
         """One transaction, which sets the results. Returns every step that was written."""
         results: list[object] = [None] * len(batch)
         try:
@@ -329,7 +329,7 @@ class Writer:
                 entry.result = ids & {step.before.id for step in entry.steps}
         return transaction.applied
 
-    def _tell(self, batch: Sequence["_Entry[object]"], applied: Sequence[Step]) -> None:
+    def _tell(self, batch: Sequence["_Entry[object]"], applied: Sequence[Transition]) -> None:
         """Tells the feed, then whoever handed something over.
 
         Outside of every `try` that replays: what is committed must not be replayed for a subscriber's sake.

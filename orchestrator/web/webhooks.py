@@ -24,8 +24,8 @@ from orchestrator.client.patience import Patience, Watch
 from orchestrator.client.places import LARGE_BYTES, Place, Places
 from orchestrator.clock import Clock
 from orchestrator.core.notice import HOOKS_PATH, Notice, submission_of
-from orchestrator.core.outcome import Record, plausible, read_record
 from orchestrator.core.ports import NoticeSink
+from orchestrator.core.responses import Record, plausible, read_record
 from orchestrator.errors import OrchestratorError
 from orchestrator.web.application import answer, empty, not_found
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.processes import Ended, StandIn, measured, stand_in
+from tests.benchmarks.processes import StandIn, Verdict, measured, stand_in
 from tests.benchmarks.runs import JOBS, SECONDS_MAX, UNLIMITED, run_at, seconds_at_work, write_input
 from tests.benchmarks.stand_in import Behaviour
 
@@ -46,7 +46,7 @@ def official(jobs: int = JOBS) -> list[Figure]:
     ]
 
 
-def _by_script(service: StandIn, jobs: int) -> tuple[float, Ended]:
+def _by_script(service: StandIn, jobs: int) -> tuple[float, Verdict]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_input(folder / "input.jsonl", jobs)
@@ -62,7 +62,7 @@ def _by_script(service: StandIn, jobs: int) -> tuple[float, Ended]:
         return float(ended.stdout), ended
 
 
-def _by_us(service: StandIn, jobs: int, *flags: str) -> tuple[float, Ended]:
+def _by_us(service: StandIn, jobs: int, *flags: str) -> tuple[float, Verdict]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         ended = run_at(service.url, folder, jobs, *UNLIMITED, *flags)

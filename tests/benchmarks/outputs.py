@@ -9,7 +9,7 @@ import msgspec
 from orchestrator.settings import Summary
 from tests.benchmarks.audit import finished_ledger
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.processes import Ended, orchestrator, stand_in
+from tests.benchmarks.processes import Verdict, orchestrator, stand_in
 from tests.benchmarks.runs import run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour
 
@@ -53,13 +53,13 @@ def _looking(folder: Path) -> list[Figure]:
     return [_peak("results", printed), _peak("verify", verified)]
 
 
-def _orchestrator(folder: Path, *arguments: str) -> Ended:
+def _orchestrator(folder: Path, *arguments: str) -> Verdict:
     ended = orchestrator(arguments, folder=folder, seconds_max=SECONDS_MAX)
     assert ended.exit_code == 0, ended.stderr
     return ended
 
 
-def _peak(command: str, ended: Ended) -> Figure:
+def _peak(command: str, ended: Verdict) -> Figure:
     return Figure(
         benchmark="outputs", name=f"{command}: peak memory", value=ended.peak_mb, unit="MB", at_most=PEAK_MB_MAX
     )

@@ -27,7 +27,7 @@ STDOUT_BYTES_MAX: Final = 1024 * 1024
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A process that has ended, and what it took from start to exit."""
 
     exit_code: int
@@ -44,7 +44,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     started it, so whoever measures must stay small."""
 
 
-def orchestrator(arguments: Sequence[str], *, folder: Path, seconds_max: float, open_files: int | None = None) -> Ended:
+def orchestrator(
+    arguments: Sequence[str], *, folder: Path, seconds_max: float, open_files: int | None = None
+) -> Verdict:
     """Runs the program with `arguments` in `folder`, and measures it. Kills it after `seconds_max`.
 
     `open_files` is the most that it may have open, by default what we may.
@@ -57,7 +59,7 @@ def orchestrator(arguments: Sequence[str], *, folder: Path, seconds_max: float, 
 
 def measured(
     command: Sequence[str], *, folder: Path, seconds_max: float, environment: Mapping[str, str] | None = None
-) -> Ended:
+) -> Verdict:
     """Runs `command` in `folder` with `environment` on top of ours, and measures it. Kills it after `seconds_max`."""
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
         started = time.perf_counter()
@@ -73,7 +75,7 @@ def measured(
         wall_s = time.perf_counter() - started
     with (folder / "stdout").open("rb") as told:
         beginning = told.read(STDOUT_BYTES_MAX)
-    return Ended(
+    return Verdict(
         exit_code=process.returncode,
         stdout=beginning,
         stderr=(folder / "stderr").read_text(),

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.benchmarks.commands import INTAKE_S_MAX, STOPPED_EXIT_CODE
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.processes import Ended, orchestrator, stand_in
+from tests.benchmarks.processes import Verdict, orchestrator, stand_in
 from tests.benchmarks.runs import SECONDS_MAX, run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour
 
@@ -82,7 +82,7 @@ def _submit_all(ledger: Path, jobs: int) -> None:
         connection.commit()
 
 
-def _resumed(folder: Path, running_s: float | None) -> Ended:
+def _resumed(folder: Path, running_s: float | None) -> Verdict:
     arguments = ["resume", "input", "--ledger", "ledger.db", "--quiet"]
     ended = orchestrator(arguments, folder=folder, seconds_max=SECONDS_MAX if running_s is None else running_s)
     assert ended.exit_code == (0 if running_s is None else -signal.SIGKILL), ended.stderr

@@ -11,7 +11,7 @@ import msgspec
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.settings import Summary
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.processes import Ended, orchestrator, stand_in
+from tests.benchmarks.processes import Verdict, orchestrator, stand_in
 from tests.benchmarks.stand_in import Behaviour, Observed
 
 JOBS: Final = 10_000
@@ -69,14 +69,14 @@ def allowance(jobs: int = ALLOWANCE_JOBS) -> list[Figure]:
     ]
 
 
-def _run(folder: Path, jobs: int, behaviour: Behaviour, *flags: str) -> tuple[Ended, Observed]:
+def _run(folder: Path, jobs: int, behaviour: Behaviour, *flags: str) -> tuple[Verdict, Observed]:
     """One run of `jobs` jobs against a service of its own."""
     with stand_in(behaviour) as service:
         ended = run_at(service.url, folder, jobs, *flags)
         return ended, service.stop()
 
 
-def run_at(url: str, folder: Path, jobs: int, *flags: str) -> Ended:
+def run_at(url: str, folder: Path, jobs: int, *flags: str) -> Verdict:
     """One run of `jobs` jobs from start to exit, all of which must succeed at the first try."""
     write_input(folder / "input.jsonl", jobs)
     ended = orchestrator(
@@ -104,7 +104,7 @@ def write_input(path: Path, rows: int) -> None:
             file.write(f'{{"custom_id":"row-{row}","input":{{"prompt":"describe picture {row} in a few words"}}}}\n')
 
 
-def _cost(benchmark: str, jobs: int, ended: Ended, folder: Path) -> list[Figure]:
+def _cost(benchmark: str, jobs: int, ended: Verdict, folder: Path) -> list[Figure]:
     return [
         Figure(
             benchmark=benchmark,

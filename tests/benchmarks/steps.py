@@ -73,9 +73,9 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
 async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
     """Claims and finishes jobs until there are none."""
     while claims := await ledger.claim(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US):
-        async with anyio.create_task_group() as flights:
+        async with anyio.create_task_group() as task_pool:
             for claim in claims:
-                flights.start_soon(_live, ledger, claim.job, clock, waits)
+                task_pool.start_soon(_live, ledger, claim.job, clock, waits)
 
 
 async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:

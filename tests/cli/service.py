@@ -7,7 +7,7 @@ from anyio.abc import SocketStream
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.command_line import Result, call
-from tests.cli.fake_app import FakeApp
+from tests.cli.fake_api import FakeApp
 from tests.client.raw_server import read_request, response, serving
 
 KEY = "sk-very-secret-key"

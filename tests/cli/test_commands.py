@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from orchestrator import __version__
-from orchestrator.app.emulation import EmulateRequest
-from orchestrator.cli.execution import App, load_app
+from orchestrator.api.emulation import EmulateRequest
+from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
 from orchestrator.settings import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
-from tests.cli.fake_app import FakeApp, invoke, run_status
+from tests.cli.fake_api import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
 """Generous, for busy machines; a fifth of a second is usual. What matters is what is imported."""
@@ -184,7 +184,7 @@ def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path) -> None:
 
 
 def test_the_real_program_is_what_the_command_line_expects() -> None:
-    app = load_app()
+    app = load_api()
     assert all(callable(function) for function in (app.run, app.status, app.results, app.emulate))
 
 
@@ -221,7 +221,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_program() -> None:
 
 NOT_LOADED = {
     "orchestrator.cli": (
-        "orchestrator.app",
+        "orchestrator.api",
         "sqlalchemy",
         "httpx",
         "aiohttp",
@@ -231,8 +231,8 @@ NOT_LOADED = {
         "uvicorn",
         "rich",
     ),
-    "orchestrator.app.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
-    "orchestrator.app.batch": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
+    "orchestrator.api.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
+    "orchestrator.api.batch": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
 }
 """What `--help`, `status` and a run over the network do without."""
 

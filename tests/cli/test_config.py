@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.cli.config import FILE_ONLY, KEYS, choose
 from orchestrator.core.pacing import Operation
-from tests.cli.fake_app import LOCAL, FakeApp, invoke
+from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
 

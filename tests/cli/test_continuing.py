@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator.app.identity import resume_command
+from orchestrator.api.identity import resume_command
 from orchestrator.settings import RunRequest
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.test_config import write
 
 KEY = "rpa_secret"

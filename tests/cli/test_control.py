@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.controlling import control
+from orchestrator.api.controlling import control
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
 from orchestrator.settings import RunSettings, Wish
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 
 
 @pytest.mark.parametrize("wish", Wish)

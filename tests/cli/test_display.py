@@ -13,7 +13,7 @@ from orchestrator.cli.display import PlainView, QuietView, progress_line, view_f
 from orchestrator.cli.figures import HOLDS
 from orchestrator.cli.live import Display, LiveView, terminal
 from orchestrator.settings import Hold, Snapshot
-from tests.cli.fake_app import snapshot
+from tests.cli.fake_api import snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.emulation import EmulateRequest
+from orchestrator.api.emulation import EmulateRequest
 from orchestrator.cli.config import EMULATE_KEYS
-from tests.cli.fake_app import LOCAL, FakeApp, invoke
+from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 FILE = """
     endpoint = "abc"

@@ -21,7 +21,7 @@ from orchestrator.errors import (
     UsageError,
 )
 from orchestrator.settings import Summary
-from tests.cli.fake_app import LOCAL, FakeApp, invoke, summary
+from tests.cli.fake_api import LOCAL, FakeApp, invoke, summary
 
 RUN = ("run", "captions.jsonl", "--endpoint", LOCAL)
 

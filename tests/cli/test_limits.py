@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import EndpointLimits, OperationLimits
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 
 LIMITS = EndpointLimits(
     endpoint="abc123",

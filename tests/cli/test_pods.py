@@ -22,7 +22,7 @@ from orchestrator.emulator.pod_bodies import parse_creation
 from orchestrator.emulator.pod_records import Action, Cluster
 from orchestrator.emulator.pods import PodSettings
 from tests.cli.command_line import Result, call_only
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 from tests.core.test_pods import WHOLE
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService
 

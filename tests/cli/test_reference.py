@@ -10,11 +10,11 @@ import pytest
 from orchestrator.cli.config import EMULATE_KEYS, KEYS
 from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.lifecycle import State
-from orchestrator.core.outcome import Trouble
 from orchestrator.core.pacing import CONTRACT_LIMITS
+from orchestrator.core.responses import Trouble
 from orchestrator.settings import EndpointLimits, OperationLimits, RunStatus, Summary
 from tests.cli.command_line import whole
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

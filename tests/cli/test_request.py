@@ -7,7 +7,7 @@ import pytest
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings
-from tests.cli.fake_app import LOCAL, FakeApp, invoke
+from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
 

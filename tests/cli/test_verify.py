@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.compare import Files
-from orchestrator.app.verifying import Verification
-from orchestrator.services.audit import ADVICE, Figures, Finding, Kind
+from orchestrator.api.audit import ADVICE, Figures, Finding, Kind
+from orchestrator.api.compare import Files
+from orchestrator.api.verifying import Verification
 from orchestrator.settings import VerifyRequest
-from tests.cli.fake_app import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
@@ -77,7 +77,7 @@ def test_json_holds_all_of_it() -> None:
 STUBBORN = """
 import anyio
 from orchestrator.cli import build
-from tests.cli.fake_app import FakeApp
+from tests.cli.fake_api import FakeApp
 
 class Stubborn(FakeApp):
     async def verify(self, request, progress):

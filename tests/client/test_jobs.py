@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from orchestrator.client import EndpointJobs, JobRefusedError, RefusedError, Service, for_a_batch, for_people
-from orchestrator.client.repeating import RETRY_AFTER_S_MAX, TRIES
+from orchestrator.client.retrying import RETRY_AFTER_S_MAX, TRIES
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import S3Config

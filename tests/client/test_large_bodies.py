@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.carriers import Request, header_table
+from orchestrator.client.backends import Request, header_table
 from orchestrator.client.places import LARGE_BYTES
 from orchestrator.client.transport import Transport
 from orchestrator.clock import SystemClock
 from orchestrator.core.line import AT_ONCE
-from orchestrator.core.outcome import Answer
+from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered
 from tests.client.raw_server import Handler, closed_port, read_request, response, serving
 from tests.narrow.relay import narrow

@@ -6,11 +6,11 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.client.carriers import Request, header_table
+from orchestrator.client.backends import Request, header_table
 from orchestrator.client.patience import RATE_MIN, TICK_S, Watch
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import SECOND
-from orchestrator.core.outcome import Answer
+from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import running_loop

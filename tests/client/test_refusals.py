@@ -11,8 +11,8 @@ from hypothesis import given
 
 from orchestrator.client import GraphQLError, JobRefusedError, ProblemError, RefusedError, Service
 from orchestrator.client.graphql import literal
-from orchestrator.client.hiding import HIDDEN, Hiding
-from orchestrator.core.outcome import Answer
+from orchestrator.client.redaction import HIDDEN, Hiding
+from orchestrator.core.responses import Answer
 from tests.simulation.clock import VirtualClock
 from tests.texts import texts
 

@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from orchestrator.client import Deliverer, ServerlessEndpoint, Service
+from orchestrator.client.rate_limiter import RateLimiterPermit
 from orchestrator.client.serverless import endpoint_url, request_headers, service_url
 from orchestrator.client.service import CHECK_TRIES
-from orchestrator.client.throttle import ThrottledTurn
 from orchestrator.clock import SystemClock
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.ports import JobApi, Turn
+from orchestrator.core.ports import JobApi, Permit
+from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from tests.client.raw_server import answering, read_request, response, serving
 from tests.client.replies import Replies, Reply
@@ -33,12 +33,12 @@ def ok(status: int = 200, **headers: str) -> httpx.Response:
     return httpx.Response(status, content=b'{"id":"a"}', headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
-CALLS: dict[Operation, tuple[str, str, Callable[[JobApi, Turn], Awaitable[Answer]]]] = {
-    Operation.RUN: ("POST", "/v2/abc/run", lambda api, turn: api.run(turn, b'{"input":{}}')),
-    Operation.STATUS: ("GET", "/v2/abc/status/job-1", lambda api, turn: api.status(turn, "job-1")),
-    Operation.RETRY: ("POST", "/v2/abc/retry/job-1", lambda api, turn: api.retry(turn, "job-1")),
-    Operation.CANCEL: ("POST", "/v2/abc/cancel/job-1", lambda api, turn: api.cancel(turn, "job-1")),
-    Operation.HEALTH: ("GET", "/v2/abc/health", lambda api, turn: api.health(turn)),
+CALLS: dict[Operation, tuple[str, str, Callable[[JobApi, Permit], Awaitable[Answer]]]] = {
+    Operation.RUN: ("POST", "/v2/abc/run", lambda api, permit: api.run(permit, b'{"input":{}}')),
+    Operation.STATUS: ("GET", "/v2/abc/status/job-1", lambda api, permit: api.status(permit, "job-1")),
+    Operation.RETRY: ("POST", "/v2/abc/retry/job-1", lambda api, permit: api.retry(permit, "job-1")),
+    Operation.CANCEL: ("POST", "/v2/abc/cancel/job-1", lambda api, permit: api.cancel(permit, "job-1")),
+    Operation.HEALTH: ("GET", "/v2/abc/health", lambda api, permit: api.health(permit)),
 }
 OPERATIONS = pytest.mark.parametrize("operation", list(CALLS))
 
@@ -48,7 +48,7 @@ async def test_each_operation_sends_its_request(operation: Operation) -> None:
     script = Replies(ok())
     api: JobApi = service_of(script).endpoint("abc").api
     method, path, call = CALLS[operation]
-    answer = await call(api, await api.turn(operation))
+    answer = await call(api, await api.permit(operation))
     assert (answer.status, answer.body) == (200, b'{"id":"a"}')
     (request,) = script.requests
     assert (request.method, str(request.url)) == (method, f"https://api.example.com{path}")
@@ -64,7 +64,7 @@ async def test_each_operation_sends_its_request(operation: Operation) -> None:
 async def test_a_request_that_left_in_part_may_have_been_counted() -> None:
     api = service_of(Replies(CutShort())).endpoint("abc").api
     with pytest.raises(NotSent):
-        await api.run(await api.turn(Operation.RUN), b"{}")
+        await api.run(await api.permit(Operation.RUN), b"{}")
     figures = api.figures(Operation.RUN)
     assert (figures.in_flight, figures.used, api.room(Operation.RUN, 9_999)) == (0, 1, 2)
 
@@ -77,7 +77,7 @@ async def test_what_becomes_of_a_request_is_told_to_the_throttle(operation: Oper
 
     async def used() -> int:
         with contextlib.suppress(NotSent, Unanswered):
-            await call(api, await api.turn(operation))
+            await call(api, await api.permit(operation))
         assert api.figures(operation).in_flight == 0
         return api.figures(operation).used
 
@@ -102,7 +102,7 @@ async def test_a_cancelled_request_keeps_its_place() -> None:
     service = Service("http://h", KEY, SystemClock(), limits=PLENTY, transport=httpx.MockTransport(handler))
     api = service.endpoint("abc").api
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(api.run, await api.turn(Operation.RUN), b"{}")
+        tasks.start_soon(api.run, await api.permit(Operation.RUN), b"{}")
         await sent.wait()
         tasks.cancel_scope.cancel()
     assert (api.figures(Operation.RUN).in_flight, api.room(Operation.RUN, 0)) == (0, 2)
@@ -111,29 +111,29 @@ async def test_a_cancelled_request_keeps_its_place() -> None:
 async def test_a_used_turn_is_refused_before_anything_is_sent() -> None:
     script = Replies(ok())
     api = service_of(script).endpoint("abc").api
-    turn = await api.turn(Operation.RUN)
-    await api.run(turn, b"{}")
+    permit = await api.permit(Operation.RUN)
+    await api.run(permit, b"{}")
     with pytest.raises(RuntimeError, match="used up"):
-        await api.run(turn, b"{}")
+        await api.run(permit, b"{}")
     assert len(script.requests) == 1
 
 
-async def test_a_turn_of_somebody_else_is_refused() -> None:
-    class OtherTurn:
+async def test_a_permit_of_somebody_else_is_refused() -> None:
+    class OtherPermit:
         def give_back(self) -> None: ...
 
-    with pytest.raises(TypeError, match="a turn comes from `turn`"):
-        await service_of(Replies(ok())).endpoint("abc").api.health(OtherTurn())
+    with pytest.raises(TypeError, match="a permit comes from `permit`"):
+        await service_of(Replies(ok())).endpoint("abc").api.health(OtherPermit())
 
 
 async def test_an_id_that_is_none_never_enters_a_path() -> None:
     script = Replies(ok())
     api = service_of(script).endpoint("abc").api
-    turn: ThrottledTurn = await api.turn(Operation.CANCEL)
+    permit: RateLimiterPermit = await api.permit(Operation.CANCEL)
     with pytest.raises(ValueError, match="is no remote id"):
-        await api.cancel(turn, "../purge-queue")
+        await api.cancel(permit, "../purge-queue")
     assert script.requests == []
-    turn.give_back()
+    permit.give_back()
     assert api.figures(Operation.CANCEL).in_flight == 0
 
 
@@ -161,7 +161,7 @@ async def test_limits_can_be_asked_for_changed_and_seeded() -> None:
 async def test_the_service_url_may_end_with_a_slash_and_have_a_path(url: str, run_url: str) -> None:
     script = Replies(ok())
     api = service_of(script, url).endpoint("abc").api
-    await api.run(await api.turn(Operation.RUN), b"{}")
+    await api.run(await api.permit(Operation.RUN), b"{}")
     assert str(script.requests[0].url) == run_url
 
 
@@ -239,7 +239,7 @@ async def test_a_service_speaks_to_real_sockets_by_default() -> None:
     async with serving(answering(response(b'{"id":"j"}'))) as address:
         service = Service(f"http://{address}", KEY, SystemClock())
         api: ServerlessEndpoint = service.endpoint("abc").api
-        answer = await api.run(await api.turn(Operation.RUN), b"{}")
+        answer = await api.run(await api.permit(Operation.RUN), b"{}")
         await service.aclose()
     assert answer.body == b'{"id":"j"}'
 
@@ -282,6 +282,6 @@ async def test_an_answer_that_repeats_the_key_comes_back_without_it(status: int)
     reply = httpx.Response(status, content=f'{{"error":"headers were Authorization: Bearer {KEY}"}}'.encode())
     api = service_of(Replies(reply)).endpoint("abc").api
 
-    answer = await api.run(await api.turn(Operation.RUN), b"{}")
+    answer = await api.run(await api.permit(Operation.RUN), b"{}")
 
     assert answer.body == b'{"error":"headers were Authorization: Bearer [hidden]"}'

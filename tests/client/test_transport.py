@@ -12,13 +12,13 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.carriers import AiohttpCarrier, Request, header_table
+from orchestrator.client.backends import AiohttpCarrier, Request, header_table
 from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SECOND, SystemClock
-from orchestrator.core.outcome import Answer
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
+from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
 from tests.few_files import no_file_left

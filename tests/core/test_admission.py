@@ -14,7 +14,7 @@ from orchestrator.core.admission import (
     outstanding_max,
 )
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.turnaround import Turnaround
+from orchestrator.core.durations import Durations
 from tests.factories import S
 from tests.simulation.clock import EPOCH_AT
 
@@ -62,11 +62,11 @@ def test_an_endpoint_that_finishes_nothing_any_more_is_at_zero_after_two_minutes
 # --- prospects
 
 
-def known(delay_s: float, execution_s: float, *, jobs: int = Outlook.ENOUGH) -> Turnaround:
-    turnaround = Turnaround()
+def known(delay_s: float, execution_s: float, *, jobs: int = Outlook.ENOUGH) -> Durations:
+    durations = Durations()
     for _ in range(jobs):
-        turnaround.observe(round(delay_s * 1_000), round(execution_s * 1_000))
-    return turnaround
+        durations.observe(round(delay_s * 1_000), round(execution_s * 1_000))
+    return durations
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_a_ttl_must_have_room_for_the_queue_and_for_the_execution(
 
 
 def test_while_little_is_known_every_job_is_worth_sending() -> None:
-    for turnaround in (Turnaround(), known(600, 60, jobs=Outlook.ENOUGH - 1)):
-        assert Outlook(turnaround, is_idle=False).of(10 * S) is Prospect.GOOD
+    for durations in (Durations(), known(600, 60, jobs=Outlook.ENOUGH - 1)):
+        assert Outlook(durations, is_idle=False).of(10 * S) is Prospect.GOOD
 
 
 def test_where_the_service_tells_no_time_in_the_queue_only_the_execution_counts() -> None:
-    turnaround = Turnaround()
+    durations = Durations()
     for _ in range(Outlook.ENOUGH):
-        turnaround.observe(None, 60_000)
+        durations.observe(None, 60_000)
 
-    assert Outlook(turnaround, is_idle=False).of(70 * S) is Prospect.GOOD
+    assert Outlook(durations, is_idle=False).of(70 * S) is Prospect.GOOD
 
 
 @given(st.floats(0, 10_000), st.floats(0.001, 10_000), st.booleans())

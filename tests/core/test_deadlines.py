@@ -18,9 +18,9 @@ from orchestrator.core.deadlines import (
     safe_until,
     uncertain_grace_us,
 )
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.core.turnaround import Learned
 from tests.factories import S, a_job, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
@@ -77,8 +77,8 @@ def test_the_margin_left_counts_from_the_last_time_it_was_unfinished() -> None:
 # --- when to ask
 
 
-def learned(*seconds: float) -> Learned:
-    found = Learned()
+def learned(*seconds: float) -> DurationHistogram:
+    found = DurationHistogram()
     for each in seconds:
         found.observe(round(each * 1_000))
     return found
@@ -89,7 +89,7 @@ known = st.lists(st.floats(0, 10**6), max_size=5).map(lambda seconds: learned(*s
 
 @given(outstanding_jobs(), retentions, known, st.booleans())
 def test_the_first_question_comes_before_the_deadline_and_not_before_the_job_was_sent(
-    job: Job, retention_us: int, known: Learned, webhooks: bool
+    job: Job, retention_us: int, known: DurationHistogram, webhooks: bool
 ) -> None:
     assert job.unfinished_at is not None
     ask = next_ask(job, asked_at=None, learned=known, webhooks=webhooks, retention_us=retention_us)
@@ -100,7 +100,7 @@ def test_the_first_question_comes_before_the_deadline_and_not_before_the_job_was
 
 @given(outstanding_jobs(), retentions, st.integers(0, 8 * 86_400 * S), known, st.booleans())
 def test_the_next_question_is_a_second_later_at_least_and_otherwise_before_the_deadline(
-    job: Job, retention_us: int, asked_us: int, known: Learned, webhooks: bool
+    job: Job, retention_us: int, asked_us: int, known: DurationHistogram, webhooks: bool
 ) -> None:
     asked_at = EPOCH_AT + asked_us
     ask = next_ask(job, asked_at=asked_at, learned=known, webhooks=webhooks, retention_us=retention_us)
@@ -134,7 +134,9 @@ def test_a_job_is_asked_for_a_bounded_number_of_times_between_its_deadline_and_i
     assert questions <= 140
 
 
-def first_ask(known: Learned, *, webhooks: bool = False, retention_us: int = RETENTION_US) -> tuple[int, bool]:
+def first_ask(
+    known: DurationHistogram, *, webhooks: bool = False, retention_us: int = RETENTION_US
+) -> tuple[int, bool]:
     ask = next_ask(outstanding(), asked_at=None, learned=known, webhooks=webhooks, retention_us=retention_us)
     return (ask.at - EPOCH_AT) // S, ask.is_likely
 
@@ -162,7 +164,7 @@ def test_the_first_to_finish_are_the_quickest_so_that_others_get_twice_their_tim
     assert first_ask(learned(*[100] * FEW)) == (114, True)
 
 
-def next_gap(age_s: float, known: Learned) -> tuple[int, bool]:
+def next_gap(age_s: float, known: DurationHistogram) -> tuple[int, bool]:
     job = outstanding(unfinished_at=EPOCH_AT + 86_400 * S)
     at = EPOCH_AT + round(age_s * S)
     ask = next_ask(job, asked_at=at, learned=known, webhooks=False, retention_us=RETENTION_US)

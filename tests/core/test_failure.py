@@ -3,9 +3,9 @@
 import pytest
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import PAID_TWICE, leaves_extra, leaves_in_doubt, tallies
+from orchestrator.core.job import PAID_TWICE, counters, leaves_extra, leaves_in_doubt
 from orchestrator.core.lifecycle import State
-from orchestrator.core.outcome import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
+from orchestrator.core.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
 from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
@@ -68,14 +68,14 @@ def test_the_result_of_an_earlier_submission_leaves_one_too_many_if_the_latest_i
     job = a_job_in(state, submission=EPOCH_AT)
     outcome = an_outcome(job, submission=EPOCH_AT - S if earlier else EPOCH_AT)
     step = steps.completed(job, outcome, reason="webhook", at=EPOCH_AT + S)
-    assert (leaves_extra(step), tallies(step)) == (extra, counted)
+    assert (leaves_extra(step), counters(step)) == (extra, counted)
 
 
 def test_a_result_that_comes_while_its_submission_is_repeated_leaves_that_repetition_over() -> None:
     """It counts as paid twice for nobody: the result may be the repetition's own."""
     job = a_job_in(State.SUBMITTING, retry_until=EPOCH_AT + S)
     step = steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)
-    assert (leaves_extra(step), tallies(step)) == (True, ())
+    assert (leaves_extra(step), counters(step)) == (True, ())
 
 
 @pytest.mark.parametrize(("remote_id", "counted"), [(None, ("uncertain_adopted",)), ("remote-1", ())])
@@ -83,7 +83,7 @@ def test_a_result_that_names_the_submission_of_a_job_that_was_given_up_has_adopt
     remote_id: str | None, counted: tuple[str, ...]
 ) -> None:
     job = a_job_in(State.FAILED, remote_id=remote_id)
-    assert tallies(steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)) == counted
+    assert counters(steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)) == counted
 
 
 @pytest.mark.parametrize(

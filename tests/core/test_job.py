@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job, is_ended, outcome_of, tallies
+from orchestrator.core.job import Job, counters, is_terminal, outcome_of
 from orchestrator.core.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
-from orchestrator.core.outcome import Record, Trouble
+from orchestrator.core.responses import Record, Trouble
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 
@@ -259,13 +259,13 @@ def test_a_deferred_submission_that_ran_all_the_same_was_executed_once() -> None
 def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> None:
     sent, uncertain = a_job_in(State.SUBMITTING), a_job_in(State.UNCERTAIN)
 
-    assert tallies(steps.unanswered(sent, settle_at=AT, reason="cut", at=AT)) == ("uncertain_seen",)
-    assert tallies(steps.adopted(uncertain, remote_id="r", at=AT)) == ("uncertain_adopted",)
-    assert tallies(steps.completed(uncertain, an_outcome(uncertain), reason="hook", at=AT)) == ("uncertain_adopted",)
-    assert tallies(steps.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)) == (
-        "uncertain_resubmitted",
-    )
-    assert tallies(steps.adopted(sent, remote_id="r", at=AT)) == ()
+    assert counters(steps.unanswered(sent, settle_at=AT, reason="cut", at=AT)) == ("uncertain_seen",)
+    assert counters(steps.adopted(uncertain, remote_id="r", at=AT)) == ("uncertain_adopted",)
+    assert counters(steps.completed(uncertain, an_outcome(uncertain), reason="hook", at=AT)) == ("uncertain_adopted",)
+    assert counters(
+        steps.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
+    ) == ("uncertain_resubmitted",)
+    assert counters(steps.adopted(sent, remote_id="r", at=AT)) == ()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED])
@@ -275,12 +275,12 @@ def test_the_tallies_count_lost_and_expired_submissions_repeated_or_not(trouble:
     again = steps.retried(job, trouble, due_at=AT, retry_until=None, reason="404", at=AT)
     over = steps.abandoned(job, an_outcome(job, trouble), reason="404", at=AT)
 
-    assert tallies(again) == tallies(over) == (trouble.value,)
+    assert counters(again) == counters(over) == (trouble.value,)
 
 
 @pytest.mark.parametrize("state", State)
 def test_a_job_is_ended_in_an_end(state: State) -> None:
-    assert is_ended(a_job_in(state)) is (state in {State.SUCCEEDED, State.FAILED, State.CANCELLED})
+    assert is_terminal(a_job_in(state)) is (state in {State.SUCCEEDED, State.FAILED, State.CANCELLED})
 
 
 RECORD = Record(remote_id="r2", status="COMPLETED", output=b"1", delay_ms=3, execution_ms=4)

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state, replay
+from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state, replay
 
 LEGAL = {
     "queued": {"claimed": "submitting", "completed": "succeeded", "abandoned": "failed", "cancelled": "cancelled"},
@@ -91,14 +91,14 @@ def test_every_state_can_be_reached_from_queued() -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_an_end_can_be_reached_from_every_state(state: State) -> None:
-    assert _reachable(state) & ENDS
+    assert _reachable(state) & TERMINAL
 
 
 def test_the_ends_are_the_states_that_are_left_for_another_end_only_unless_a_person_reopens_the_job() -> None:
-    assert {State.SUCCEEDED, State.FAILED, State.CANCELLED} == ENDS
+    assert {State.SUCCEEDED, State.FAILED, State.CANCELLED} == TERMINAL
     for state in State:
         left_for = {after for event, after in TRANSITIONS[state].items() if event is not Event.REOPENED}
-        assert (left_for <= ENDS) is (state in ENDS)
+        assert (left_for <= TERMINAL) is (state in TERMINAL)
 
 
 def test_nothing_is_sent_for_a_job_at_an_end_unless_a_person_reopens_it() -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_sent_for_a_job_at_an_end_unless_a_person_reopens_it() -> Non
         state: {event: after for event, after in row.items() if event is not Event.REOPENED}
         for state, row in TRANSITIONS.items()
     }
-    assert {state for state in State if State.SUBMITTING not in _reachable(state, table)} == ENDS
+    assert {state for state in State if State.SUBMITTING not in _reachable(state, table)} == TERMINAL
 
 
 def test_events_are_replayed_from_queued_and_lead_nowhere_where_one_is_illegal_or_unknown() -> None:

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.deadlines import FEW, RETENTION_US_DEFAULT, hard_deadline, safe_until
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.plan import REPLANNED_MAX, SCOUTS_MAX, Entry, Plan
-from orchestrator.core.turnaround import Learned
 from tests.factories import TTL_US, S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
@@ -29,15 +29,15 @@ def job(number: int, *, sent_at: int = EPOCH_AT, ttl_us: int = TTL_US) -> Job:
     )
 
 
-def learned(*seconds: float) -> Learned:
-    found = Learned()
+def learned(*seconds: float) -> DurationHistogram:
+    found = DurationHistogram()
     for each in seconds:
         for _ in range(FEW):
             found.observe(round(each * 1_000))
     return found
 
 
-def a_plan(known: Learned | None = None, *, per_s: float = 200.0, webhooks: bool = False) -> Plan:
+def a_plan(known: DurationHistogram | None = None, *, per_s: float = 200.0, webhooks: bool = False) -> Plan:
     return Plan(
         learned=learned() if known is None else known,
         retention_of=lambda _: RETENTION_US,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.remote_queue import ENOUGH, QUEUED_US, Expected, RemoteQueue
-from orchestrator.core.turnaround import Learned
 from tests.factories import S
 
 
@@ -62,7 +62,7 @@ def test_jobs_that_still_wait_where_they_should_have_begun_move_the_line() -> No
 
 
 def test_what_is_expected_of_a_job_is_its_wait_and_the_execution_of_its_like() -> None:
-    execution = Learned()
+    execution = DurationHistogram()
     assert Expected(S, execution).quantile_us(0.5) is None
     execution.observe(1_000)
     median_us = execution.quantile_us(0.5)

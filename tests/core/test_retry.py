@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.lifecycle import State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.responses import Trouble
 from orchestrator.core.retry import BACKOFF_S_MAX, Abandon, Limits, Retry, backoff_us, decide
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT

@@ -5,20 +5,20 @@ from itertools import pairwise
 import pytest
 
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, FEW
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.spare import AGAIN_SHARE, GAP_SHARE, KNOWN, QUESTIONS, SPARE_SHARE, Spare, ask_closely
-from orchestrator.core.turnaround import Learned
 from tests.factories import S
 from tests.simulation.clock import EPOCH_AT
 
 
-def learned(*seconds: float, times: int = 1) -> Learned:
-    found = Learned()
+def learned(*seconds: float, times: int = 1) -> DurationHistogram:
+    found = DurationHistogram()
     for each in seconds * times:
         found.observe(round(each * 1_000))
     return found
 
 
-def ages(known: Learned, until_s: float, *, is_free: bool = True) -> list[float]:
+def ages(known: DurationHistogram, until_s: float, *, is_free: bool = True) -> list[float]:
     """The ages, in seconds, at which a job that takes `until_s` is asked for; the last one finds it finished."""
     found: list[float] = []
     asked_at: int | None = None
@@ -47,7 +47,7 @@ def test_questions_are_to_spare_where_five_for_each_job_leave_some_over() -> Non
 
 
 def test_of_an_endpoint_of_which_nothing_is_known_many_jobs_have_none_to_spare() -> None:
-    spare = Spare(Learned(), 200.0)
+    spare = Spare(DurationHistogram(), 200.0)
     assert spare.has_changed(21)
     assert not spare.has_changed(20)
 
@@ -72,7 +72,7 @@ def test_once_there_were_none_to_spare_there_are_again_only_when_there_are_some_
 
 @pytest.mark.parametrize("until_s", [10, 45, 1_200, 40_000])
 def test_a_job_of_which_nothing_is_known_is_asked_for_at_gaps_of_a_share_of_its_age(until_s: int) -> None:
-    found = ages(Learned(), until_s)
+    found = ages(DurationHistogram(), until_s)
     assert all(0.99 <= b - a <= max(1.01, 0.09 * (a + 1)) for a, b in pairwise(found))
 
 

@@ -3,32 +3,32 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.lifecycle import State
 from orchestrator.core.stuck import (
     RUNNING_US_MIN,
     WAITING_US_MIN,
     WAITING_US_UNLEARNED,
-    Stalls,
+    StuckDetector,
     running_us_max,
     waiting_us_max,
 )
-from orchestrator.core.turnaround import Learned
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
 SENT_AT = EPOCH_AT + S
 
 
-def learned(milliseconds: int, times: int) -> Learned:
-    found = Learned()
+def learned(milliseconds: int, times: int) -> DurationHistogram:
+    found = DurationHistogram()
     for _ in range(times):
         found.observe(milliseconds)
     return found
 
 
 def test_while_little_is_known_only_the_timeout_counts() -> None:
-    assert running_us_max(Learned(), 600 * S) == running_us_max(learned(10, 99), 600 * S) == 1_200 * S
-    assert waiting_us_max(Learned()) == waiting_us_max(learned(10, 99)) == WAITING_US_UNLEARNED
+    assert running_us_max(DurationHistogram(), 600 * S) == running_us_max(learned(10, 99), 600 * S) == 1_200 * S
+    assert waiting_us_max(DurationHistogram()) == waiting_us_max(learned(10, 99)) == WAITING_US_UNLEARNED
 
 
 def test_later_it_is_three_times_what_nearly_all_others_took_and_never_a_moment() -> None:
@@ -40,37 +40,37 @@ def test_later_it_is_three_times_what_nearly_all_others_took_and_never_a_moment(
 
 
 def test_a_job_in_progress_is_suspected_since_it_was_first_seen_so() -> None:
-    stalls, job = Stalls(), a_job_in(State.OUTSTANDING)
+    stuck_detector, job = StuckDetector(), a_job_in(State.OUTSTANDING)
     for at in (SENT_AT, SENT_AT + 50 * S):
-        stalls.saw(job, "IN_PROGRESS", at)
-    assert [suspect.since for suspect in stalls.running(SENT_AT + 61 * S, 60 * S)] == [SENT_AT]
-    assert stalls.running(SENT_AT + 60 * S, 60 * S) == []
-    stalls.saw(job, "IN_QUEUE", SENT_AT + 60 * S)  # its worker died, and it waits for another one
-    assert stalls.running(SENT_AT + 10_000 * S, 0) == []
+        stuck_detector.saw(job, "IN_PROGRESS", at)
+    assert [suspect.since for suspect in stuck_detector.running(SENT_AT + 61 * S, 60 * S)] == [SENT_AT]
+    assert stuck_detector.running(SENT_AT + 60 * S, 60 * S) == []
+    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + 60 * S)  # its worker died, and it waits for another one
+    assert stuck_detector.running(SENT_AT + 10_000 * S, 0) == []
 
 
 def test_a_job_in_the_queue_is_suspected_since_it_was_sent() -> None:
-    stalls, job = Stalls(), a_job_in(State.OUTSTANDING)
-    stalls.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN - 1)
-    assert stalls.waiting(SENT_AT + 10_000 * S, 0) == []
-    stalls.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN)
-    assert [suspect.since for suspect in stalls.waiting(SENT_AT + 10_000 * S, 0)] == [SENT_AT]
-    stalls.saw(job, "IN_PROGRESS", SENT_AT + 10_000 * S)
-    assert stalls.waiting(SENT_AT + 10_000 * S, 0) == []
+    stuck_detector, job = StuckDetector(), a_job_in(State.OUTSTANDING)
+    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN - 1)
+    assert stuck_detector.waiting(SENT_AT + 10_000 * S, 0) == []
+    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN)
+    assert [suspect.since for suspect in stuck_detector.waiting(SENT_AT + 10_000 * S, 0)] == [SENT_AT]
+    stuck_detector.saw(job, "IN_PROGRESS", SENT_AT + 10_000 * S)
+    assert stuck_detector.waiting(SENT_AT + 10_000 * S, 0) == []
 
 
 @given(seen=st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["IN_QUEUE", "IN_PROGRESS", "odd"]), st.booleans())))
 def test_each_job_is_in_one_list_at_most_the_longest_first_and_none_that_was_forgotten(
     seen: list[tuple[int, str, bool]],
 ) -> None:
-    stalls, there = Stalls(), set()
+    stuck_detector, there = StuckDetector(), set()
     for step, (job, status, stays) in enumerate(seen):
-        stalls.saw(a_job_in(State.OUTSTANDING, id=job), status, SENT_AT + WAITING_US_MIN + step * S)
+        stuck_detector.saw(a_job_in(State.OUTSTANDING, id=job), status, SENT_AT + WAITING_US_MIN + step * S)
         there.add(job)
         if not stays:
-            stalls.forget(job)
+            stuck_detector.forget(job)
             there.discard(job)
     now = SENT_AT + 10_000 * S
-    running, waiting = stalls.running(now, 0), stalls.waiting(now, 0)
+    running, waiting = stuck_detector.running(now, 0), stuck_detector.waiting(now, 0)
     assert sorted(suspect.job for suspect in (*running, *waiting)) == sorted(there)
     assert [suspect.since for suspect in running] == sorted(suspect.since for suspect in running)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import httpx
 
+from orchestrator.api.audit import Findings, audit_ledger
 from orchestrator.emulator.faults import Faults
 from orchestrator.ledger import Ledger
-from orchestrator.services.audit import Findings, audit_ledger
+from tests.engine.process import Process, process
 from tests.ledger.ledgers import opened
-from tests.services.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.transport import SimulatedTransport

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.app.verifying import Verification, verify
+from orchestrator.api.verifying import Verification, verify
 from orchestrator.settings import VerifyRequest
 from tests.system.processes import Desk, Service
 

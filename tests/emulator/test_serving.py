@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from orchestrator import emulator
-from orchestrator.app.emulation import EmulateRequest, emulator_settings
+from orchestrator.api.emulation import EmulateRequest, emulator_settings
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm

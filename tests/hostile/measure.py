@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.settings import Summary
-from tests.benchmarks.processes import ROOT, Ended, orchestrator, stand_in
+from tests.benchmarks.processes import ROOT, Verdict, orchestrator, stand_in
 from tests.benchmarks.runs import run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour, Observed
 from tests.hostile.requests import EVIL
@@ -32,7 +32,7 @@ STOP_S_MAX: Final = 60.0
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What one run showed. `tally` is None where nobody attacked."""
 
-    ended: Ended
+    ended: Verdict
     seen: Observed
     tally: Tally | None
     changed: int
@@ -67,7 +67,7 @@ class _Running:
 
     def __init__(self, arguments: list[str], folder: Path, open_files: int | None) -> None:
         self._folder = folder
-        self._ended: Ended | None = None
+        self._ended: Verdict | None = None
         self._thread = threading.Thread(target=self._run, args=(arguments, open_files))
         self._thread.start()
 
@@ -79,7 +79,7 @@ class _Running:
         """Whether the listener's key is there, or never will be."""
         return (self._folder / "ledger.db.key").exists() or not self._thread.is_alive()
 
-    def wait(self) -> Ended:
+    def wait(self) -> Verdict:
         """What it took; raises AssertionError where it did not run."""
         self._thread.join()
         assert self._ended is not None
@@ -98,7 +98,7 @@ def _strangers(plan: Plan, running: _Running) -> Iterator["subprocess.Popen[byte
             process.kill()
 
 
-def _changed(jobs: int, ended: Ended, folder: Path) -> int:
+def _changed(jobs: int, ended: Verdict, folder: Path) -> int:
     """How many jobs have not the one result that the service sent; raises AssertionError where the run went wrong."""
     assert ended.exit_code == 0, ended.stderr
     summary = msgspec.json.decode(ended.stdout, type=Summary)

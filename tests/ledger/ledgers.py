@@ -11,7 +11,7 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import Job, Step
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
@@ -97,9 +97,9 @@ async def brought_to(ledger: Ledger, state: State, at: int, *, job: int = 1) -> 
     )
 
 
-async def gone(ledger: Ledger, job: Job, *names: str, at: int) -> list[Step]:
+async def gone(ledger: Ledger, job: Job, *names: str, at: int) -> list[Transition]:
     """The steps `names`, taken one after the other, a second apart from `at` on."""
-    taken: list[Step] = []
+    taken: list[Transition] = []
     for n, name in enumerate(names):
         step = STEPS[name][1](job, at + n * 1_000_000)
         assert await ledger.step(step), name

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core import job as steps
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.ledger import Claim, Claimed
 from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed

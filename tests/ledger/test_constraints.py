@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.lifecycle import ENDS, State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.responses import Trouble
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.tables import AT_SERVICE, GIVEN_UP
 
@@ -26,8 +26,8 @@ SOUND: dict[State, Columns] = {
 
 FORBIDDEN: list[tuple[str, State, Columns]] = [
     *(("jobs_at_service_have_submission", state, {"submission_id": None}) for state in sorted(AT_SERVICE)),
-    *(("jobs_ended_iff_end", state, {"ended_at": None}) for state in sorted(ENDS)),
-    *(("jobs_ended_iff_end", state, {"ended_at": 9}) for state in sorted(set(State) - ENDS)),
+    *(("jobs_ended_iff_end", state, {"ended_at": None}) for state in sorted(TERMINAL)),
+    *(("jobs_ended_iff_end", state, {"ended_at": 9}) for state in sorted(set(State) - TERMINAL)),
     *(("jobs_given_up_have_trouble", state, {"trouble": None}) for state in sorted(GIVEN_UP)),
     *(
         ("jobs_retry_before_outstanding", state, {"retry_until": 9})

@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core import job as steps
-from orchestrator.core.lifecycle import ENDS, State
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger, audit, control, line, margins, past, pruning, reports, store
 from orchestrator.ledger.margins import Margins
 from orchestrator.settings import OnUncertain, RunSettings
@@ -139,7 +139,7 @@ async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
             steps.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
         first, second = await ledger.read(
-            partial(reports.finished_page, run=run.id, states=list(ENDS), after=(0, 0), most=9, bytes_max=10**6)
+            partial(reports.finished_page, run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6)
         )
 
         assert (first.custom_id, first.state, first.attempts) == ("good", State.SUCCEEDED, 1)
@@ -317,7 +317,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "past": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", partial(past.took, endpoint_id=1, now=AT)),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
-        partial(reports.finished_page, run=1, states=list(ENDS), after=(3, 1), most=9, bytes_max=10**6),
+        partial(reports.finished_page, run=1, states=list(TERMINAL), after=(3, 1), most=9, bytes_max=10**6),
     ),
     "jobs of submissions": ("INTEGER PRIMARY KEY", partial(reports.jobs_of_submissions, ids=[1, 2])),
     "given up": (

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job, Step, is_ended, tallies
+from orchestrator.core.job import Job, Transition, counters, is_terminal
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State, is_legal
-from orchestrator.core.outcome import Trouble
+from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger, reports
 from tests.factories import STEPS, S, an_outcome, makes_sense
 from tests.ledger.ledgers import a_run, brought_to, counted, dump, gone, job_now, jobs_now, opened
@@ -32,7 +32,7 @@ POSSIBLE = [
 WRONG: list[dict[str, Any]] = [{"submission": 7}, {"submission": None}, {"attempt": 99}, {"id": 2}, {"id": 999}]
 
 
-def made_for(step: Step, **wrong: Any) -> Step:
+def made_for(step: Transition, **wrong: Any) -> Transition:
     """`step`, made for a job that was different."""
     return msgspec.structs.replace(step, before=msgspec.structs.replace(step.before, **wrong))
 
@@ -192,19 +192,19 @@ async def test_large_outputs_are_kept_as_they_came(tmp_path: Path) -> None:
 # --- many jobs, many steps
 
 
-async def walked(ledger: Ledger, chance: random.Random) -> list[Step]:
+async def walked(ledger: Ledger, chance: random.Random) -> list[Transition]:
     """Random steps of random jobs, some of them made for what the job no longer is. Returns those that were taken."""
-    taken: list[Step] = []
+    taken: list[Transition] = []
     older: dict[int, Job] = {}
-    for turn in range(150):
-        at = AT + turn * S
-        batch: list[Step] = []
+    for permit in range(150):
+        at = AT + permit * S
+        batch: list[Transition] = []
         for number, job in enumerate(chance.sample(await jobs_now(ledger), 10)):
             seen = older.get(job.id, job) if chance.random() < 0.1 else job
             possible = [
                 make for name, (event, make) in STEPS.items() if is_legal(seen.state, event) and makes_sense(name, seen)
             ]
-            if possible and not (is_ended(seen) and chance.random() < 0.9):
+            if possible and not (is_terminal(seen) and chance.random() < 0.9):
                 batch.append(chance.choice(possible)(seen, at + number))
             older[job.id] = job
         applied = await ledger.take(batch)
@@ -229,11 +229,11 @@ async def test_events_replayed_through_the_table_give_the_states_and_the_counts(
 
         found = {name: n for name, n in (await ledger.read(partial(reports.counts_of, run=run.id))).items() if n}
         expected = Counter(job.state.value for job in await jobs_now(ledger))
-        expected += Counter(name for step in taken for name in tallies(step))
+        expected += Counter(name for step in taken for name in counters(step))
         assert found == dict(expected)
         assert reports.jobs_total(found) == 40
         rows = dump(path)
-        assert {row[0] for row in rows["outcomes"]} == {job.id for job in await jobs_now(ledger) if is_ended(job)}
+        assert {row[0] for row in rows["outcomes"]} == {job.id for job in await jobs_now(ledger) if is_terminal(job)}
         assert sum(row[2] for row in rows["margins"]) == sum(step.event is Event.COMPLETED for step in taken)
 
 

@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy import text
 
 from orchestrator.core import job as steps
-from orchestrator.core.job import Job, Step
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
-from orchestrator.core.outcome import Record
+from orchestrator.core.responses import Record
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, reports, writer
 from orchestrator.ledger.database import Database
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 AT = EPOCH_AT + 1_000 * S
 
 
-def claimed(job: Job) -> Step:
+def claimed(job: Job) -> Transition:
     return STEPS["claimed"][1](job, AT + job.id)
 
 
@@ -167,11 +167,11 @@ async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path
 async def test_a_block_gets_its_result_and_steps_taken_inside_reach_the_feed(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
-        feed: list[Step] = []
+        feed: list[Transition] = []
         ledger.subscribe(feed.extend)
         step = claimed(await job_now(ledger))
 
-        async def block(transaction: Transaction) -> list[Step]:
+        async def block(transaction: Transaction) -> list[Transition]:
             return await transaction.apply([step])
 
         assert await ledger.write(block) == [step]
@@ -189,7 +189,7 @@ async def test_a_bad_entry_fails_alone(tmp_path: Path) -> None:
         feed: list[int] = []
         ledger.subscribe(lambda applied: feed.extend(step.after.id for step in applied))
 
-        async def take(step: Step) -> None:
+        async def take(step: Transition) -> None:
             told[step.before.id] = await ledger.step(step)
 
         async def spoil() -> None:
@@ -217,7 +217,7 @@ async def test_a_step_that_the_schema_forbids_fails_alone(tmp_path: Path) -> Non
         forbidden = STEPS["claimed_for_retry"][1](first, AT)
         outcomes: dict[int, object] = {}
 
-        async def take(step: Step) -> None:
+        async def take(step: Transition) -> None:
             try:
                 outcomes[step.before.id] = await ledger.step(step)
             except Exception as error:  # noqa: BLE001  what it is, is the question
@@ -366,7 +366,7 @@ async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp
         await a_run(ledger, 2)
         found = await jobs_now(ledger)
 
-    def raising(applied: Sequence[Step]) -> None:
+    def raising(applied: Sequence[Transition]) -> None:
         raise LookupError("a defect of a subscriber")
 
     told: list[frozenset[int]] = []

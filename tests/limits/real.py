@@ -128,14 +128,14 @@ class _Sending:
         """Takes turn after turn; each request goes on beside the next."""
         api = service.endpoint(algorithm.value).api
 
-        async with anyio.create_task_group() as flights:
+        async with anyio.create_task_group() as task_pool:
             with anyio.move_on_after(self._seconds * 1.02):
                 while True:
-                    turn = await api.turn(operation)
+                    permit = await api.permit(operation)
                     if operation is Operation.RUN:
-                        flights.start_soon(api.run, turn, _BODY)
+                        task_pool.start_soon(api.run, permit, _BODY)
                     else:
-                        flights.start_soon(api.status, turn, "job-1")
+                        task_pool.start_soon(api.status, permit, "job-1")
 
 
 @contextmanager

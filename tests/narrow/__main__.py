@@ -64,7 +64,7 @@ CASES: Final = {
 }
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a run; `seconds` are those from the first request to the last result."""
 
     seconds: float
@@ -77,7 +77,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     peak_mb: float
 
 
-async def play(case: Case) -> Ended:
+async def play(case: Case) -> Verdict:
     """One run of the program, as a user starts it."""
     service = LargeService(output_bytes=case.output_bytes, answer_after_s=10.0 if case.is_stopped else 0.0)
     with tempfile.TemporaryDirectory() as name:
@@ -92,7 +92,7 @@ async def play(case: Case) -> Ended:
                 _, status, usage = await anyio.to_thread.run_sync(os.wait4, process.pid, 0)
             tasks.cancel_scope.cancel()
         summary: dict[str, Any] = json.loads((folder / "stdout").read_bytes() or b"{}")
-        return Ended(
+        return Verdict(
             seconds=seconds_at_work(folder / "ledger.db"),
             exit_code=os.waitstatus_to_exitcode(status),
             succeeded=summary.get("jobs", {}).get("succeeded", 0),
@@ -144,7 +144,7 @@ async def _stop_for_a_while(process: "subprocess.Popen[bytes]", service: LargeSe
     process.send_signal(signal.SIGCONT)
 
 
-def _report(name: str, case: Case, ended: Ended, *, is_kept: bool) -> bool:
+def _report(name: str, case: Case, ended: Verdict, *, is_kept: bool) -> bool:
     print(f"{name}: ideally {case.ideal_s:.0f} s, {msgspec.json.encode(ended).decode()}")
     command = f"python -m tests.narrow {name}"
     figures: list[tuple[str, float, str, float | None]] = [

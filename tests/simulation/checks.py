@@ -12,8 +12,8 @@ from typing import Final
 
 from orchestrator.client.transport import REQUEST_S_MAX
 from orchestrator.clock import SECOND
-from orchestrator.core.lifecycle import ENDS, TRANSITIONS, Event, State
-from orchestrator.core.outcome import SAME_ID
+from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.core.responses import SAME_ID
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import OnUncertain
 from tests.simulation.books import Books, EventRow, read_books
@@ -63,7 +63,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
     mistaken = _mistaken(facts, books)
     for job in books.jobs:
         outcome = outcomes.get(job.id)
-        if job.state not in ENDS or outcome is None:
+        if job.state not in TERMINAL or outcome is None:
             yield f"{job.custom_id} is {job.state} and has {'an' if outcome else 'no'} outcome"
         elif (
             job.state == State.SUCCEEDED
@@ -73,7 +73,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
             yield f"{job.custom_id} has the result {(outcome.output or b'')[:100]!r}"
     if not facts.finished:
         return
-    for path, states in ((facts.output, {State.SUCCEEDED}), (facts.errors, ENDS - {State.SUCCEEDED})):
+    for path, states in ((facts.output, {State.SUCCEEDED}), (facts.errors, TERMINAL - {State.SUCCEEDED})):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         found = [row["custom_id"] for row in rows]
         if found != [job.custom_id for job in books.jobs if job.state in states]:

@@ -250,9 +250,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class _VirtualSelector(selectors.DefaultSelector):
     """A selector that leaves it to the loop how long to wait."""
 
-    def __init__(self, turn: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
+    def __init__(self, permit: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
         super().__init__()
-        self._turn = turn
+        self._turn = permit
 
     def select(self, timeout: float | None = None) -> _Ready:
         return self._turn(super().select, timeout)

@@ -15,10 +15,10 @@ import msgspec
 
 from orchestrator.core.admission import outstanding_max
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT, margin_left
+from orchestrator.core.durations import Durations
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.plan import Entry, Plan
-from orchestrator.core.turnaround import Turnaround
 from tests.guarantees import record
 
 SECOND_US: Final = 1_000_000
@@ -60,10 +60,10 @@ class Many:
         self._free_at = [self._now + int(size.asleep_s * SECOND_US)] * size.workers
         self._times: dict[int, tuple[int, int]] = {}
         self._numbers = 0
-        self.turnaround = Turnaround()
+        self.durations = Durations()
         self.plan = Plan(
-            learned=self.turnaround.whole,
-            execution=self.turnaround.execution,
+            learned=self.durations.whole,
+            execution=self.durations.execution,
             retention_of=lambda _: size.retention_us,
             per_s=size.status_per_s,
             webhooks=False,
@@ -113,7 +113,7 @@ class Many:
         self.result.expired += self._now >= finished_at + retention_us
         margin_us = margin_left(job.unfinished_at or 0, retention_us, self._now)
         self.result.margin_min_us = min(self.result.margin_min_us, margin_us)
-        self.turnaround.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
+        self.durations.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
         self.plan.began(entry, started_at - (job.sent_at or 0))
         self.plan.drop(job.id)
 

@@ -1,6 +1,6 @@
 """Plays a plan: the whole program against the simulated service, process after process, until its run is finished.
 
-A process is `orchestrator.app.run` with its own clock, transport, database connection, lock and listener; everything
+A process is `orchestrator.api.run` with its own clock, transport, database connection, lock and listener; everything
 else is as the command line would have it. A crash ends the loop (see `run.run_until_crash`); the service and the
 network live on, and the next process gets the same command.
 """
@@ -19,8 +19,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import run as run_program
-from orchestrator.app.surroundings import Surroundings
+from orchestrator.api import run as run_program
 from orchestrator.client import Service, for_a_batch
 from orchestrator.clock import SECOND, Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
@@ -32,11 +31,12 @@ from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.limits import Limit as ServiceLimit
 from orchestrator.emulator.limits import Operation as ServiceOperation
 from orchestrator.emulator.tally import Tally
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StoppedError, leading
 from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
-from tests.services.rows import empty_ledger
+from tests.engine.rows import empty_ledger
 from tests.simulation.clock import EPOCH_AT, ProcessClock, VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.fates import Fate, ObservedWorld, Trace
@@ -377,12 +377,12 @@ class Play:
             ),
         )
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> Dependencies:
         def service(connection: Connection, clock: Clock) -> Service:
             limits = for_a_batch(connection.limits)
             return Service(connection.serverless_url, connection.api_key, clock, limits=limits, transport=self._network)
 
-        return Surroundings(
+        return Dependencies(
             clock=ProcessClock(self.facts.true, self._clock_offset_us(), self.facts.moments),
             environ={"WORKER_ID": WORKER_ID, "WORKER_SECRET": WORKER_SECRET},
             service=service,

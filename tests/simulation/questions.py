@@ -16,8 +16,8 @@ import msgspec
 
 from orchestrator.core.admission import Throughput, at_service_max
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.durations import Durations
 from orchestrator.core.plan import Entry, Plan
-from orchestrator.core.turnaround import Turnaround
 from tests.guarantees import record
 from tests.simulation.many import just_sent
 
@@ -83,16 +83,16 @@ class Endpoint:
         self._times: dict[int, tuple[int, int]] = {}
         self._under_way: list[tuple[int, int, Entry]] = []
         self._throughput = Throughput()
-        self.turnaround = Turnaround()
+        self.durations = Durations()
         self.sent = self.asked = self.collected = 0
         self.late: list[tuple[float, float]] = []
         """How long after its completion each was collected, and what its execution took, in seconds."""
 
         for _ in range(case.known):
-            self.turnaround.observe(0, int(case.time_s(self._random) * case.known_factor * 1_000))
+            self.durations.observe(0, int(case.time_s(self._random) * case.known_factor * 1_000))
         self.plan = Plan(
-            learned=self.turnaround.whole,
-            execution=self.turnaround.execution,
+            learned=self.durations.whole,
+            execution=self.durations.execution,
             retention_of=lambda _: RETENTION_US_DEFAULT,
             per_s=case.status_per_s,
             webhooks=False,
@@ -152,7 +152,7 @@ class Endpoint:
         self.collected += 1
         self.late.append(((self._now - finished_at) / SECOND_US, (finished_at - started_at) / SECOND_US))
         self._throughput.observe(self._now)
-        self.turnaround.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
+        self.durations.observe((started_at - (job.sent_at or 0)) // 1_000, (finished_at - started_at) // 1_000)
         self.plan.began(entry, started_at - (job.sent_at or 0))
         self.plan.drop(job.id)
 

@@ -117,7 +117,7 @@ class SimulatedService:
         self._ends: list[tuple[int, int, Execution]] = []
         self._deliveries: dict[int, Delivery] = {}
         self._tries: list[tuple[int, int]] = []
-        self._bell = anyio.Event()
+        self._wakeup = anyio.Event()
 
     def under_way(self) -> Mapping[Operation, int]:
         """How many requests of each operation are under way."""
@@ -139,14 +139,14 @@ class SimulatedService:
         async with anyio.create_task_group() as deliveries:
             task_status.started()
             while True:
-                self._bell = anyio.Event()
+                self._wakeup = anyio.Event()
                 now = self._clock.now()
                 self._finish(now)
                 self._step(now)
                 self._take(now)
                 self._try(now, deliveries)
                 with anyio.move_on_after((self._next_at() - now) / SECOND):
-                    await self._bell.wait()
+                    await self._wakeup.wait()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -162,7 +162,7 @@ class SimulatedService:
         return self.tally.executed.total()
 
     def _operated(self, _endpoint: str) -> None:
-        self._bell.set()
+        self._wakeup.set()
 
     def _finish(self, now: int) -> None:
         while self._ends and self._ends[0][0] <= now:

@@ -102,7 +102,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Verdict:
     """How a process ended. A negative exit code is the signal that killed it."""
 
     exit_code: int
@@ -174,7 +174,7 @@ class Program:
         assert self._process.poll() is None, "it has ended already"
         self._process.send_signal(number)
 
-    def ended(self, within_s: float | None = None, given: str | None = None) -> Ended:
+    def ended(self, within_s: float | None = None, given: str | None = None) -> Verdict:
         """Waits for its end, and kills it where that does not come. `given` goes to its standard input."""
         if within_s is not None:
             self._watchdog.cancel()
@@ -184,9 +184,9 @@ class Program:
             self._hear()
         code = self._process.wait()
         self._watchdog.cancel()
-        return Ended(code, self._said(self._process.stdout), self._said(self._process.stderr))
+        return Verdict(code, self._said(self._process.stdout), self._said(self._process.stderr))
 
-    def kill(self) -> Ended:
+    def kill(self) -> Verdict:
         """SIGKILL, at work."""
         self.signal(signal.SIGKILL)
         ended = self.ended()
@@ -254,17 +254,17 @@ class Desk:
         given: str | None = None,
         environ: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
-    ) -> Ended:
+    ) -> Verdict:
         """Runs `orchestrator` with these arguments to its end; `given` is its standard input."""
         return self.start(*arguments, environ=environ, before=before).ended(given=given)
 
-    def shell(self, command: str) -> Ended:
+    def shell(self, command: str) -> Verdict:
         """Runs what a user would paste."""
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment(), shell=True, capture_output=True, text=True,
             timeout=SECONDS_MAX, check=False,
         )  # fmt: skip
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return Verdict(done.returncode, done.stdout, done.stderr)
 
     def write(self, name: str, text: str | bytes) -> Path:
         """A file in the folder."""

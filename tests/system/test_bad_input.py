@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.system.processes import Desk, Ended, Program, Service, lines_of, resume_command_in
+from tests.system.processes import Desk, Program, Service, Verdict, lines_of, resume_command_in
 
 pytestmark = pytest.mark.system
 
@@ -17,14 +17,14 @@ JOB = '{"input": {"prompt": "a fox"}'
 SECRET = "wJalrXUtnFEMI-very-secret"
 
 
-def refused(desk: Desk, service: Service, *arguments: str, environ: Mapping[str, str] | None = None) -> Ended:
+def refused(desk: Desk, service: Service, *arguments: str, environ: Mapping[str, str] | None = None) -> Verdict:
     """Runs the program, which is to refuse."""
     ended = desk.call("run", *arguments, "--endpoint", "ep1", "--serverless-url", service.url, environ=environ)
     check(ended, service)
     return ended
 
 
-def check(ended: Ended, service: Service) -> None:
+def check(ended: Verdict, service: Service) -> None:
     """Exit code 2, nothing on standard output, words rather than a traceback, nothing sent."""
     assert ended.exit_code == 2, ended
     assert ended.stdout == ""

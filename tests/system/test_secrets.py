@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.processes import FAST, KEY, Desk, Ended, Service, lines_of
+from tests.system.processes import FAST, KEY, Desk, Service, Verdict, lines_of
 
 pytestmark = pytest.mark.system
 
@@ -56,7 +56,7 @@ def test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere(desk: Desk, ser
         "--result-retention", "12s", *FAST,
     )  # fmt: skip
     secrets = {"S3_SECRET": SECRET, "S3_ID": ACCESS}
-    ended: list[Ended] = []
+    ended: list[Verdict] = []
 
     program = desk.start(*command, environ=secrets)
     service.wait("accepted", 120)

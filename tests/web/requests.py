@@ -9,7 +9,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from orchestrator.core.notice import KEY_BYTES, Notice, token
-from orchestrator.core.outcome import Record
+from orchestrator.core.responses import Record
 from orchestrator.web.addresses import Address
 
 KEY = bytes(range(KEY_BYTES))

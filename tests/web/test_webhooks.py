@@ -13,7 +13,7 @@ from starlette.types import Message, Scope
 from orchestrator.client.places import LARGE_BYTES, Places
 from orchestrator.core.line import AT_ONCE
 from orchestrator.core.notice import KEY_BYTES, Notice, token
-from orchestrator.core.outcome import Record
+from orchestrator.core.responses import Record
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, Figures, Limits, Webhooks

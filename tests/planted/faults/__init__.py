@@ -5,7 +5,7 @@ They are what one gets wrong when one writes such a program for the first time. 
 
 from typing import Final
 
-from tests.planted.faults import answers, lines, outcomes, pacing, processes, rules, surroundings
+from tests.planted.faults import answers, command_line, lines, outcomes, pacing, processes, rules
 from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
@@ -13,7 +13,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *processes.FAULTS,
     *answers.FAULTS,
     *outcomes.FAULTS,
-    *surroundings.FAULTS,
+    *command_line.FAULTS,
     *lines.FAULTS,
     *pacing.FAULTS,
 )

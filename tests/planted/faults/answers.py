@@ -3,14 +3,14 @@
 from tests.planted.faults.fault import Fault
 
 ABSENCES = "tests/core/test_absences.py::"
-FORGETFUL = "tests/services/test_forgetful.py::"
-MISSING = "tests/services/test_missing.py::"
-CLOCKS = "tests/services/test_clocks.py::"
-REFUSED = "tests/services/test_refusals.py::"
-TIMES = "tests/services/test_impossible_times.py::"
-OTHER = "tests/services/test_other_records.py::"
+FORGETFUL = "tests/engine/test_forgetful.py::"
+MISSING = "tests/engine/test_missing.py::"
+CLOCKS = "tests/engine/test_clocks.py::"
+REFUSED = "tests/engine/test_refusals.py::"
+TIMES = "tests/engine/test_impossible_times.py::"
+OTHER = "tests/engine/test_other_records.py::"
 GIVEN = "tests/core/test_given_ids.py::"
-NO_NEWS = "tests/services/test_no_news.py::"
+NO_NEWS = "tests/engine/test_no_news.py::"
 REPEATED = (
     "tests/simulation/test_repeated_ids.py::test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice"
 )
@@ -18,7 +18,7 @@ REPEATED = (
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an answer that cannot be read ends a job at its deadline",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        if now < safe_until(job, self._agreed_us(job)):\n",
         new="        if now < entry.deadline:\n",
         tests=(
@@ -28,14 +28,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a maintenance page is an answer like any other",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old="            if self._unread in (None, job):\n",
         new="            if True:\n",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
     ),
     Fault(
         name="jobs are given up while the whole service answers with pages",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        elif self._endpoint.outage.is_on or not await self._is_well(now):\n",
         new="        elif False:\n",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
@@ -49,7 +49,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the record of another job is believed",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="    if not record.may_be_of(remote_id):\n",
         new="    if False:\n",
         tests=(OTHER + "test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",),
@@ -57,7 +57,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id of odd characters counts as none",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="(remote_id is None and wire.id is not None) or ",
         new="",
         tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
@@ -67,7 +67,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/given_ids.py",
         old="        if known_as is None or known_as == remote_id:\n",
         new="        if True:\n",
-        tests=("tests/services/test_notices.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",),
+        tests=(
+            "tests/engine/test_webhook_inbox.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",
+        ),
     ),
     Fault(
         name="an uncertain submission adopts the id of another job",
@@ -78,17 +80,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook before the answer to its submission is believed at once",
-        path="orchestrator/services/notices.py",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
         old="                self._hold(notice)\n",
         new="                self._sort_out(notice, job, found, sorted_out)\n",
         tests=(
             OTHER + "test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives",
-            "tests/services/test_notices.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
+            "tests/engine/test_webhook_inbox.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
         ),
     ),
     Fault(
         name="an id that is given twice is used twice",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="            return Uncertain(SAME_ID)\n",
         new="            return outcome\n",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
@@ -96,7 +98,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old=" or _echoes_another(wire.webhook, token),\n",
         new=",\n",
         tests=("tests/web/test_webhooks.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",),
@@ -110,8 +112,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where ids are given twice, an answer does not wait for the webhook",
-        path="orchestrator/services/endpoint.py",
-        old="        if is_sure or not self.arrivals.healthy or not job.is_first_execution:\n",
+        path="orchestrator/engine/endpoint.py",
+        old="        if is_sure or not self.webhook_health.healthy or not job.is_first_execution:\n",
         new="        if True:\n",
         tests=(REPEATED,),
     ),
@@ -127,28 +129,28 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job has the result of the one whose webhook has brought its id",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old='        if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):',
         new="        if False:",
         tests=(REPEATED,),
     ),
     Fault(
         name="a cancel of another job settles the debt",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="        return AskAgain(Trouble.SERVER, OF_ANOTHER)\n",
         new="        return None\n",
         tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
     ),
     Fault(
         name="a time that is a number is a time",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="    return int(value) if value is not None and 0 <= value <= most_ms else None\n",
         new="    return int(value) if value is not None and 0 <= value < 2**53 else None\n",
         tests=(TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",),
     ),
     Fault(
         name="a number that nobody can read costs the record",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="    except ValueError:\n        return ...\n",
         new="    except ZeroDivisionError:\n        return ...\n",
         tests=(
@@ -165,7 +167,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first refusal of a submission ends the run",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old="            if self.refused_submissions.are_lasting:\n",
         new="            if True:\n",
         tests=(REFUSED + "test_a_refusal_that_does_not_last_a_minute_ends_nothing",),
@@ -173,7 +175,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first refusal of a question ends the run",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old="            if self.refused_questions.are_lasting:\n",
         new="            if True:\n",
         tests=(REFUSED + "test_jobs_of_an_earlier_process_show_that_the_key_has_worked",),
@@ -187,7 +189,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a wrong key is tried for a minute",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="            self._flights.launch(partial(self._endpoint.stop_if_shut, outcome.reason))\n",
         new="            pass\n",
         tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
@@ -209,7 +211,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was unfinished in the future is safe for the retention",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="            is_unsure = (job.unfinished_at or 0) > now ",
         new="            is_unsure = False ",
         tests=(CLOCKS + "test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is_asked_for_at_once",),
@@ -237,26 +239,26 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an endpoint that forgets everything is never suspect",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="            self._endpoint.absences.missing(job.submission or 0, now)\n",
         new="            pass\n",
         tests=(MISSING + "test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs",),
     ),
     Fault(
         name="a lost job waits for a health that there is not",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None\n",
         new="        return None\n",
         tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="                return steps.refused_for_retry(job, at=now)\n",
         new='                return self._rejected(job, "refused")\n',
         tests=(
             (
-                "tests/services/test_dispatcher.py::"
+                "tests/engine/test_dispatcher.py::"
                 "test_before_a_retry_that_is_refused_is_paid_for_again_the_status_is_asked_for"
             ),
         ),
@@ -264,7 +266,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="results are counted on for as long as agreed, whatever the service does",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old="        return self.keeping.retention_us(self.agreed_us(run))\n",
         new="        return self.agreed_us(run)\n",
         tests=(
@@ -275,21 +277,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a service forgot too early is called our lateness",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        match absence(job, now=now, retention_us=self._agreed_us(job)):\n",
         new="        match absence(job, now=now, retention_us=self._retention_us(job)):\n",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
     ),
     Fault(
         name="jobs that are out already keep their deadlines",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="            self._plan.measure_anew()\n",
         new="            pass\n",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
     ),
     Fault(
         name="results that are known to go make the endpoint suspect",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        return safe_until(job, self._retention_us(job)) <= now < safe_until(job, self._agreed_us(job))\n",
         new="        return False\n",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
@@ -306,7 +308,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of results that were gone when the endpoint was suspect nothing is learned",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="            case Absence.EXPIRED:\n                self._forgotten(entry)\n",
         new="            case Absence.EXPIRED:\n",
         tests=(
@@ -316,7 +318,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="while it is found out whether many are missing, what was known before counts",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        if now >= self._judged_at + SECOND_US:\n",
         new="        if now >= self._judged_at + SECOND_US:\n            self._judged_at = now\n",
         tests=(
@@ -326,7 +328,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that was never executed tells of results that are forgotten",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks\n",
         new="        is_known = True\n",
         tests=(FORGETFUL + "test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely",),

@@ -6,7 +6,7 @@ from tests.planted.faults.fault import Fault
 
 HOOKS: Final = "tests/web/test_webhooks.py"
 CLAIMS: Final = "tests/ledger/test_claims.py"
-NARROW: Final = "tests/services/test_narrow.py"
+NARROW: Final = "tests/engine/test_narrow.py"
 LARGE: Final = "tests/client/test_large_bodies.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -64,14 +64,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a request that was cut before it had left counts as unanswered",
-        path="orchestrator/client/carriers.py",
+        path="orchestrator/client/backends.py",
         old="patience.is_cut = upload.cut()",
         new="upload.cut()",
         tests=(f"{LARGE}::test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent",),
     ),
     Fault(
         name="what the transport holds of a request that was given up leaves all the same",
-        path="orchestrator/client/carriers.py",
+        path="orchestrator/client/backends.py",
         old="            transport.abort()\n",
         new="",
         tests=(f"{LARGE}::test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives",),
@@ -85,28 +85,28 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs are claimed however much their inputs hold already",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old=" or self._held.room_bytes <= 0:",
         new=":",
         tests=(f"{NARROW}::test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory",),
     ),
     Fault(
         name="jobs are claimed while others wait for the line",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="if self.held_s() or self._endpoint.api.up.waiting or",
         new="if self.held_s() or",
         tests=(f"{NARROW}::test_nothing_is_claimed_while_large_inputs_wait_for_the_line",),
     ),
     Fault(
         name="questions go while large answers wait for the line",
-        path="orchestrator/services/collector.py",
+        path="orchestrator/engine/collecting/collector.py",
         old="            await self._endpoint.api.down.clear()",
         new="            pass",
         tests=(f"{NARROW}::test_no_question_is_asked_while_large_answers_wait_for_the_line",),
     ),
     Fault(
         name="jobs are sent as if the line brought every answer at once",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old="return allowed if brought is None else min(allowed, brought)",
         new="return allowed",
         tests=(f"{NARROW}::test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time",),
@@ -121,8 +121,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request that left in part gives its slot back at once",
         path="orchestrator/client/serverless.py",
-        old="may have counted it by its head\n            turn.given_up(self._clock.now())",
-        new="may have counted it by its head\n            turn.not_sent()",
+        old="may have counted it by its head\n            permit.given_up(self._clock.now())",
+        new="may have counted it by its head\n            permit.not_sent()",
         tests=("tests/client/test_serverless.py::test_a_request_that_left_in_part_may_have_been_counted",),
     ),
     Fault(
@@ -134,7 +134,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the answer of a large request is waited for from its beginning",
-        path="orchestrator/client/carriers.py",
+        path="orchestrator/client/backends.py",
         old="            self._patience.moved += len(piece)\n            self.place.moved(len(piece))",
         new="            self.place.moved(len(piece))",
         tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),

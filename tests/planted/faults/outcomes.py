@@ -5,21 +5,21 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a result that comes after its job was given up is thrown away",
-        path="orchestrator/services/notices.py",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
         old="            return self._of_given_up(",
-        new="            return None if is_ended(job) else self._of_given_up(",
+        new="            return None if is_terminal(job) else self._of_given_up(",
         tests=(
-            "tests/services/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
-            "tests/services/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
+            "tests/engine/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
+            "tests/engine/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
         ),
     ),
     Fault(
         name="failed jobs are reopened before what was noted of them is looked at",
-        path="orchestrator/app/batch.py",
-        old="        await taking.start(parts.desk.serve)\n        await parts.desk.catch_up()\n",
-        new="        await taking.start(parts.desk.serve)\n",
+        path="orchestrator/api/batch.py",
+        old="        await taking.start(parts.inbox.serve)\n        await parts.inbox.catch_up()\n",
+        new="        await taking.start(parts.inbox.serve)\n",
         tests=(
-            "tests/services/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
+            "tests/engine/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
         ),
     ),
     Fault(
@@ -28,7 +28,7 @@ FAULTS: tuple[Fault, ...] = (
         old="    return not _is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)\n",
         new="    return not _is_of_latest(step)\n",
         tests=(
-            "tests/services/test_late_results.py::test_a_repetition_that_is_being_sent_when_the_result_comes_is_cancelled",
+            "tests/engine/test_late_results.py::test_a_repetition_that_is_being_sent_when_the_result_comes_is_cancelled",
         ),
     ),
     Fault(
@@ -37,7 +37,7 @@ FAULTS: tuple[Fault, ...] = (
         old='        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),\n',
         new="",
         tests=(
-            "tests/services/test_late_results.py::test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run",
+            "tests/engine/test_late_results.py::test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run",
         ),
     ),
     Fault(
@@ -45,14 +45,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/control.py",
         old='    if wish is Wish.CONTINUE:\n        await connection.execute(_TAKE_BACK, {"run": run})\n',
         new="",
-        tests=("tests/services/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
+        tests=("tests/engine/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
     Fault(
         name="a cancel that waits for its turn is sent though it was taken back",
-        path="orchestrator/services/canceller.py",
+        path="orchestrator/engine/upkeep/canceller.py",
         old="        if not await self._ledger.read(partial(is_owed, submission=owed.submission)):\n",
         new="        if False:\n",
-        tests=("tests/services/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
+        tests=("tests/engine/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
     Fault(
         name="cancels are owed anew by a process that has not heard of the continue",
@@ -60,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
         old='        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,\n',
         new="",
         tests=(
-            "tests/services/test_canceller.py::test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_has_not_heard_of_it",
+            "tests/engine/test_canceller.py::test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_has_not_heard_of_it",
         ),
     ),
     Fault(
@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
         old="    if len(found) < most:\n",
         new="    if False:\n",
         tests=(
-            "tests/services/test_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
+            "tests/engine/test_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
         ),
     ),
     Fault(
@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
         old="    return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN\n",
         new="    return False\n",
         tests=(
-            "tests/services/test_canceller.py::test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it",
+            "tests/engine/test_canceller.py::test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it",
         ),
     ),
     Fault(
@@ -88,25 +88,25 @@ FAULTS: tuple[Fault, ...] = (
         new="jobs.c.state == State.FAILED.value, jobs.c.id > after",
         tests=(
             "tests/ledger/test_reports.py::test_failed_and_cancelled_jobs_are_paged",
-            "tests/services/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
+            "tests/engine/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
         ),
     ),
     Fault(
         name="a run that stops after failures stops its whole endpoint",
-        path="orchestrator/services/endpoint.py",
+        path="orchestrator/engine/endpoint.py",
         old='                self.stop_run(run, f"{streak.in_row} executions',
         new='                self.stop_submitting(f"{streak.in_row} executions',
         tests=(
-            "tests/services/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
+            "tests/engine/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
         ),
     ),
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="            self._endpoint.stop_run(self._run, str(error))\n",
         new="            self._endpoint.stop_submitting(str(error))\n",
         tests=(
-            "tests/services/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
+            "tests/engine/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
         ),
     ),
     Fault(
@@ -122,33 +122,33 @@ FAULTS: tuple[Fault, ...] = (
         old="outcomes.c.submission_id == submissions.c.id)",
         new="outcomes.c.submission_id < 0)",
         tests=(
-            "tests/services/test_tidy.py::test_the_submission_that_brought_the_result_and_those_owed_a_cancel_are_kept",
+            "tests/engine/test_pruning.py::test_the_submission_that_brought_the_result_and_those_owed_a_cancel_are_kept",
         ),
     ),
     Fault(
         name="submissions are forgotten while their webhooks may still come",
-        path="orchestrator/services/tidy.py",
+        path="orchestrator/engine/upkeep/pruning.py",
         old="ttl_before = now - LATE_US",
         new="ttl_before = now + LATE_US",
         tests=(
-            "tests/services/test_tidy.py::test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl",
+            "tests/engine/test_pruning.py::test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl",
         ),
     ),
     Fault(
         name="what was not finished when it was passed over keeps its history",
-        path="orchestrator/services/tidy.py",
+        path="orchestrator/engine/upkeep/pruning.py",
         old="        if now >= self._begun_at + AFRESH_US:\n",
         new="        if now < self._begun_at:\n",
         tests=(
-            "tests/services/test_tidy.py::test_what_was_not_finished_when_it_was_passed_over_is_gone_through_again_a_day_later",
+            "tests/engine/test_pruning.py::test_what_was_not_finished_when_it_was_passed_over_is_gone_through_again_a_day_later",
         ),
     ),
     Fault(
         name="jobs whose TTL is over are paid again without a word",
-        path="orchestrator/services/janitor.py",
+        path="orchestrator/engine/upkeep/janitor.py",
         old="    Absence.TTL: Trouble.TIMED_OUT,\n",
         new="    Absence.TTL: None,\n",
-        tests=("tests/services/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",),
+        tests=("tests/engine/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",),
     ),
     Fault(
         name="submissions whose answer never came count as attempts",
@@ -156,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
         old="attempts=row[14] + (row[3] == State.SUCCEEDED)",
         new="attempts=row[4]",
         tests=(
-            "tests/services/test_attempts.py::test_executions_that_ended_are_told_from_those_that_may_have_been_paid",
+            "tests/engine/test_attempts.py::test_executions_that_ended_are_told_from_those_that_may_have_been_paid",
         ),
     ),
     Fault(

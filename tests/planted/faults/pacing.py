@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-ADMISSION = "tests/services/test_admission.py"
+ADMISSION = "tests/engine/test_admission.py"
 CLAIMS = "tests/ledger/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -38,12 +38,12 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="two durations are taken for all there can be",
-        path="orchestrator/core/turnaround.py",
+        path="orchestrator/core/durations.py",
         old="min(1.0, (FEW_SEEN / longer) ** 4)",
         new="0.0",
         tests=(
             "tests/simulation/test_questions.py::test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_soon",
-            "tests/services/test_questions.py::test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long",
+            "tests/engine/test_questions.py::test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long",
         ),
     ),
     Fault(
@@ -61,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
         old="    return begun_at if begun_at <= now else None\n",
         new="    return None\n",
         tests=(
-            "tests/services/test_questions.py::test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began",
+            "tests/engine/test_questions.py::test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began",
         ),
     ),
     Fault(
@@ -80,7 +80,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="        at_service = self._outstanding() + self._on_their_way()\n",
         new=(
             "        if self._prospects.outlook().of(settings.ttl_us) is Prospect.LATE:\n"
@@ -93,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE",
         new="is_late=lambda _: False",
         tests=(
@@ -102,7 +102,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that were passed over do not go when the queue is short",
-        path="orchestrator/services/dispatcher.py",
+        path="orchestrator/engine/sending/dispatcher.py",
         old="        return 0.0 if self._prospects.have_changed() else ",
         new="        return ",
         tests=(
@@ -111,7 +111,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody is looked for among those that were passed over",
-        path="orchestrator/services/prospects.py",
+        path="orchestrator/engine/sending/prospects.py",
         old="        return self._passed.due_at > 0 and self._clock.now() >= self._again_at\n",
         new="        return False\n",
         tests=(f"{ADMISSION}::test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute",),
@@ -139,7 +139,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody asks whether a silent endpoint is back for the sake of jobs that were passed over",
-        path="orchestrator/services/prospects.py",
+        path="orchestrator/engine/sending/prospects.py",
         old="return None if self.have_changed() or not ",
         new="return None if not ",
         tests=(f"{ADMISSION}::test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent",),

@@ -5,15 +5,15 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a submission is marked only once its answer is there",
-        path="orchestrator/services/dispatcher.py",
-        old="        return await self._endpoint.api.run(turn, body, leaving=leaving)\n",
-        new="        answer = await self._endpoint.api.run(turn, body)\n        leaving()\n        return answer\n",
-        tests=("tests/services/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="        return await self._endpoint.api.run(permit, body, leaving=leaving)\n",
+        new="        answer = await self._endpoint.api.run(permit, body)\n        leaving()\n        return answer\n",
+        tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
         worlds=("commits", 8, 32),
     ),
     Fault(
         name="a submission is marked before there is a connection",
-        path="orchestrator/client/carriers.py",
+        path="orchestrator/client/backends.py",
         old="        upload = Upload(request.body, patience, request.leaving)\n",
         new=(
             "        upload = Upload(request.body, patience, None)\n"
@@ -24,17 +24,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a large body counts as sent from its beginning",
-        path="orchestrator/client/carriers.py",
+        path="orchestrator/client/backends.py",
         old="            if self._handed == self.size and self._leaving is not None:\n",
         new="            if start == 0 and self._leaving is not None:\n",
         tests=("tests/client/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
     ),
     Fault(
         name="the marks are not looked at after a crash",
-        path="orchestrator/services/janitor.py",
+        path="orchestrator/engine/upkeep/janitor.py",
         old="    if never_left:\n",
         new="    if False:\n",
-        tests=("tests/services/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
+        tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
     ),
     Fault(
         name="marks are believed after the machine was started again",
@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
         new='b""',
         tests=(
             "tests/ledger/test_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
-            "tests/services/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
+            "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
@@ -59,7 +59,7 @@ FAULTS: tuple[Fault, ...] = (
         old="number=number), floor=latest)\n",
         new="number=number), floor=0)\n",
         tests=(
-            "tests/services/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
+            "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
@@ -71,10 +71,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="our own crashes use up a job's uncertain tries",
-        path="orchestrator/services/janitor.py",
+        path="orchestrator/engine/upkeep/janitor.py",
         old="    return steps.left_unanswered(job,",
         new="    return steps.unanswered(job,",
-        tests=("tests/services/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",),
+        tests=("tests/engine/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",),
     ),
     Fault(
         name="a ledger is worked on under two names",
@@ -92,7 +92,7 @@ FAULTS: tuple[Fault, ...] = (
         old="            if _identity(self._file(suffix)) != identity:\n",
         new="            if False:\n",
         tests=(
-            "tests/services/test_misplaced.py",
+            "tests/engine/test_misplaced.py",
             "tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",
         ),
     ),
@@ -105,14 +105,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run whose ledger is gone goes on sending",
-        path="orchestrator/app/batch.py",
+        path="orchestrator/api/batch.py",
         old="                taking.start_soon(self._cancel_on, parts.watch.lost, taking)\n",
         new="",
         tests=("tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",),
     ),
     Fault(
         name="a lost terminal kills",
-        path="orchestrator/app/signals.py",
+        path="orchestrator/api/signals.py",
         old="(*asked, signal.SIGHUP)",
         new="asked",
         tests=(
@@ -131,14 +131,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nohup is not heeded",
-        path="orchestrator/app/signals.py",
+        path="orchestrator/api/signals.py",
         old="is signal.SIG_IGN",
         new="is None",
         tests=("tests/system/test_interruption.py::test_under_nohup_a_lost_terminal_is_nothing",),
     ),
     Fault(
         name="raised limits do not mind how many files may be open",
-        path="orchestrator/app/batch.py",
+        path="orchestrator/api/batch.py",
         old="            limits = within_connections(connection.limits, self._connections)\n",
         new="            limits = connection.limits\n",
         tests=("tests/system/test_few_files.py::test_raised_limits_are_bounded_by_the_files_that_may_be_open",),

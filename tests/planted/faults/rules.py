@@ -26,7 +26,7 @@ FAULTS: tuple[Fault, ...] = (
             "                    entry.result = results[position] = await entry.block(transaction)\n"
             "                    entry.end()\n"
         ),
-        tests=("tests/services/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",),
+        tests=("tests/engine/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",),
         worlds=("commits", 8, 32),
     ),
     Fault(
@@ -83,7 +83,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/deadlines.py",
         old="    if now >= (job.unfinished_at or 0) + retention_us:\n        return Absence.EXPIRED\n",
         new="",
-        tests=("tests/services/test_collector.py::test_a_404_after_the_retention_is_expired_and_paid_again_once",),
+        tests=("tests/engine/test_collector.py::test_a_404_after_the_retention_is_expired_and_paid_again_once",),
         worlds=("network-40", 0, 1),
     ),
     Fault(
@@ -97,23 +97,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a submission without an answer is taken for one that had no effect",
-        path="orchestrator/core/outcome.py",
+        path="orchestrator/core/responses.py",
         old="        return Uncertain(str(result))\n    if 200 <= result.status",
         new="        return Deferred(Trouble.TRANSPORT, str(result))\n    if 200 <= result.status",
-        tests=(
-            "tests/services/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
-        ),
+        tests=("tests/engine/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",),
         worlds=("mixed-faults", 0, 4),
     ),
     Fault(
         name="what a crash left in submitting is sent again without a word",
-        path="orchestrator/services/janitor.py",
+        path="orchestrator/engine/upkeep/janitor.py",
         old="    if job.by_retry:\n        return steps.accepted_for_retry(",
         new=(
             "    if not job.by_retry:\n        return queued_again(job, now)\n"
             "    if job.by_retry:\n        return steps.accepted_for_retry("
         ),
-        tests=("tests/services/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
+        tests=("tests/engine/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
         worlds=("commits", 8, 32),
     ),
     Fault(
@@ -129,17 +127,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is answered before its notice is durable",
-        path="orchestrator/services/notices.py",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
         old="        await self._ledger.note(notice)\n",
         new="",
-        tests=("tests/services/test_notices.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",),
+        tests=("tests/engine/test_webhook_inbox.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",),
     ),
     Fault(
         name="those who wait for an operation are not woken",
-        path="orchestrator/client/throttle.py",
+        path="orchestrator/client/rate_limiter.py",
         old="            del self.line[me]\n            self.wake()\n",
         new="            del self.line[me]\n",
-        tests=("tests/client/test_throttle.py::test_a_raised_limit_lets_the_waiting_go_at_once",),
+        tests=("tests/client/test_rate_limiter.py::test_a_raised_limit_lets_the_waiting_go_at_once",),
     ),
     Fault(
         name="the retries starve behind fresh jobs",

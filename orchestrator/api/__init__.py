@@ -1,0 +1,39 @@
+"""The composition root: builds every part once, starts them, and stops them in order.
+
+Each command loads only what it needs: `status` and `results` must answer at once, and a whole run's imports take most
+of a second.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.api.batch import run
+    from orchestrator.api.controlling import control
+    from orchestrator.api.emulating import emulate
+    from orchestrator.api.limiting import limits, limits_reset, limits_set
+    from orchestrator.api.look import results, status
+    from orchestrator.api.verifying import verify
+    from orchestrator.engine.observers.view import View
+
+__all__ = ["View", "control", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status", "verify"]
+
+_HOME = {
+    "View": "orchestrator.engine.observers.view",
+    "control": "controlling",
+    "emulate": "emulating",
+    "limits": "limiting",
+    "limits_reset": "limiting",
+    "limits_set": "limiting",
+    "results": "look",
+    "run": "batch",
+    "status": "look",
+    "verify": "verifying",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME[name]
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)

@@ -1,0 +1,148 @@
+"""Inputs read into batches of rows, and outcomes written to files."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from anyio import to_thread
+
+from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.core.policy import Policy
+from orchestrator.engine.intake import InputBatch
+from orchestrator.errors import StorageError, UsageError
+from orchestrator.formats.jsonl import read_rows
+from orchestrator.formats.outcome_lines import error_line, result_line
+from orchestrator.formats.replace import Replacement, check_writable, same_file
+from orchestrator.formats.rows import Problem, Row, batches
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.reports import Finished
+
+BATCH_ROWS_MAX: Final = 20_000
+"""Rows of one transaction, a third of a second. With 5,000 the pages of the index of ids, which has no order, are
+written so often that a million rows take half as long again (measured).
+"""
+
+STREAM_BYTES: Final = 256 * 1024
+"""So much is handed to a stream at once."""
+
+STDIN: Final = "-"
+
+LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent")
+"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
+
+
+def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
+    """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
+    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
+    parts = (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
+    for path in outputs:
+        if any(same_file(path, part) for part in parts):
+            raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
+        check_writable(path)
+
+
+def row_batches(
+    source: str, *, environ: Mapping[str, str], policy: Policy, webhook_bytes: int, body_bytes_max: int
+) -> Iterator[InputBatch]:
+    """The rows of a JSONL input, checked, in batches. Raises `UsageError` where it cannot be opened.
+
+    It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
+    """
+    with _opened(source) as stream:
+        rows = read_rows(
+            stream,
+            environ=environ,
+            run_policy=policy,
+            webhook_bytes=webhook_bytes,
+            body_bytes_max=body_bytes_max,
+        )
+        for batch in batches(rows, rows_max=BATCH_ROWS_MAX):
+            faults = [item for item in batch if isinstance(item, Problem)]
+            yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
+
+
+def _opened(source: str) -> AbstractContextManager[BinaryIO]:
+    if source == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(source).open("rb")
+    except OSError as error:
+        raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
+
+
+async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
+    """Both files of a run, as it stands now, each written beside and renamed.
+
+    Raises `StorageError` where they cannot be written any more: they could when the run began.
+    """
+    try:
+        await _write_files(ledger, run, output, errors)
+    except UsageError as error:
+        raise StorageError(f"{error}; everything is in the ledger") from error
+
+
+async def _write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
+    with Replacement(output) as results, Replacement(errors) as failures:
+        good, bad = _Lines(results), _Lines(failures)
+        async for job in finished_jobs(ledger, run, Rows.ALL):
+            await (good if job.trouble is None else bad).write(line_of(job))
+        await good.commit()
+        await bad.commit()
+
+
+class _Lines:
+    """Lines on their way into a file.
+
+    A stream is written in a thread: its reader may take its time, and meanwhile signals are to be obeyed.
+    """
+
+    def __init__(self, file: Replacement) -> None:
+        self._file = file
+        self._held: list[bytes] = []
+        self._bytes = 0
+
+    async def write(self, line: bytes) -> None:
+        if not self._file.is_stream:
+            self._file.write(line)
+            return
+        self._held.append(line)
+        self._bytes += len(line)
+        if self._bytes >= STREAM_BYTES:
+            await self._hand_over()
+
+    async def commit(self) -> None:
+        if not self._file.is_stream:
+            self._file.commit()
+            return
+        await self._hand_over()
+        await to_thread.run_sync(self._file.commit)
+
+    async def _hand_over(self) -> None:
+        held, self._held, self._bytes = self._held, [], 0
+        await to_thread.run_sync(self._file.write, b"".join(held))
+
+
+def line_of(job: Finished) -> bytes:
+    """The line of `job` in the results or the errors file."""
+    if job.trouble is None:
+        return result_line(
+            custom_id=job.custom_id,
+            job_id=job.remote_id,
+            output=job.output,
+            attempts=job.attempts,
+            paid_at_most=job.paid_at_most,
+            delay_ms=job.delay_ms,
+            execution_ms=job.execution_ms,
+        )
+    return error_line(
+        custom_id=job.custom_id,
+        job_id=job.remote_id,
+        status=job.status,
+        trouble=job.trouble,
+        message=job.message or "",
+        attempts=job.attempts,
+        paid_at_most=job.paid_at_most,
+    )

@@ -1,0 +1,134 @@
+"""Which run a request means: a new one, a known one, or, by mistake, another one of the same name."""
+
+import errno
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from orchestrator.api.files import STDIN
+from orchestrator.api.look import unknown_run
+from orchestrator.core.loopback import leads_to_loopback
+from orchestrator.engine.local import LOCAL, absolute, is_local
+from orchestrator.errors import UsageError
+from orchestrator.formats.replace import is_stream, same_file
+from orchestrator.ledger import Ledger, no_ledger, reports
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import RunRequest, RunSettings
+
+LEDGER_DEFAULT = Path("orchestrator.db")
+
+
+def check_given(request: RunRequest) -> None:
+    """What the request names has to be there, or a slip of the pen would leave a ledger. Raises `UsageError`."""
+    source = request.source
+    if source is None and not request.ledger.exists():
+        raise no_ledger(request.ledger)
+    if source is not None and source != STDIN and not Path(source).exists():
+        raise UsageError(f"{source}: cannot read the input ({os.strerror(errno.ENOENT)})")
+    if request.endpoint is not None and is_local(request.endpoint):
+        file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
+        if not Path(file).is_file():
+            raise UsageError(f"--endpoint {request.endpoint}: there is no file {file}")
+
+
+async def find_run(ledger: Ledger, request: RunRequest) -> Run:
+    """The run that `request` means, made if it is new. Raises `UsageError` for a name that means another run."""
+    known = await ledger.run_named(request.name)
+    if request.source is None:
+        if known is None:
+            raise unknown_run(request.name, ledger.path, await ledger.read(reports.runs_all))
+        return known
+    if known is not None:
+        _check(known, request, request.source)
+        return known
+    url, endpoint = _target(request)
+    assert request.settings is not None
+    return await ledger.run_create(
+        name=request.name,
+        service_url=url,
+        endpoint=endpoint,
+        source=_full_path(request.source),
+        settings=request.settings,
+    )
+
+
+def _check(known: Run, request: RunRequest, source: str) -> None:
+    that_one = msgspec.structs.replace(request, output=None, errors=None, flags=None)  # its files are its own affair
+    advice = f"give this one another name with --name, or continue that one with: {resume_command(that_one)}"
+    if (known.service_url, known.endpoint) != _target(request):
+        at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
+        raise UsageError(f"the run {known.name!r} of this ledger is for the endpoint {at}; {advice}")
+    if not request.named and known.source != _full_path(source):
+        raise UsageError(f"the run {known.name!r} of this ledger was made from {known.source}; {advice}")
+
+
+def with_files(run: Run, request: RunRequest) -> RunRequest:
+    """`request`, with the files that `run` was last written to if it is a resume that names none."""
+    settings = run.settings
+    if request.source is not None or request.output is not None or settings.output is None or settings.errors is None:
+        return request
+    return msgspec.structs.replace(request, output=Path(settings.output), errors=Path(settings.errors))
+
+
+def settings_of(run: Run, request: RunRequest) -> RunSettings:
+    """The settings from now on, with the files that `request` names; if none, or streams, those of before stay."""
+    settings = request.settings or run.settings
+    output, errors = request.output, request.errors
+    if output is None or errors is None or is_stream(output) or is_stream(errors):
+        return msgspec.structs.replace(settings, output=run.settings.output, errors=run.settings.errors)
+    return msgspec.structs.replace(settings, output=str(output.absolute()), errors=str(errors.absolute()))
+
+
+def check_reach(run: Run, request: RunRequest) -> None:
+    """What a `resume` can only know now that the run is known. Raises `UsageError`."""
+    for path in (request.output, request.errors):
+        if path is not None and run.source != STDIN and same_file(path, Path(run.source)):
+            raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
+    if run.service_url == LOCAL:
+        return
+    connection = request.connection
+    if not connection.api_key:
+        raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
+    if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
+        raise UsageError("--listen needs --webhook-url: under which URL does the service reach the listener?")
+
+
+def _target(request: RunRequest) -> tuple[str, str]:
+    """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them."""
+    assert request.endpoint is not None
+    if is_local(request.endpoint):
+        return LOCAL, absolute(request.endpoint)
+    return request.connection.serverless_url.rstrip("/"), request.endpoint
+
+
+def _full_path(source: str) -> str:
+    return source if source == STDIN else str(Path(source).resolve())
+
+
+def continue_command(request: RunRequest) -> str:
+    """What to type to lift what was asked of the run."""
+    return _command("continue", request.name, _ledger(request))
+
+
+def resume_command(request: RunRequest) -> str:
+    """What to type, in this folder, to go on with the run as it went, without reading its input."""
+    return _command("resume", request.name, _files(request) if request.flags is None else request.flags)
+
+
+def _files(request: RunRequest) -> list[str]:
+    if request.output is None or request.errors is None:
+        return _ledger(request)
+    return [*_ledger(request), "--output", str(request.output), "--errors", str(request.errors)]
+
+
+def _ledger(request: RunRequest) -> list[str]:
+    """The usual one is named if it was: the configuration may say another."""
+    is_named = request.ledger != LEDGER_DEFAULT or "--ledger" in (request.flags or ())
+    return ["--ledger", str(request.ledger)] if is_named else []
+
+
+def _command(verb: str, name: str, flags: Sequence[str]) -> str:
+    return shlex.join(["orchestrator", verb, *([*flags, "--", name] if name.startswith("-") else [name, *flags])])

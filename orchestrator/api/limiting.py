@@ -1,0 +1,81 @@
+"""Looking at the limits of a ledger's endpoints, and changing them, beside whoever works on it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.api.look import unknown_run
+from orchestrator.clock import SystemClock
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
+from orchestrator.engine.local import is_local
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, command_ledger, read_ledger, reports
+from orchestrator.ledger.limits import Chosen, Reading, limits_all, meters_all
+from orchestrator.ledger.lock import holder
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import EndpointLimits, OperationLimits
+
+
+async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
+    """The limits of every endpoint of the ledger, or of that of the run `name`. Raises `UsageError`."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        runs = [run for run in await opened.read(reports.runs_all) if run.accepted]
+        shown = runs if name is None else [_named(name, ledger, runs)]
+        return [await _of(opened, number, runs) for number in dict.fromkeys(run.endpoint_id for run in shown)]
+
+
+async def limits_set(ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
+    """Sets limits of the endpoint of the run `name`; whoever works on it takes them on within a second.
+
+    Raises `UsageError` where there is no such run, and for a `local:` endpoint.
+    """
+    async with command_ledger(ledger, clock=SystemClock()) as opened:
+        runs = await opened.read(reports.runs_all)
+        run = _named(name, ledger, runs)
+        if is_local(run.endpoint):
+            raise UsageError(f"{name} runs a function of yours; its limits are those that the run is started with")
+        await opened.limits_set(run.endpoint_id, chosen)
+        return await _of(opened, run.endpoint_id, runs)
+
+
+async def limits_reset(ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
+    """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
+    async with command_ledger(ledger, clock=SystemClock()) as opened:
+        runs = await opened.read(reports.runs_all)
+        run = _named(name, ledger, runs)
+        await opened.limits_reset(run.endpoint_id, operations or tuple(Operation))
+        return await _of(opened, run.endpoint_id, runs)
+
+
+def _named(name: str, ledger: Path, runs: Sequence[Run]) -> Run:
+    found = next((run for run in runs if run.name == name), None)
+    if found is None:
+        raise unknown_run(name, ledger, list(runs))
+    return found
+
+
+async def _of(ledger: Ledger, number: int, runs: Sequence[Run]) -> EndpointLimits:
+    """The limits of the endpoint that is `number` in the ledger."""
+    chosen = (await ledger.read(limits_all)).get(number, {})
+    held_by = holder(ledger.path)
+    meters = await ledger.read(meters_all) if held_by else []
+    metered = {meter.operation: meter for meter in meters if meter.endpoint_id == number}
+    its_runs = [run for run in runs if run.endpoint_id == number]
+    return EndpointLimits(
+        endpoint=its_runs[0].endpoint,
+        service_url=its_runs[0].service_url,
+        runs=tuple(run.name for run in its_runs),
+        held_by=held_by,
+        operations=tuple(_line(each, chosen.get(each), metered.get(each)) for each in Operation),
+    )
+
+
+def _line(operation: Operation, chosen: Chosen | None, meter: Reading | None) -> OperationLimits:
+    limit = CONTRACT_LIMITS[operation] if chosen is None else chosen.limit
+    return OperationLimits(
+        operation=operation,
+        limit=format_limit(operation, limit),
+        set_at=None if chosen is None else chosen.set_at,
+        used=None if meter is None else meter.used,
+        allowed=None if meter is None else meter.allowance,
+        throttled=None if meter is None else meter.throttled,
+    )

@@ -1,0 +1,148 @@
+"""Looking at a ledger, beside whoever works on it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from orchestrator.api.counts import margin_summary, state_counts, uncertain_summary
+from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.api.files import line_of
+from orchestrator.clock import SystemClock
+from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
+from orchestrator.core.lifecycle import State
+from orchestrator.core.pacing import Operation
+from orchestrator.engine.local import LOCAL
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.heartbeat import Vitals
+from orchestrator.ledger.lock import holder
+from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
+from orchestrator.ledger.overview import Overview, overview
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import Collecting, RunStatus, StuckSummary
+
+SECOND_US: Final = 1_000_000
+RATE_WINDOW_US: Final = 60 * SECOND_US
+"""Jobs a second are those of the last minute."""
+
+STALE_US: Final = 30 * SECOND_US
+"""What the process at work said longer ago says nothing of the present: it was stopped, or cannot write."""
+
+
+async def status(ledger: Path) -> list[RunStatus]:
+    """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await runs_now(opened, holder(ledger))
+
+
+async def runs_now(ledger: Ledger, held_by: str | None) -> list[RunStatus]:
+    """Every run of `ledger` as it stands, oldest first; `held_by` says who works on it."""
+    now = ledger.now()
+    seen = await ledger.read(partial(overview, ends_from=now - RATE_WINDOW_US if held_by else None))
+    collecting = _at_present(seen.vitals, now) if held_by else {}
+    safe_s = await _safe_s(ledger, seen, collecting, now)
+    return [
+        _status(run, seen, held_by, collecting.get(run.id), safe_s.get(run.id)) for run in seen.runs if run.accepted
+    ]
+
+
+def _at_present(vitals: Mapping[int, Vitals], now: int) -> dict[int, Collecting]:
+    """What the process at work says of collecting, by run."""
+    said = {run: each.collecting for run, each in vitals.items() if each.collecting is not None}
+    return {run: collecting for run, collecting in said.items() if abs(now - collecting.at) <= STALE_US}
+
+
+async def _safe_s(
+    ledger: Ledger, seen: Overview, collecting: Mapping[int, Collecting], now: int
+) -> Mapping[int, float]:
+    """For how many seconds no result can expire, by run.
+
+    By what the process at work says, which costs nothing; else by the outstanding jobs.
+    """
+    at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
+    said = {run: each.safe_until for run, each in collecting.items() if each.safe_until is not None}
+    if any(run.id not in said for run in at_risk):
+        waiting = await ledger.read(partial(waiting_by_run, now=now))
+        retention_us = {run.id: run.settings.retention_us for run in at_risk}
+        said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
+    left_us = {run.id: min(said[run.id] - now, run.settings.retention_us) for run in at_risk if run.id in said}
+    return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
+
+
+def _status(
+    run: Run, seen: Overview, held_by: str | None, collecting: Collecting | None, safe_offline_s: float | None
+) -> RunStatus:
+    counts = seen.counts.get(run.id, {})
+    wishes = seen.wishes.get(run.id, Wishes())
+    vitals = seen.vitals.get(run.id, Vitals())
+    ends = seen.ends.get(run.id)
+    meters = seen.meters.get(run.endpoint_id, ()) if held_by else ()
+    sending = next((meter for meter in meters if meter.operation is Operation.RUN), None)
+    return RunStatus(
+        run=run.name,
+        endpoint=run.endpoint,
+        service_url=run.service_url,
+        source=run.source,
+        jobs=state_counts(counts),
+        uncertain=uncertain_summary(counts),
+        lost=counts.get("lost", 0),
+        expired=counts.get("expired", 0),
+        paid_twice=counts.get(PAID_TWICE, 0),
+        failed_executions=counts.get(FAILED_EXECUTIONS, 0),
+        no_news=counts.get(NO_NEWS, 0),
+        margin_s=margin_summary(seen.margins.get(run.id, Margins())),
+        created_at=run.created_at,
+        safe_offline_s=safe_offline_s,
+        collected_by=None if collecting is None else collecting.by,
+        stuck=vitals.stuck if held_by else StuckSummary(),
+        janitor=vitals.janitor,
+        paused=wishes.pause,
+        cancelled=wishes.cancel,
+        jobs_per_s=None if ends is None else ends * SECOND_US / RATE_WINDOW_US,
+        held_by=held_by,
+        window_used=None if sending is None else sending.used,
+        window_allowed=None if sending is None else sending.allowance,
+        throttled=sum(meter.throttled for meter in meters) if meters else None,
+    )
+
+
+def _may_expire(run: Run, counts: Mapping[str, int]) -> bool:
+    """Whether a result of `run` can: not with `local:` endpoints, whose jobs run again."""
+    return bool(counts.get(State.OUTSTANDING.value)) and run.service_url != LOCAL
+
+
+async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *, retention_us: int) -> float | None:
+    """For how many seconds no result of `run` can expire if nobody collects; None where none can. `counts` are the
+    run's, of the ledger.
+    """
+    if not _may_expire(run, counts):
+        return None
+    safe_us = await ledger.read(partial(safe_until, run=run.id, retention_us=retention_us, now=ledger.now()))
+    return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
+
+
+async def results(ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:
+    """Hands the lines of a run's results (or errors) to `write`, one after the other; returns how many lines.
+
+    Raises `UsageError` where there is no such run.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        # One without an intake is being read at this moment, or was refused and has left nothing but its name.
+        is_read = holder(ledger) is not None
+        runs = [run for run in await opened.read(reports.runs_all) if run.accepted or is_read]
+        run = next((run for run in runs if run.name == name), None)
+        if run is None:
+            raise unknown_run(name, ledger, runs)
+        lines = 0
+        async for job in finished_jobs(opened, run.id, Rows.ERRORS if errors else Rows.RESULTS):
+            write(line_of(job))
+            lines += 1
+        return lines
+
+
+def unknown_run(name: str, ledger: Path, known: list[Run]) -> UsageError:
+    """There is no run of that name; says which there are."""
+    names = ", ".join(run.name for run in known) or "none"
+    return UsageError(f"{ledger}: there is no run called {name!r} here; there is: {names}")

@@ -1,0 +1,107 @@
+"""How a run stands, in numbers: for the summary and the progress display."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from orchestrator.api.counts import margin_summary, state_counts, uncertain_summary
+from orchestrator.clock import SECOND
+from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
+from orchestrator.core.lifecycle import State
+from orchestrator.core.pacing import Operation
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.parts import Parts
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.margins import Margins
+from orchestrator.settings import CollectedBy, Hold, Snapshot, Summary
+
+
+def summary_of(
+    counts: Mapping[str, int],
+    margins: Margins,
+    parts: Parts,
+    *,
+    safe_offline_s: float | None,
+    wall_s: float,
+    interrupted: bool,
+) -> Summary:
+    """The summary of a run: what `counts` and `margins` of the ledger say, and what this process sent."""
+    figures = parts.all_figures()
+    sent: Counter[str] = Counter()
+    for operation, figure in figures:
+        if figure.sent:
+            sent[operation.value] += figure.sent
+    return Summary(
+        run=parts.run.name,
+        jobs=state_counts(counts),
+        requests=dict(sent),
+        throttled=sum(figure.throttled for _, figure in figures),
+        uncertain=uncertain_summary(counts),
+        lost=counts.get("lost", 0),
+        expired=counts.get("expired", 0),
+        paid_twice=counts.get(PAID_TWICE, 0),
+        failed_executions=counts.get(FAILED_EXECUTIONS, 0),
+        no_news=counts.get(NO_NEWS, 0),
+        stuck=parts.stuck.found(parts.run.id),
+        margin_s=margin_summary(margins),
+        safe_offline_s=safe_offline_s,
+        wall_s=round(wall_s, 3),
+        interrupted=interrupted,
+    )
+
+
+def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
+    """How a run stands now. `rows_read` is None once the input was read."""
+    progress, figures = parts.progress, parts.figures(Operation.RUN)
+    hold = hold_of(parts.run.id, parts.control.wishes, parts.endpoint)
+    waits = hold is not None and progress.count(State.QUEUED.value) > 0
+    return Snapshot(
+        run=parts.run.name,
+        reading=rows_read is not None,
+        rows_read=rows_read or 0,
+        counts=progress.counts,
+        jobs_per_s=progress.jobs_per_s(),
+        eta_s=None if waits else progress.eta_s(),
+        sent=figures.sent,
+        window_used=figures.used,
+        window_allowed=figures.allowance,
+        throttled=sum(figure.throttled for _, figure in parts.all_figures()),
+        queue_full=figures.queue_full,
+        hold=hold,
+        unreachable_s=_unreachable_s(parts.endpoint),
+        line_bytes_per_s=line_bytes_per_s(parts.endpoint),
+        uncertain_seen=progress.count("uncertain_seen"),
+        paid_twice=progress.count(PAID_TWICE),
+        failed_executions=progress.count(FAILED_EXECUTIONS),
+        stuck=parts.stuck.found(parts.run.id),
+        janitor=parts.janitor.summary,
+        margin_min_s=progress.margin_min_s,
+        safe_offline_s=parts.safe_offline_s(),
+        webhooks_fail=parts.endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
+        wall_s=wall_s,
+    )
+
+
+def hold_of(run: int, wishes: Wishes, endpoint: Endpoint) -> Hold | None:
+    """Why no job of `run` is sent at present, if so: what people asked of it comes before what `endpoint` suffers."""
+    if wishes.cancel:
+        return Hold.CANCELLED
+    if wishes.pause:
+        return Hold.PAUSED
+    if endpoint.why_stopped(run) is not None:
+        return Hold.STOPPED
+    if endpoint.is_suspect(endpoint.clock.now()):
+        return Hold.SUSPECT
+    if endpoint.is_refused(endpoint.clock.now()):
+        return Hold.REFUSED
+    return Hold.UNANSWERED if endpoint.silence.is_long else None
+
+
+def line_bytes_per_s(endpoint: Endpoint) -> float | None:
+    """What the line brings where it is full, up or down, whichever is more."""
+    api = endpoint.api
+    return max((rate for way in (api.up, api.down) if (rate := way.bytes_per_s()) is not None), default=None)
+
+
+def _unreachable_s(endpoint: Endpoint) -> float | None:
+    since_us = endpoint.reach.unreachable_us(endpoint.clock.now())
+    return None if since_us is None else since_us / SECOND

@@ -1,0 +1,110 @@
+"""Verifies a ledger, and the files that were written from it, beside whoever works on it."""
+
+import shlex
+from typing import Final
+
+import anyio
+import msgspec
+
+from orchestrator.api.audit import Figures, Finding, Findings, Progress, audit_ledger
+from orchestrator.api.compare import Files, compare_files
+from orchestrator.api.look import unknown_run
+from orchestrator.clock import SystemClock
+from orchestrator.errors import UsageError, leading
+from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import VerifyRequest
+
+PROGRESS_EVERY_S: Final = 5.0
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What was gone through, and what was wrong."""
+
+    ledger: str
+    ok: bool
+    findings: tuple[Finding, ...]
+    figures: Figures
+    files: Files | None
+    wall_s: float
+
+
+async def verify(request: VerifyRequest, progress: Progress) -> Verification:
+    """Goes through everything; tells `progress` every few seconds what it is at.
+
+    Raises `UsageError` where there is no ledger, no such run or no such file, and `StorageError` where the ledger
+    cannot be read at all.
+    """
+    clock = SystemClock()
+    began_at = clock.now()
+    findings, ticker = Findings(), Ticker(progress)
+    try:
+        async with read_ledger(request.ledger, clock=clock) as ledger, anyio.create_task_group() as group:
+            run = await _run_of_files(ledger, request)
+            group.start_soon(ticker.serve)
+            figures = await audit_ledger(ledger, findings, ticker.at)
+            files = None
+            if run is not None and request.output is not None and request.errors is not None:
+                files = await compare_files(ledger, run.id, request.output, request.errors, findings, ticker.at)
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group
+    found = findings.all()
+    return Verification(
+        ledger=str(request.ledger),
+        ok=not found,
+        findings=found,
+        figures=figures,
+        files=files,
+        wall_s=round((clock.now() - began_at) / 1_000_000, 3),
+    )
+
+
+class Ticker:
+    """Tells every few seconds what is being looked at, also while one statement of the database takes longer."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._latest: tuple[str, int, int] | None = None
+
+    def at(self, what: str, done: int, total: int) -> None:
+        """This is looked at now: so many are done, of so many."""
+        self._latest = what, done, total
+
+    async def serve(self) -> None:
+        """Goes on until cancelled."""
+        while True:
+            await anyio.sleep(PROGRESS_EVERY_S)
+            if self._latest is not None:
+                self._progress(*self._latest)
+
+
+async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
+    if request.output is None:
+        return None
+    known = [run for run in await ledger.read(reports.runs_all) if run.accepted]
+    named = [run for run in known if request.name in (None, run.name)]
+    if len(named) == 1:
+        _check_files(request, named[0].name)
+        return named[0]
+    if request.name is not None:
+        raise unknown_run(request.name, request.ledger, known)
+    names = ", ".join(run.name for run in known) or "none"
+    raise UsageError(f"{request.ledger}: say with --name which run the files are of; there is: {names}")
+
+
+def _check_files(request: VerifyRequest, run: str) -> None:
+    """Finds out at once what could only be compared in the end. Raises `UsageError`."""
+    for path in (request.output, request.errors):
+        try:
+            if path is not None:
+                path.open("rb").close()
+        except OSError as error:
+            advice = ""
+            if path == request.errors:
+                make = ["orchestrator", "results", run, "--errors", "--ledger", str(request.ledger)]
+                advice = (
+                    "; name the errors file that was written beside the results with --errors, or write one now:"
+                    f" {shlex.join(make)} > {shlex.quote(str(path))}"
+                )
+            raise UsageError(f"{path}: cannot be read ({error.strerror}){advice}") from error

@@ -1,0 +1,185 @@
+"""Waiting for the limits of one endpoint: the arithmetic is `core/pacing.py`, the waiting is here.
+
+Those who wait for an operation stand in line. Only the first of them watches the pacer, and takes its turn in its own
+task: a turn is never handed to somebody who may have been cancelled meanwhile, so none can get lost. The others sleep
+until it is their time to be the first. When a turn is free and nobody waits, nothing is awaited at all.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import anyio
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Figures, Limit, Operation, Pacer, Pacing
+from orchestrator.core.quotas import read_windows
+from orchestrator.core.responses import Answer
+
+_MILLISECOND: Final = 1_000
+
+TICK_US_MAX: Final = 50 * _MILLISECOND
+"""A wait up to this long is slept through, which costs half as much as a sleep that an answer could cut short. Nothing
+but a raised limit can make it shorter."""
+
+
+class RateLimiterPermit:
+    """Leave to send one request, as `core.ports.Turn`. It must be ended: see the methods, of which the first counts."""
+
+    __slots__ = ("_lane", "_open", "_used", "operation")
+
+    def __init__(self, operation: Operation, lane: "_Lane") -> None:
+        self.operation = operation
+        self._lane = lane
+        self._open = True
+        self._used = False
+
+    def use(self, operation: Operation) -> None:
+        """The request is about to leave. Raises `RuntimeError` for a turn of another operation, or an ended one."""
+        if operation is not self.operation:
+            raise RuntimeError(f"a turn for {self.operation} was handed to {operation}")
+        if self._used or not self._open:
+            raise RuntimeError(f"this turn for {operation} is used up; each request needs its own")
+        self._used = True
+
+    def give_back(self) -> None:
+        """Nothing was sent after all: the slot and the rate are free again. Harmless when the turn was used."""
+        if self._open and not self._used:
+            self._open = False
+            self._lane.pacer.give_back()
+            self._lane.wake()
+
+    def answered(self, answer: Answer) -> None:
+        """The answer was read to its end. What it says about the limits is obeyed."""
+        self._open = False
+        pacer = self._lane.pacer
+        pacer.answered(answer.answered_at, answer.sent_at, answer.status, answer.retry_after_s)
+        if (told := answer.headers.get("ratelimit")) is not None:
+            for window in read_windows(told, None, answer.answered_at):
+                if window.remaining is not None and window.reset_at is not None:
+                    pacer.told(answer.answered_at, window.remaining, window.reset_at)
+        self._lane.wake()
+
+    def not_sent(self) -> None:
+        """The request never left."""
+        self._open = False
+        self._lane.pacer.not_sent()
+        self._lane.wake()
+
+    def given_up(self, now: int) -> None:
+        """No answer will be read: the slots stay taken for a window."""
+        self._open = False
+        self._lane.pacer.given_up(now)
+        self._lane.wake()
+
+
+class RateLimiter:
+    """The limits of one (service URL, endpoint), shared by everything in the process that talks to it.
+
+    `limits` replaces rows of the contract's table. Raises nothing; every method but `permit` returns at once.
+    """
+
+    def __init__(
+        self, clock: Clock, limits: Mapping[Operation, Limit] | None = None, *, pacing: Pacing = "even"
+    ) -> None:
+        self._clock = clock
+        table = {**CONTRACT_LIMITS, **(limits or {})}
+        self._lanes = {
+            operation: _Lane(operation, Pacer(limit, pacing, queues=operation in QUEUEING), clock)
+            for operation, limit in table.items()
+        }
+
+    def permit_at_once(self, operation: Operation) -> RateLimiterPermit | None:
+        """Leave for one request of `operation`, if it may be sent now and nobody stands in line for it."""
+        lane = self._lanes[operation]
+        if not lane.line:
+            now = self._clock.now()
+            if lane.pacer.wait_us(now) == 0:
+                lane.pacer.take(now)
+                return RateLimiterPermit(operation, lane)
+        return None
+
+    async def permit(self, operation: Operation) -> RateLimiterPermit:
+        """Waits until one request of `operation` may be sent; first come, first served."""
+        return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line()
+
+    def room(self, operation: Operation, within_us: int) -> int:
+        """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
+        lane = self._lanes[operation]
+        return max(0, lane.pacer.room(self._clock.now(), within_us) - len(lane.line))
+
+    def limit(self, operation: Operation) -> Limit:
+        """The limit in force."""
+        return self._lanes[operation].pacer.limit
+
+    def change(self, operation: Operation, limit: Limit) -> None:
+        """Puts another limit in force, also for those who are waiting."""
+        lane = self._lanes[operation]
+        is_longer = limit.window_s > lane.pacer.limit.window_s
+        lane.pacer.limit = limit
+        if is_longer:  # what was sent before the shorter window is forgotten, and counts again
+            lane.pacer.ease_in(self._clock.now())
+        lane.wake()
+
+    def hold(self, operation: Operation, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
+        """At a restart: requests that an earlier process sent hold their slots.
+
+        When they were answered; of the others, the latest time at which they can have been given up (microseconds UTC).
+        """
+        self._lanes[operation].pacer.hold(answered, unanswered)
+
+    def ease_in(self, operation: Operation) -> None:
+        """At a restart: an earlier process may have sent requests of which nothing is known; see `Pacer.ease_in`."""
+        self._lanes[operation].pacer.ease_in(self._clock.now())
+
+    def figures(self, operation: Operation) -> Figures:
+        """How `operation` stands with its limit."""
+        return self._lanes[operation].pacer.figures(self._clock.now())
+
+
+class _Lane:
+    """One operation: its pacer and its line. Each in line has an event, which is set when it should look again."""
+
+    __slots__ = ("clock", "line", "operation", "pacer")
+
+    def __init__(self, operation: Operation, pacer: Pacer, clock: Clock) -> None:
+        self.operation = operation
+        self.pacer = pacer
+        self.clock = clock
+        self.line: OrderedDict[object, anyio.Event] = OrderedDict()
+
+    async def stand_in_line(self) -> RateLimiterPermit:
+        me = object()
+        self.line[me] = look = anyio.Event()
+        try:
+            if len(self.line) > 1:
+                await look.wait()
+            await self._be_first(me)
+            self.pacer.take(self.clock.now())
+        finally:
+            # Also when cancelled: whoever comes next must not wait for one who is gone.
+            del self.line[me]
+            self.wake()
+        return RateLimiterPermit(self.operation, self)
+
+    async def _be_first(self, me: object) -> None:
+        """Returns when a request may leave now."""
+        while (wait_us := self.pacer.wait_us(self.clock.now())) != 0:
+            if wait_us is not None and wait_us <= TICK_US_MAX:
+                await anyio.sleep(_timer_s(wait_us))
+                continue
+            self.line[me] = look = anyio.Event()
+            with anyio.move_on_after(None if wait_us is None else _timer_s(wait_us)):
+                await look.wait()
+
+    def wake(self) -> None:
+        """The first in line looks again: it has become the first, or a slot is free, or the limit is another."""
+        if self.line:
+            self.line[next(iter(self.line))].set()
+
+
+def _timer_s(wait_us: int) -> float:
+    """Whole milliseconds, rounded up. uvloop's timers round to the nearest: half of them would fire too early, and a
+    wait of 0.4 ms would be no wait but a busy loop. The pacer catches up what the rounding costs.
+    """
+    return -(-wait_us // _MILLISECOND) * _MILLISECOND / SECOND

@@ -1,0 +1,1 @@
+"""What comes back: answers, webhooks, and what they mean for a job."""

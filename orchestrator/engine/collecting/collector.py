@@ -1,0 +1,496 @@
+"""Collects the results of one endpoint's outstanding jobs by asking `/status`, in time.
+
+It keeps a plan in memory of every outstanding job (`core.plan`), which says what to ask next. What an answer means is
+decided in `core`, too; polling alone must be able to do everything, webhooks only make it cheaper.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, assert_never
+
+import anyio
+import msgspec
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core import job as steps
+from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
+from orchestrator.core.health import health_of
+from orchestrator.core.job import NO_NEWS, RETRIES_IN_DOUBT, RETRY_REFUSED, RETRY_UNANSWERED, Job, Outcome, Transition
+from orchestrator.core.lifecycle import State
+from orchestrator.core.pacing import Operation
+from orchestrator.core.plan import Entry, Plan
+from orchestrator.core.policy import rough_duration
+from orchestrator.core.ports import Permit
+from orchestrator.core.remote_queue import begun_at_of
+from orchestrator.core.responses import (
+    OF_ANOTHER,
+    SAME_ID,
+    Answer,
+    AskAgain,
+    Finished,
+    Gone,
+    NoNews,
+    Pointless,
+    Record,
+    StatusOutcome,
+    Trouble,
+    Unfinished,
+    of_status,
+    plausible,
+)
+from orchestrator.core.retry import backoff_us
+from orchestrator.core.stuck import QUEUED
+from orchestrator.engine.collecting.verdicts import finished, in_trouble
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.task_pool import TaskPool
+from orchestrator.engine.wakeup import Wakeup, keep_polling
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.cancels import is_cancelled_as_stuck
+
+SECOND_US: Final = 1_000_000
+IDLE_S: Final = 5.0
+
+TROUBLES: Final = 4
+"""The wait for another question grows with so many that came to nothing: to 8 s."""
+
+TROUBLES_IN_OUTAGE: Final = 3
+"""To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
+
+TORN_BYTES_MAX: Final = 1024 * 1024
+"""How much is kept of an answer that cannot be decoded."""
+
+TTL_OVER: Final = "the job's TTL ran out at the service"
+
+LATE_US: Final = 300_000_000
+"""A job whose question is overdue by this, and past its deadline too, has been forgotten."""
+
+
+class Collector:
+    """Collects for one endpoint. `flights` is where questions in flight live."""
+
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, clock: Clock, task_pool: TaskPool) -> None:
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._clock = clock
+        self._flights = task_pool
+        self._wakeup = Wakeup()
+        self._plan = Plan(
+            learned=endpoint.durations.whole,
+            execution=endpoint.durations.execution,
+            retention_of=self._retention_us,
+            per_s=endpoint.status_per_s,
+            webhooks=endpoint.webhook_health.healthy,
+        )
+        self._posted: set[int] = set()
+        """Jobs whose step is on its way into the ledger."""
+        self._wakes_at = 0
+        self._well_at = 0
+        self._judged_at = 0
+        self._many_missing = False
+        self._counted_on_us = endpoint.keeping.counted_on_us
+        ledger.subscribe(self._on_steps)
+        endpoint.on_change(self._wakeup.wake)
+
+    @property
+    def outstanding(self) -> int:
+        """How many jobs are in the plan."""
+        return len(self._plan)
+
+    def soonest_deadline(self) -> int | None:
+        """The earliest time at which a result may be lost if nobody asks, in microseconds UTC."""
+        return self._plan.soonest_deadline()
+
+    def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
+        """Takes over outstanding jobs of an earlier process."""
+        now = self._clock.now()
+        for found in jobs:
+            job = found
+            is_unsure = (job.unfinished_at or 0) > now  # its clock was ahead: by that time the result may be gone
+            if is_unsure:
+                job = msgspec.structs.replace(job, unfinished_at=now)
+            self._endpoint.has_worked = True
+            if job.remote_id is not None:
+                self._endpoint.ids.give(job.remote_id, job.id)
+            # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
+            doubt = None if job.is_first_execution else RETRY_UNANSWERED
+            self._plan.add(job, at_once=ask_now or is_unsure, retry_in_doubt=doubt, is_unsure=is_unsure)
+        self._wakeup.wake()
+
+    def knows(self, job: int) -> bool:
+        """Whether `job` is in the plan."""
+        return self._plan.get(job) is not None
+
+    def forget(self, job: int) -> None:
+        """`job` is no longer outstanding."""
+        self._plan.drop(job)
+        self._endpoint.stuck_detector.forget(job)
+
+    def revive(self) -> int:
+        """Plans anew, at once, whatever should have been asked for long ago; returns how many jobs that are."""
+        now = self._clock.now()
+        late = self._plan.overdue(now - LATE_US)
+        for entry in late:
+            self._plan.schedule(entry, now)
+        if late:
+            self._wakeup.wake()
+        return len(late)
+
+    def hint(self, job: int) -> None:
+        """A webhook said something about `job` that has to be asked for."""
+        if self._plan.hint(job, self._clock.now()):
+            self._wakeup.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Asks until cancelled."""
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup)
+
+    # --- the plan
+
+    def _on_steps(self, taken: Sequence[Transition]) -> None:
+        left = False
+        for step in taken:
+            if step.after.endpoint != self._endpoint.id:
+                continue
+            if step.after.state is State.OUTSTANDING:
+                doubt = step.reason if step.reason in RETRIES_IN_DOUBT else None
+                self._planned(self._plan.add(step.after, at_once=doubt == RETRY_REFUSED, retry_in_doubt=doubt))
+            elif step.before.state is State.OUTSTANDING:
+                self.forget(step.after.id)
+                left = True
+        if left and self._plan.has_news:
+            self._wakeup.wake()
+
+    def _planned(self, entry: Entry) -> None:
+        """Wakes whoever asks if he would sleep too long."""
+        if entry.ask_at is not None and entry.ask_at < self._wakes_at:
+            self._wakeup.wake()
+
+    def _retention_us(self, job: Job) -> int:
+        return self._endpoint.retention_us(job.run)
+
+    def _agreed_us(self, job: Job) -> int:
+        return self._endpoint.agreed_us(job.run)
+
+    async def _poll(self) -> float:
+        """Asks for whatever is due; returns the seconds until more is."""
+        self._follow_endpoint()
+        while self._endpoint.uncollectable is None and self._is_due() and not self._held_us():
+            await self._ledger.room()
+            await self._endpoint.api.down.clear()  # another large answer would only wait with those that do
+            permit = await self._endpoint.api.permit(Operation.STATUS)
+            entry = self._next()
+            if entry is None:
+                permit.give_back()
+                break
+            self._flights.launch(partial(self._ask, entry, permit))
+        now = self._clock.now()
+        wakes_at = self._plan.wakes_at(now)
+        self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
+        wait_us = max(0, self._wakes_at - now, self._held_us())
+        return IDLE_S if self._endpoint.uncollectable else wait_us / SECOND_US
+
+    def _next(self) -> Entry | None:
+        """What to ask for with the turn that has come; waiting for it may have changed everything."""
+        if self._endpoint.uncollectable is not None or self._held_us():
+            return None
+        now = self._clock.now()
+        entry = self._plan.next(now)
+        if entry is not None:
+            self._endpoint.refused_questions.asked(now)
+        if entry is not None and self._endpoint.outage.is_on:
+            lost_at = self._plan.soonest_deadline() or 0
+            self._endpoint.outage.asked(now, left_us=lost_at - now if lost_at > now else None)
+        return entry
+
+    def _held_us(self) -> int:
+        """How long no question may go because none is answered, or all are refused."""
+        now = self._clock.now()
+        return max(self._endpoint.outage.wait_us(now), self._endpoint.refused_questions.wait_us(now))
+
+    def _is_due(self) -> bool:
+        now = self._clock.now()
+        wakes_at = self._plan.wakes_at(now)
+        return wakes_at is not None and wakes_at <= now
+
+    def _follow_endpoint(self) -> None:
+        """Takes over what has changed about the endpoint: its limit, whether webhooks arrive, how long results stay."""
+        self._plan.allow(self._endpoint.status_per_s)
+        if self._plan.webhooks is not self._endpoint.webhook_health.healthy:
+            self._plan.webhooks = self._endpoint.webhook_health.healthy
+            if not self._plan.webhooks:
+                self._plan.replan()
+        if self._counted_on_us != self._endpoint.keeping.counted_on_us:
+            self._counted_on_us = self._endpoint.keeping.counted_on_us
+            self._plan.measure_anew()
+
+    # --- one question
+
+    async def _ask(self, entry: Entry, permit: Permit) -> None:
+        """Asks for one job and acts on the answer."""
+        job, sent_at = entry.job, self._clock.now()
+        assert job.remote_id is not None
+        try:
+            result: Answer | NotSent | Unanswered = await self._endpoint.api.status(permit, job.remote_id)
+        except (NotSent, Unanswered) as error:
+            result = error
+        else:
+            self._endpoint.reach.answered(self._clock.now())
+        now = self._clock.now()
+        entry.asked_at, entry.asks = now, entry.asks + 1
+        if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
+            result = msgspec.structs.replace(result, body=scrubbed)
+        outcome = of_status(result, job.remote_id)
+        self._endpoint.question(job.id, outcome, sent_at, now)
+        if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
+            self._endpoint.absences.missing(job.submission or 0, now)
+        elif isinstance(outcome, Finished | Unfinished):
+            self._endpoint.absences.alive(sent_at, now)
+        if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
+            await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
+        if job.id not in self._posted:
+            self._obey_hint(entry)
+
+    def _obey_hint(self, entry: Entry) -> None:
+        """Asks anew at once where a hint came while the answer was on its way, and that did not settle the job."""
+        if entry.is_hinted and self._plan.get(entry.job.id) is entry:
+            entry.is_hinted = False
+            self._reschedule(entry, self._clock.now())
+
+    def _post(self, entry: Entry, step: Transition) -> None:
+        """Hands `step` over; nobody asks for the job until it is known to be written, or stale."""
+        self._posted.add(entry.job.id)
+        self._ledger.post(step, partial(self._landed, entry))
+
+    def _landed(self, entry: Entry, error: Exception | None) -> None:
+        self._posted.discard(entry.job.id)
+        if error is not None:
+            self._flights.fail(error)
+        else:
+            self._obey_hint(entry)
+
+    async def _act(self, entry: Entry, outcome: StatusOutcome, sent_at: int) -> None:
+        match outcome:
+            case Finished(record):
+                within_us = self._clock.now() - (entry.job.sent_at or 0)
+                await self._finish(entry, plausible(record, within_us=within_us))
+            case Unfinished(status=status, known=known, record=record):
+                self._endpoint.stuck_detector.saw(entry.job, status, sent_at)
+                self._is_unfinished(entry, sent_at if known else None, record)
+            case Gone():
+                await self._gone(entry)
+            case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
+                if trouble is Trouble.TRANSPORT:
+                    self._endpoint.unreachable(reason, sent_at, self._clock.now())
+                self._ask_again(entry, retry_after_s)
+            case NoNews():
+                await self._no_news(entry, outcome)
+            case Pointless():
+                self._ask_again(entry, None)
+            case _:
+                assert_never(outcome)
+
+    def _is_unfinished(self, entry: Entry, unfinished_at: int | None, record: Record) -> None:
+        entry.troubles, entry.gone_at, entry.gone_after_us = 0, None, None
+        job = entry.job
+        if unfinished_at is not None:
+            entry.retry_in_doubt = None
+            job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
+            self._ledger.seen(job)
+        is_queued = record.status == QUEUED
+        begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
+        self._plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)
+        self._planned(entry)
+
+    def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
+        """Nothing learned: soon again, at a growing pace, but whatever the service wishes, once more in time.
+
+        In an outage the pace is that of all questions. The job gives way to the others for a little longer than that,
+        also past its deadline: it may be the only one that cannot be asked for.
+        """
+        entry.troubles += 1
+        now = self._clock.now()
+        left_us = safe_until(entry.job, self._retention_us(entry.job)) - now
+        if self._endpoint.outage.is_on:
+            wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
+            self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
+            return
+        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), int((retry_after_s or 0) * SECOND_US))
+        if left_us > 0:  # towards the last moment at a pace that grows
+            wait_us = min(wait_us, max(entry.deadline - now, left_us // 8, ASK_GAP_US_MIN))
+        self._reschedule(entry, now + wait_us)
+
+    def _reschedule(self, entry: Entry, ask_at: int) -> None:
+        if self._plan.get(entry.job.id) is entry:  # else it came to its end while we looked at the endpoint's health
+            self._plan.schedule(entry, ask_at, is_firm=True)
+            self._planned(entry)
+
+    async def _finish(self, entry: Entry, record: Record) -> None:
+        """The service has finished with the job: a result, another execution, or the end."""
+        job, now = entry.job, self._clock.now()
+        entry.finished_at = entry.finished_at or now
+        if (doubted_until := self._endpoint.doubts_until(job, entry.finished_at, entry.deadline)) > now:
+            self._reschedule(entry, doubted_until)
+            return
+        if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):  # whose webhook came, with that id
+            self._fail(entry, Trouble.LOST, SAME_ID)
+            return
+        self._endpoint.finished(job, record, now)
+        if (begun_at := begun_at_of(job, record, now)) is not None:
+            self._plan.began(entry, begun_at - (job.sent_at or 0))
+        if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
+            again = steps.deferred(
+                job,
+                due_at=now + backoff_us(job.deferrals + 1, job.id),
+                reason="the /retry was not applied",
+                at=now,
+                trouble=Trouble.TRANSPORT,
+                retry_until=entry.deadline if entry.retry_in_doubt == RETRY_UNANSWERED else None,
+            )
+            self._post(entry, again)
+            return
+        margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
+        was_stuck = record.status == "CANCELLED" and await self._is_cancelled_as_stuck(job)
+        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, was_stuck=was_stuck)
+        self._post(entry, step)
+
+    async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
+        """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""
+        if entry.retry_in_doubt == RETRY_REFUSED:
+            return record.status in {"FAILED", "TIMED_OUT"}
+        failure = await self._ledger.read(partial(reports.failure_before_retry, job=entry.job.id))
+        return failure is not None and failure.is_of(record)
+
+    async def _is_cancelled_as_stuck(self, job: Job) -> bool:
+        assert job.submission is not None
+        return await self._ledger.read(partial(is_cancelled_as_stuck, submission=job.submission))
+
+    async def _no_news(self, entry: Entry, answer: NoNews) -> None:
+        """Asked for again until the result can no longer be there; only then is the execution over.
+
+        What nobody can read is kept where it was the result, since it was paid for. Anything else ends a job only where
+        it alone is answered so: a service in maintenance knows its jobs when it is back.
+        """
+        job, now = entry.job, self._clock.now()
+        self._flights.launch(partial(self._ledger.tally, job.run, NO_NEWS))
+        if answer.reason is OF_ANOTHER:
+            self._endpoint.disbelieve(OF_ANOTHER)
+        if now < safe_until(job, self._agreed_us(job)):
+            self._ask_again(entry, None)
+        elif answer.is_torn:
+            message = "the service's answer about the finished job could not be decoded"
+            self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
+        elif self._endpoint.outage.is_on or not await self._is_well(now):
+            self._ask_again(entry, None)
+        elif job.ttl_at is not None and now >= job.ttl_at:
+            self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
+        else:
+            self._fail(entry, Trouble.EXPIRED, f"{answer.reason} until its result could no longer be there")
+
+    # --- 404
+
+    async def _gone(self, entry: Entry) -> None:
+        """The service does not know the job: its TTL, our lateness, or a loss."""
+        job, now = entry.job, self._clock.now()
+        match absence(job, now=now, retention_us=self._agreed_us(job)):
+            case Absence.TTL:
+                self._fail(entry, Trouble.TIMED_OUT, TTL_OVER)
+            case Absence.EXPIRED:
+                self._forgotten(entry)
+                self._fail(entry, Trouble.EXPIRED, "its result expired before it could be collected")
+            case Absence.MISSING:
+                await self._missing(entry, now)
+
+    async def _missing(self, entry: Entry, now: int) -> None:
+        """Lost only after two 404s well apart, an endpoint that is well after each, and few 404s elsewhere.
+
+        After the second alone would not do: one that vanished and comes back just then would be well again. Nor would
+        after the first alone: it may vanish a second time.
+        """
+        gap_us = lost_gap_us(self._agreed_us(entry.job))
+        if entry.gone_after_us is None:
+            entry.gone_after_us = self._since_finish_us(entry, now)
+        if not self._is_known_to_go(entry.job, now) and await self._are_many_missing(now):
+            self._endpoint.suspect(now)
+            entry.gone_at = entry.missed_at = None
+        elif entry.gone_at is None or now >= entry.gone_at + gap_us:
+            well_after = await self._well_after(entry, now)
+            if well_after is not None and entry.gone_at is not None and well_after >= entry.gone_at + gap_us:
+                self._forgotten(entry)
+                early = rough_duration(safe_until(entry.job, self._agreed_us(entry.job)) - entry.gone_at)
+                self._fail(entry, Trouble.LOST, f"the service forgot the job {early} or more before its time")
+                return
+            entry.gone_at = well_after if entry.gone_at is None or well_after is None else entry.gone_at
+        ask_at = (entry.gone_at or now) + gap_us
+        self._reschedule(entry, ask_at if ask_at > now else now + gap_us)
+
+    def _is_known_to_go(self, job: Job, now: int) -> bool:
+        """Whether its result may be gone by now since the service is known to keep results for less than agreed."""
+        return safe_until(job, self._retention_us(job)) <= now < safe_until(job, self._agreed_us(job))
+
+    def _since_finish_us(self, entry: Entry, now: int) -> int:
+        """How long ago the job has probably finished; negative where it probably has not."""
+        return now - max(entry.job.unfinished_at or 0, (entry.job.sent_at or 0) + self._plan.takes_us(entry))
+
+    def _forgotten(self, entry: Entry) -> None:
+        """The job is given up: if it was missing in its time, the service has forgotten it.
+
+        Or it was never executed: that is more likely where webhooks arrive, it had none, and nobody has ever seen it.
+        """
+        job = entry.job
+        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks
+        if entry.gone_after_us is not None and is_known:
+            self._endpoint.gone(job.run, entry.gone_after_us)
+
+    async def _well_after(self, entry: Entry, now: int) -> int | None:
+        """The latest 404 of the job, at `now` or before, after which the endpoint was well; None where it was not.
+
+        Where `/health` does not say so, the service may have no such thing: that it has known another job since the 404
+        before this one shows it as well.
+        """
+        missed_at, entry.missed_at = entry.missed_at, now
+        if await self._is_well(now):
+            return now
+        return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None
+
+    async def _are_many_missing(self, now: int) -> bool:
+        """Whether the endpoint is to blame; found out once a second, since it may take a look at the ledger."""
+        if now >= self._judged_at + SECOND_US:
+            self._many_missing = await self._endpoint.absences.are_many(
+                now,
+                outstanding=len(self._plan),
+                sent_since=lambda first: self._ledger.read(
+                    partial(reports.accepted_since, endpoint_id=self._endpoint.id, first=first)
+                ),
+            )
+            self._judged_at = now  # not before: who asks meanwhile is not to go by what was true a second ago
+        return self._many_missing
+
+    async def _is_well(self, since: int) -> bool:
+        """Whether the endpoint has answered `/health` since then; whoever waits in line shares the answer."""
+        permit = await self._endpoint.api.permit(Operation.HEALTH)
+        if self._well_at >= since:
+            permit.give_back()
+            return True
+        try:
+            answer = await self._endpoint.api.health(permit)
+        except (NotSent, Unanswered):
+            return False
+        if health_of(answer.status, answer.body) is None:
+            return False
+        self._well_at = answer.sent_at
+        return True
+
+    def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
+        job = entry.job
+        outcome = Outcome(
+            submission=job.submission,
+            remote_id=job.remote_id,
+            status=None,
+            output=output,
+            trouble=trouble,
+            message=message,
+        )
+        self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message))

@@ -1,0 +1,84 @@
+"""What a finished execution makes of its job: the one place where collector and notices turn a record into a step."""
+
+from typing import Final
+
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, Outcome, Transition, outcome_of
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
+from orchestrator.core.responses import Failure, Record, Trouble, ended, failure_of
+from orchestrator.core.retry import Abandon, decide
+from orchestrator.engine.endpoint import Endpoint
+
+STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
+
+
+def finished(
+    endpoint: Endpoint,
+    job: Job,
+    record: Record,
+    *,
+    reason: str,
+    margin_us: int | None,
+    was_stuck: bool = False,
+) -> Transition:
+    """The step for `job` whose latest execution has ended as `record` says.
+
+    `was_stuck`: should it be cancelled, then by us, in order to send the job anew.
+    """
+    settings = endpoint.settings_of[job.run]
+    end = ended(record, output_required=settings.output_required)
+    now = endpoint.clock.now()
+    if end.trouble is None:
+        outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+        endpoint.succeeded(job.run)
+        return steps.completed(job, outcome, reason=reason, at=now)
+    outcome = outcome_of(job, record, trouble=end.trouble, message=end.message, margin_us=None)
+    if end.trouble is Trouble.CANCELLED and was_stuck:
+        stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
+        return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False)
+    if end.trouble is Trouble.CANCELLED:
+        return steps.cancelled(job, outcome, reason="at the service", at=now)
+    endpoint.failed(job.run, end.message)
+    return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record))
+
+
+def in_trouble(
+    endpoint: Endpoint,
+    job: Job,
+    outcome: Outcome,
+    *,
+    reason: str,
+    is_retained: bool = True,
+    failure: Failure | None = None,
+) -> Transition:
+    """The step for `job` whose latest execution came to nothing: another one, or the end. `outcome` is for the end.
+
+    `is_retained`: whether the service would take a `/retry` of it. None is made where ids are given twice: it may be of
+    another job. `failure` is what it would have to be told from.
+    """
+    settings = endpoint.settings_of[job.run]
+    trouble = outcome.trouble
+    assert trouble is not None
+    now = endpoint.clock.now()
+    timeout_ms = settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    decision = decide(
+        job,
+        trouble,
+        limits=settings.limits,
+        now=now,
+        retention_us=endpoint.retention_us(job.run),
+        execution_timeout_us=timeout_ms * 1000,
+        queue_us=endpoint.durations.queue.p95_us or 0,
+        is_retained=is_retained and not endpoint.ids.are_repeated,
+    )
+    if isinstance(decision, Abandon):
+        return steps.abandoned(job, outcome, reason=decision.reason, at=now)
+    return steps.retried(
+        job,
+        trouble,
+        due_at=decision.due_at,
+        retry_until=decision.retry_until,
+        reason=reason,
+        at=now,
+        failure=failure,
+    )

@@ -1,0 +1,348 @@
+"""Deals with what webhooks told: notes it durably, answers at once, and decides afterwards.
+
+An outside event does not act. The listener calls `note`, which returns when the notice is durable; later the notices
+are gone through in batches, each against the job as it is then. While a job is at the service, a result is taken from a
+webhook only if it can speak of nothing but the execution at hand; otherwise it is a hint to ask. Of everything that was
+given up, a submission or a whole job, a result counts whenever it comes, and nothing else changes anything.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import msgspec
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import SECOND, Clock
+from orchestrator.core import job as steps
+from orchestrator.core.deadlines import margin_left
+from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
+from orchestrator.core.lifecycle import Event, State, is_legal
+from orchestrator.core.notice import Notice
+from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, ended
+from orchestrator.engine.collecting.verdicts import finished
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.wakeup import Wakeup, keep_polling
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.cancels import cancels_name, submissions_ran
+from orchestrator.ledger.reports import Submitted
+from orchestrator.ledger.writer import Settled
+
+BATCH_MAX: Final = 500
+GATHER_S: Final = 0.02
+"""How long notices gather before they are gone through together."""
+
+IDLE_S: Final = 5.0
+
+WAITING_MAX: Final = 5_000
+"""How many notices wait in memory at most."""
+
+BYTES_MAX: Final = 64 * 1024 * 1024
+"""No more are taken into memory once their outputs come to this."""
+
+Hint = Callable[[Job], None]
+PaidTwice = Callable[[int, int], None]
+
+
+HELD_US: Final = 100_000
+"""How long what came before the answer to its submission waits until it is looked at again."""
+
+
+class _SortedOut:
+    """What a batch of notices comes to, at most one step for each job."""
+
+    __slots__ = ("again", "by_job", "foreign", "late", "settled", "taken", "unnamed")
+
+    def __init__(self) -> None:
+        self.taken: list[Transition] = []
+        self.by_job: dict[int, Notice] = {}
+        """The notice that each step is due to."""
+
+        self.settled: list[Settled] = []
+        self.again: list[Notice] = []
+        self.foreign: list[tuple[int, Notice]] = []
+        """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
+
+        self.late: dict[int, Notice] = {}
+        """By job: submissions that were given up, and ran after all."""
+
+        self.unnamed: list[Notice] = []
+        """Submissions of which the service may tell for the first time what it calls them."""
+
+
+class WebhookInbox:
+    """The desk of one process: a `NoticeSink` for the listener, and the one who works through what it took.
+
+    A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
+    from there, in pages, once memory is empty. `paid_twice` is told how many submissions of a run turned out to be one
+    too many; `owed` is called when one that is owed a `/cancel` can be named at last.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        endpoint_of: Callable[[int], Endpoint | None],
+        hint: Hint,
+        paid_twice: PaidTwice = lambda _run, _n: None,
+        owed: Callable[[], None] = lambda: None,
+        waiting_max: int = WAITING_MAX,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._endpoint_of = endpoint_of
+        self._hint = hint
+        self._paid_twice = paid_twice
+        self._owed = owed
+        self._waiting_max = waiting_max
+        self._bytes_max = bytes_max
+        self._waiting: deque[Notice] = deque()
+        self._bytes = 0
+        self._held: list[Notice] = []
+        self._held_until = 0
+        self._unread: int | None = None
+        self._passed_over = 0
+        self._known_over = 0
+        self._polling = anyio.Lock()
+        self._wakeup = Wakeup()
+
+    @property
+    def waiting(self) -> int:
+        """How many notices are held in memory."""
+        return len(self._waiting)
+
+    async def note(self, notice: Notice) -> None:
+        """Makes `notice` durable; raises `StorageError` when it could not be."""
+        await self._ledger.note(notice)
+        if self._unread is None and (len(self._waiting) >= self._waiting_max or self._bytes >= self._bytes_max):
+            self._unread = 0
+        if self._unread is not None:
+            self._passed_over += 1
+        else:
+            self._wait(notice)
+        self._wakeup.wake()
+
+    async def recover(self) -> int:
+        """Will take up the notices that an earlier process did not get to; returns how many."""
+        self._unread = 0
+        self._wakeup.wake()
+        return await self._ledger.read(reports.notices_count)
+
+    async def catch_up(self) -> None:
+        """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
+        while self._waiting or self._unread is not None:
+            await self._poll()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Goes through notices until cancelled; what is left stays in the ledger for the next process."""
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup)
+
+    def _wait(self, notice: Notice) -> None:
+        self._waiting.append(notice)
+        self._bytes += _size(notice)
+
+    async def _poll(self) -> float:
+        async with self._polling:
+            self._release()
+            if not self._waiting and self._unread is not None:
+                await self._read_on(self._unread)
+            if not self._waiting:
+                return HELD_US / SECOND if self._held else IDLE_S
+            batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
+            self._bytes -= sum(map(_size, batch))
+            for notice in await self._go_through(batch):
+                self._wait(notice)
+            return GATHER_S
+
+    def _hold(self, notice: Notice) -> None:
+        """The answer to its submission is the authority for what the service calls the job, and is still to come."""
+        if not self._held:
+            self._held_until = self._clock.now() + HELD_US
+        self._held.append(notice)
+
+    def _release(self) -> None:
+        if self._held and self._clock.now() >= self._held_until:
+            for notice in self._held:
+                self._wait(notice)
+            self._held.clear()
+
+    async def _read_on(self, after: int) -> None:
+        """The next page of what waits in the ledger. It was all, once a page is empty and nothing came meanwhile.
+
+        Else from the beginning: numbers of notices that were dealt with are given again.
+        """
+        if after == 0:
+            self._known_over = self._passed_over
+        page = await self._ledger.read(
+            partial(reports.notices_after, after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
+        )
+        for _, notice in page:
+            self._wait(notice)
+        if page:
+            self._unread = page[-1][0]
+        elif self._known_over == self._passed_over:
+            self._unread = None
+        else:
+            self._unread = 0
+            self._wakeup.wake()
+
+    async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
+        """Acts on a batch; returns the notices whose job changed under our hands."""
+        found = await self._ledger.read(
+            partial(reports.jobs_of_submissions, ids=[notice.submission for notice in batch])
+        )
+        sorted_out = _SortedOut()
+        for notice in batch:
+            job = found.jobs.get(found.job_of.get(notice.submission, 0))
+            if job is None:
+                sorted_out.settled.append(Settled(notice))
+            elif (endpoint := self._endpoint_of(job.endpoint)) is None:
+                pass  # it stays in the ledger for the process that will serve that endpoint
+            elif job.id in sorted_out.by_job or job.id in sorted_out.late:
+                sorted_out.again.append(notice)  # one step for each job and batch
+            elif _is_foreign(notice, job, found, endpoint):
+                self._disbelieve(notice, job, endpoint, sorted_out)
+            elif job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
+                self._hold(notice)
+            else:
+                self._sort_out(notice, job, found, endpoint, sorted_out)
+        await self._write_late(sorted_out)
+        for run, _ in sorted_out.foreign:
+            await self._ledger.tally(run, NO_NEWS)
+        taken, settled = sorted_out.taken, sorted_out.settled
+        foreign = [Settled(notice) for _, notice in sorted_out.foreign]
+        if not taken and not settled and not foreign:
+            return sorted_out.again
+        applied = await self._ledger.take(taken, settled=[*settled, *foreign])
+        self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
+        stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
+        return list(dict.fromkeys([*sorted_out.again, *stale]))
+
+    def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
+        endpoint.disbelieve(TOLD_OF_ANOTHER)
+        if not is_terminal(job):
+            self._hint(job)
+        into.foreign.append((job.run, notice))
+
+    def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: "_SortedOut") -> None:
+        """What one notice comes to."""
+        step = self._step(notice, job, found, endpoint)
+        if step is None or is_terminal(job):
+            if notice.submission in found.given_up and _ran(notice):
+                into.late[job.id] = notice
+            elif notice.submission not in found.remote_ids and _names(notice):
+                into.unnamed.append(notice)
+        if step is None:
+            into.settled.append(Settled(notice))
+            return
+        record = notice.record
+        if record is not None and record.remote_id is not None:
+            endpoint.ids.move(record.remote_id, job.id)  # which another one has only where ids are given twice
+        into.by_job[job.id] = notice
+        into.taken.append(step)
+        if is_terminal(step.after) or step.after.state is State.QUEUED:
+            into.settled.append(Settled(notice, job.id))
+        else:
+            into.again.append(notice)  # adopted: now its outcome
+
+    async def _write_late(self, sorted_out: "_SortedOut") -> None:
+        """What was learned of submissions that were given up. It is kept before their notices are forgotten."""
+        if late := list(sorted_out.late.values()):
+            more = await self._ledger.write(lambda transaction: submissions_ran(transaction.connection, late))
+            for run, n in more.items():
+                self._paid_twice(run, n)
+        if unnamed := sorted_out.unnamed:
+            named = await self._ledger.write(lambda transaction: cancels_name(transaction.connection, unnamed))
+            if named:
+                self._owed()
+
+    def _tell_endpoints(self, settled: Iterable[Notice], found: Submitted) -> None:
+        """What notices say of their endpoints: once for each, when it is settled, however often it was gone through.
+
+        Whether it was news the job tells as it was `found`, before the notice's step.
+        """
+        for notice in settled:
+            job, record = found.jobs.get(found.job_of.get(notice.submission, 0)), notice.record
+            endpoint = None if job is None else self._endpoint_of(job.endpoint)
+            if job is not None and endpoint is not None and record is not None and record.status in TERMINAL_STATUSES:
+                is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
+                endpoint.told(job, record, notice.received_at, is_news=is_news)
+
+    def _step(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> Transition | None:
+        """The step that `notice` causes for `job`, or None where it causes none."""
+        record = notice.record
+        if record is None or record.status not in TERMINAL_STATUSES:
+            if not is_terminal(job):
+                self._hint(job)
+            return None
+        if is_terminal(job) or notice.submission != job.submission:
+            return self._of_given_up(notice, job, record, endpoint)
+        return self._of_latest(notice, job, record, endpoint, was_stuck=notice.submission in found.stuck)
+
+    def _of_given_up(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Transition | None:
+        """News of a submission that was given up for another, or of a job that was given up altogether: only a result
+        counts, and the first one wins.
+        """
+        if not is_legal(job.state, Event.COMPLETED) or not self._is_result(record, job, endpoint):
+            return None
+        margin_us = self._margin_us(notice, job, endpoint)
+        outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+        outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
+        reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
+        return steps.completed(job, outcome, reason=reason, at=self._clock.now())
+
+    def _of_latest(
+        self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, was_stuck: bool
+    ) -> Transition | None:
+        is_result = self._is_result(record, job, endpoint)
+        if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
+            self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
+            return None
+        if job.state is not State.OUTSTANDING and not is_result:
+            if job.state is State.QUEUED or record.remote_id is None:
+                return None
+            return steps.adopted(job, remote_id=record.remote_id, at=self._clock.now())
+        margin_us = self._margin_us(notice, job, endpoint)
+        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, was_stuck=was_stuck)
+
+    def _is_result(self, record: Record, job: Job, endpoint: Endpoint) -> bool:
+        return ended(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None
+
+    def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
+        now = self._clock.now()  # which an earlier process may have been ahead of
+        return margin_left(min(notice.received_at, now), endpoint.retention_us(job.run), now)
+
+
+def _size(notice: Notice) -> int:
+    """The bytes of its output."""
+    return len(notice.record.output or b"") if notice.record is not None else 0
+
+
+def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> bool:
+    """Whether `notice` is about another job than that of its submission.
+
+    Where the service gives ids twice, the token tells, and not the id: nobody has the token but the service, and it has
+    each for one submission.
+    """
+    record = notice.record
+    if record is not None and record.is_misnamed:
+        return True
+    if record is None or record.remote_id is None:
+        return False
+    return endpoint.ids.contradict(record.remote_id, job.id, found.remote_ids.get(notice.submission))
+
+
+def _names(notice: Notice) -> bool:
+    """Whether `notice` says what the service calls something that has not come to an end."""
+    record = notice.record
+    return record is not None and record.remote_id is not None and record.status not in TERMINAL_STATUSES
+
+
+def _ran(notice: Notice) -> bool:
+    """Whether `notice` tells of an execution that came to an end by itself."""
+    return notice.record is not None and notice.record.status in TERMINAL_STATUSES - {"CANCELLED"}

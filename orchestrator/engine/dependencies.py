@@ -1,0 +1,81 @@
+"""What the program takes from outside of itself; a simulation or a test brings its own."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from anyio.abc import TaskStatus
+from starlette.types import ASGIApp
+
+from orchestrator.client import Service, for_a_batch
+from orchestrator.client.descriptors import open_files_allowed
+from orchestrator.clock import Clock, SystemClock
+from orchestrator.engine.upkeep.watch import ASK_EVERY_S
+from orchestrator.ledger.database import Connect
+from orchestrator.ledger.ledger import Boot
+from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger.marks import this_boot
+from orchestrator.settings import Connection
+from orchestrator.web.addresses import Address
+
+MakeService = Callable[[Connection, Clock], Service]
+
+
+class HoldLedger(Protocol):
+    """Makes sure that nobody else works on a ledger while the block runs; see `ledger.lock.dispatcher_lock`."""
+
+    def __call__(self, ledger: Path, /, *, now: int) -> AbstractContextManager[None]:
+        """The block's context."""
+        ...
+
+
+class Listening(Protocol):
+    """A server that takes webhooks; `web.server.Listener` over the network."""
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        ...
+
+    async def serve(self, *, task_status: TaskStatus[None]) -> None:
+        """Serves until cancelled."""
+        ...
+
+
+def real_service(connection: Connection, clock: Clock) -> Service:
+    """The service over the network; what people send by hand beside the run has its part of the limits."""
+    limits = for_a_batch(connection.limits)
+    return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
+
+
+def real_listener(application: ASGIApp, address: Address, /) -> Listening:
+    """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
+    from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
+
+    return Listener(application, address)
+
+
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Clock, environment variables, and the ways out to service and database, and in from the network."""
+
+    clock: Clock = msgspec.field(default_factory=SystemClock)
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    service: MakeService = real_service
+    connect: Callable[[Any], Connect] | None = None
+    """Makes the database's way to connect for a path; None: the ordinary one."""
+
+    lock: HoldLedger = dispatcher_lock
+    boot: Boot = this_boot
+    open_files: Callable[[], int] = open_files_allowed
+    """How many files the process may have open, raised as far as the system allows."""
+
+    listener: Callable[[ASGIApp, Address], Listening] = real_listener
+
+    signals: bool = True
+    """Whether the signals that ask to stop are ours."""
+
+    watch_every_s: float = ASK_EVERY_S
+    """How often to ask whether another process has changed the ledger."""

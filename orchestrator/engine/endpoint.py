@@ -1,0 +1,432 @@
+"""What the parts of one process share about one endpoint: its interface, what was learned of it, and its health."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from orchestrator.clock import Clock
+from orchestrator.core.absences import Absences
+from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
+from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
+from orchestrator.core.durations import Durations
+from orchestrator.core.given_ids import GivenIds
+from orchestrator.core.health import is_of_service
+from orchestrator.core.job import Job
+from orchestrator.core.keeping import Keeping
+from orchestrator.core.outage import Outage
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.policy import format_duration, rough_duration
+from orchestrator.core.ports import JobApi
+from orchestrator.core.reach import Reach
+from orchestrator.core.refusals import Refusals
+from orchestrator.core.responses import (
+    HINT_CHARS_MAX,
+    POINTLESS,
+    Accepted,
+    AskAgain,
+    Deferred,
+    NoNews,
+    Pointless,
+    Record,
+    RunOutcome,
+    StatusOutcome,
+    Trouble,
+    Uncertain,
+    sane_ms,
+)
+from orchestrator.core.silence import Silence
+from orchestrator.core.streak import Alarm, Streak
+from orchestrator.core.stuck import StuckDetector
+from orchestrator.core.webhook_health import WebhookHealth
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger.past import Took
+from orchestrator.settings import CollectedBy, OnUncertain, RunSettings
+
+SECOND_US: Final = 1_000_000
+
+TOLD_AGAIN_US: Final = 60_000_000
+"""How long after one warning that nothing gets through the next one may come."""
+
+SUSPECT_US: Final = 60_000_000
+"""How long submitting pauses after an answer that makes the whole endpoint suspect."""
+
+
+class Endpoint:
+    """One endpoint of the service, as this process uses it."""
+
+    def __init__(
+        self,
+        *,
+        id: int,  # noqa: A002  the ledger's number
+        api: JobApi,
+        clock: Clock,
+        settings_of: Mapping[int, RunSettings],
+        webhooks: bool,
+        status_limit: Limit,
+        warn: Callable[[str], None],
+        is_local: bool = False,
+        scrub: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.id = id
+        self.api = api
+        self.clock = clock
+        self.settings_of = settings_of
+        self.webhooks = webhooks
+        self.status_limit = status_limit
+        self.is_local = is_local
+        self.scrub = scrub
+        """Takes secrets out of what the service says."""
+
+        self.durations = Durations()
+        self.ids = GivenIds()
+        self.webhook_health = WebhookHealth(expected=webhooks)
+        self.absences = Absences()
+        self.keeping = Keeping()
+        self.stuck_detector = StuckDetector()
+        self.silence = Silence()
+        self.outage = Outage()
+        self.refused_submissions = Refusals()
+        self.refused_questions = Refusals()
+        self.reach = Reach()
+        self.throughput = Throughput()
+        self.running = 0
+        """How many jobs were in execution when the service was last asked how many."""
+
+        self.pointless: str | None = None
+        """Why nothing more can be submitted, of whichever run, if so."""
+
+        self.uncollectable: str | None = None
+        """Why nothing can be collected either, if so."""
+
+        self.has_worked = False
+        """Whether a job of the ledger's was ever accepted here, as far as this process knows."""
+
+        self._is_looking = False
+        self._began_at = clock.now()
+        self._warn = warn
+        self._suspect_until = 0
+        self._told_at: int | None = None
+        self._disbelieved: set[str] = set()
+        self._unread: int | None = None
+        """The job of the first answer that was no news, since the last one that was."""
+
+        self._streaks: dict[int, Streak] = {}
+        self._stopped: dict[int, str] = {}
+        self._on_change: list[Callable[[], None]] = []
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` whenever the endpoint's health changes."""
+        self._on_change.append(wake)
+
+    def stop_submitting(self, reason: str) -> None:
+        """Going on submitting is pointless until somebody changes something."""
+        if self.pointless is None:
+            self.pointless = reason
+            self._changed()
+
+    def stop_run(self, run: int, reason: str) -> None:
+        """Going on submitting jobs of `run` is pointless; others may be sent."""
+        if run not in self._stopped:
+            self._stopped[run] = reason
+            self._changed()
+
+    def why_stopped(self, run: int) -> str | None:
+        """Why nothing more of `run` can be submitted, if so."""
+        return self.pointless or self._stopped.get(run)
+
+    def stop_collecting(self, reason: str) -> None:
+        """Even `/status` is refused."""
+        self.stop_submitting(reason)
+        if self.uncollectable is None:
+            self.uncollectable = reason
+            self._changed()
+
+    def unreachable(self, reason: str, sent_at: int, now: int) -> None:
+        """A request found no way to the service: it is repeated without end, so the user must hear of it."""
+        self.reach.failed(sent_at, now)
+        if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
+            self._told_at = now
+            self._warn(f"{reason}; trying again")
+
+    def submission(self, outcome: RunOutcome, sent_at: int, now: int, *, by_retry: bool = False) -> None:
+        """What came of a `/run` or `/retry`: while none is answered, only one leaves at a time.
+
+        That a `/retry` is answered is no reason to go on with a `/run` that may be paid twice.
+        """
+        if isinstance(outcome, Accepted):
+            self.has_worked = True
+            self.absences.accepted(now)
+        if isinstance(outcome, Pointless):
+            self._refused(self.refused_submissions, outcome.reason, sent_at, now)
+            if self.refused_submissions.are_lasting:
+                self.stop_submitting(outcome.reason)
+        elif self.refused_submissions.over(sent_at=sent_at):
+            self._changed()
+        if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
+            was_long, is_costly = self.silence.is_long, isinstance(outcome, Uncertain) and not by_retry
+            self.silence.unanswered(sent_at=sent_at, now=now, is_costly=is_costly)
+            if self.silence.is_long and not was_long and not _is_told(outcome):
+                self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
+        elif not by_retry or not self.silence.is_costly:
+            was_long = self.silence.is_long
+            self.silence.answered()
+            if was_long:
+                self._changed()
+
+    def question(self, job: int, outcome: StatusOutcome, sent_at: int, now: int) -> None:
+        """What came of a `/status`: while none is answered, single ones go, and the first answer lets all go again.
+
+        An answer that is no news is none, unless it is always about the same job: then that one is to blame.
+        """
+        if isinstance(outcome, Pointless):
+            self._refused(self.refused_questions, outcome.reason, sent_at, now)
+            if self.refused_questions.are_lasting:
+                self.stop_collecting(outcome.reason)
+        elif self.refused_questions.over(sent_at=sent_at):
+            self._changed()
+        if isinstance(outcome, NoNews):
+            if outcome.is_torn:
+                return
+            if self._unread in (None, job):
+                self._unread = job
+                return
+        elif not isinstance(outcome, AskAgain) or _is_throttled(outcome):
+            self._unread = None
+            if self.outage.heard(now):
+                self._changed()
+            return
+        if self.outage.missed(sent_at=sent_at, now=now) and not _is_told(outcome):
+            self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
+
+    def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
+        was_refused = self.refused_submissions.are_on or self.refused_questions.are_on
+        if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
+            self._warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
+
+    def is_refused(self, now: int) -> bool:
+        """Whether the service refuses everything at the moment."""
+        return self.refused_submissions.are_on or self.refused_questions.are_of_late(now)
+
+    async def stop_if_shut(self, reason: str) -> None:
+        """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
+        address: nobody need wait a minute for that.
+        """
+        if self.has_worked or self.pointless is not None or self._is_looking:
+            return
+        self._is_looking = True
+        permit = await self.api.permit(Operation.HEALTH)
+        try:
+            if (await self.api.health(permit)).status in POINTLESS and not self.has_worked:
+                self.stop_submitting(reason)
+        except (NotSent, Unanswered):
+            pass  # the minute tells
+        finally:
+            self._is_looking = False
+
+    def disbelieve(self, why: str) -> None:
+        """Something that the service said cannot be about the job that it was said of: the user hears of it, once."""
+        if why not in self._disbelieved:
+            self._disbelieved.add(why)
+            self._warn(f"{why}: such answers are not believed, and counted as no news (is the service in order?)")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing should be sent before a question that costs nothing was answered."""
+        return self.silence.is_long or self.outage.is_on
+
+    async def is_heard(self) -> bool:
+        """Whether the service answers a question that costs nothing; else the silence goes on."""
+        permit = await self.api.permit(Operation.HEALTH)
+        sent_at = self.clock.now()
+        if self.silence.wait_us(sent_at):  # somebody else has found out meanwhile
+            permit.give_back()
+            return False
+        try:
+            answer = await self.api.health(permit)
+        except (NotSent, Unanswered):
+            answer = None
+            self.reach.failed(sent_at, self.clock.now())
+        else:
+            self.reach.answered(self.clock.now())
+        if answer is not None and is_of_service(answer.status, answer.body):
+            return True
+        self.silence.unanswered(sent_at=sent_at, now=self.clock.now(), is_costly=False)
+        return False
+
+    def suspect(self, now: int) -> None:
+        """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""
+        if not self.is_suspect(now):
+            self._warn(
+                "many jobs are unknown to the service at once (404): none is declared lost, and submitting pauses until"
+                f" {SUSPECT_US // 1_000_000} s after the last such answer. Nothing needs to be done if the service is"
+                " at fault; if its queue was purged or the endpoint made anew, their jobs count as expired, and are"
+                " sent again, once their results could no longer be there"
+            )
+        self._suspect_until = now + SUSPECT_US
+
+    def is_suspect(self, now: int) -> bool:
+        """Whether the endpoint is out of its mind for the moment."""
+        return now < self._suspect_until
+
+    def retention_us(self, run: int) -> int:
+        """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
+        return self.keeping.retention_us(self.agreed_us(run))
+
+    def agreed_us(self, run: int) -> int:
+        """For how long the service is to keep results of `run`: by this it is judged what a 404 means."""
+        return self.settings_of[run].retention_us
+
+    def gone(self, run: int, after_us: int) -> None:
+        """The service has forgotten a job of `run` before its time, asked for so long after its probable finish."""
+        agreed_us = self.agreed_us(run)
+        gone_us = self.keeping.gone(after_us, agreed_us)
+        if gone_us is not None:
+            gone, agreed, believed = rough_duration(gone_us), format_duration(agreed_us), self.retention_us(run)
+            self._warn(
+                f"results are gone from the service {gone} after their jobs have finished, though it should keep them "
+                f"for {agreed}: they are asked for sooner from now on, as if they were kept for "
+                f"{rough_duration(believed)}. Jobs whose results are gone count as lost, and are sent again"
+            )
+            self._changed()
+
+    @property
+    def collected_by(self) -> CollectedBy:
+        """How it is found out that jobs have finished."""
+        if not self.webhook_health.expected:
+            return CollectedBy.POLLING
+        return CollectedBy.WEBHOOKS if self.webhook_health.healthy else CollectedBy.POLLING_INSTEAD
+
+    @property
+    def status_per_s(self) -> float:
+        """How many questions a second there may be; where the line is full, how many large answers it brings."""
+        allowed = self.status_limit.requests / self.status_limit.window_s
+        brought = self.api.down.bodies_per_s()
+        return allowed if brought is None else min(allowed, brought)
+
+    def finished(self, job: Job, record: Record, now: int) -> None:
+        """`record` was asked for, and is of an execution of `job` that has ended."""
+        self._learn(job, record, now)
+        self.throughput.observe(now)
+        self._observe(job, finished=True, arrived=False)
+        if (took_us := self._took_us(job, record)) is not None:
+            finished_at = max(job.unfinished_at or 0, (job.sent_at or 0) + took_us)
+            self.keeping.there(now - finished_at, self.agreed_us(job.run))
+
+    def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
+        """When an answer is believed that `job`, first called finished at `finished_at`, has finished.
+
+        At once, but where the service gives ids twice, or may have given this one: what `/status` tells of an id may be
+        about another job. What the job's own webhook brings cannot, so that has its time first, while webhooks arrive
+        and the result can wait.
+        """
+        is_sure = not self.ids.are_repeated and not self.ids.is_doubted(job.remote_id or "")
+        if is_sure or not self.webhook_health.healthy or not job.is_first_execution:
+            return finished_at
+        return min(finished_at + min(WEBHOOK_SLACK_US, self.retention_us(job.run) // 4), deadline)
+
+    def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
+        """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
+        self.absences.alive(now, self.clock.now())
+        if is_news:
+            self._learn(job, record, now)
+            self.throughput.observe(now)
+        self._observe(job, finished=is_news, arrived=True)
+
+    def _took_us(self, job: Job, record: Record) -> int | None:
+        """How long `job` took from its submission on: as the service says, else as every second of its like."""
+        if record.delay_ms is None or record.execution_ms is None or not job.is_first_execution:
+            return self.durations.whole.p50_us
+        return (record.delay_ms + record.execution_ms) * 1_000
+
+    def remember(self, executions: Iterable[Took]) -> None:
+        """Learns from what the ledger still tells of earlier processes."""
+        for took in executions:
+            self._took(sane_ms(took.delay_ms), sane_ms(took.execution_ms), took.whole_ms)
+
+    def _learn(self, job: Job, record: Record, now: int) -> None:
+        """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""
+        if record.status == "CANCELLED":
+            return
+        whole_ms = None if job.sent_at is None else max(now - job.sent_at, 0) // 1_000
+        self._took(record.delay_ms, record.execution_ms, whole_ms)
+
+    def _took(self, delay_ms: int | None, execution_ms: int | None, whole_ms: int | None) -> None:
+        self.durations.observe(delay_ms, execution_ms)
+        if delay_ms is None and execution_ms is None and whole_ms is not None:
+            self.durations.whole.observe(whole_ms)
+
+    def _observe(self, job: Job, *, finished: bool, arrived: bool) -> None:
+        # A submission's number is the time of its claim. What an earlier process sent may have no webhook, or one that
+        # leads to where nobody listens any more: it tells nothing of ours.
+        is_ours = (job.submission or 0) >= self._began_at
+        if is_ours and self.webhook_health.observe(finished=finished, arrived=arrived):
+            share = f"{self.webhook_health.share or 0.0:.0%} of the webhooks arrive"
+            if self.webhook_health.healthy:
+                self._warn(f"{share}: results are left to them again")
+            else:
+                self._warn(f"only {share}: results are asked for instead (is the webhook URL reachable from outside?)")
+            self._changed()
+
+    def succeeded(self, run: int) -> None:
+        """An execution of `run` has brought a result."""
+        self._streak(run).observe(failed=False, stop_after=None)
+
+    def failed(self, run: int, message: str) -> None:
+        """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
+        streak, stop_after = self._streak(run), self.settings_of[run].stop_after_failures
+        sample = message[:HINT_CHARS_MAX]
+        match streak.observe(failed=True, stop_after=stop_after):
+            case Alarm.EARLY:
+                self._warn(
+                    f"{streak.failed} of the first {streak.ended} executions failed, the last one with: {sample}\n"
+                    "Each may have been paid for. Ctrl-C stops, and --stop-after-failures N would by itself"
+                )
+            case Alarm.ENOUGH:
+                self.stop_run(run, f"{streak.in_row} executions in a row failed, the last one with: {sample}")
+            case None:
+                pass
+
+    def _streak(self, run: int) -> Streak:
+        return self._streaks.setdefault(run, Streak())
+
+    def at_service_max(self, depth: QueueDepth) -> int | None:
+        """How many jobs may be at the service so that its queue stays shallow; None for any number."""
+        if self.is_local:
+            return None
+        return at_service_max(depth, finished_per_s=self.throughput.per_s(self.clock.now()), running=self.running)
+
+    def outlook(self, *, is_idle: bool) -> Outlook:
+        """Which TTLs can be met. `is_idle`: none of our jobs is there."""
+        return Outlook(self.durations, is_idle=is_idle)
+
+    def warn(self, line: str) -> None:
+        """Something that the user should not miss."""
+        self._warn(line)
+
+    def settle_at(self, job: Job, now: int) -> int:
+        """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""
+        if self.is_local:
+            return now
+        settings = self.settings_of[job.run]
+        if settings.on_uncertain is OnUncertain.HOLD and job.ttl_at is not None:
+            return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
+        grace_us = uncertain_grace_us(
+            job,
+            webhooks=self.webhooks,
+            p95_us=self.durations.whole.p95_us,
+            wanted_us=settings.uncertain_after_us,
+        )
+        return now + grace_us
+
+    def _changed(self) -> None:
+        for wake in self._on_change:
+            wake()
+
+
+def _is_throttled(outcome: Uncertain | Deferred | AskAgain) -> bool:
+    """Whether the service has answered, if only that this was too much."""
+    return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.THROTTLED
+
+
+def _is_told(outcome: Uncertain | Deferred | AskAgain | NoNews) -> bool:
+    """Whether `Endpoint.unreachable` tells of it."""
+    return isinstance(outcome, Deferred | AskAgain) and outcome.trouble is Trouble.TRANSPORT

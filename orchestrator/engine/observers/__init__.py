@@ -1,0 +1,1 @@
+"""What reads the feed and decides nothing."""

@@ -1,0 +1,113 @@
+"""How a run stands, kept up to date from the ledger's feed: nothing is asked of the database while it runs."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import anyio
+
+from orchestrator.clock import Clock
+from orchestrator.core.job import Transition, counters
+from orchestrator.core.lifecycle import TERMINAL, State
+
+RATE_WINDOW_US: Final = 20_000_000
+"""Jobs a second are taken over this much of the past."""
+
+SECOND_US: Final = 1_000_000
+
+
+class Progress:
+    """The counts of one run, and when it is finished."""
+
+    def __init__(self, run: int, counts: Mapping[str, int], *, margin_min_s: float | None, clock: Clock) -> None:
+        self._run = run
+        self._clock = clock
+        self._counts = Counter(counts)
+        self._ends: deque[tuple[int, int]] = deque()
+        self._started_at = clock.now()
+        self.margin_min_s = margin_min_s
+        self._changed = anyio.Event()
+
+    def add(self, state: State, jobs: int) -> None:
+        """`jobs` more are in `state`: an intake made them. Every other change comes as a step.
+
+        Counting anew from the ledger would race with the steps that are on their way here.
+        """
+        self._counts[state.value] += jobs
+        self.nudge()
+
+    def tally(self, run: int, name: str, n: int) -> None:
+        """`n` more in a cumulative counter that no step of the feed raises."""
+        if run == self._run:
+            self._counts[name] += n
+
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
+        ends = 0
+        for step in taken:
+            if step.after.run != self._run:
+                continue
+            self._counts[step.before.state.value] -= 1
+            self._counts[step.after.state.value] += 1
+            for name in counters(step):
+                self._counts[name] += 1
+            ends += step.after.state in TERMINAL
+            if step.outcome is not None and step.outcome.margin_us is not None:
+                margin_s = step.outcome.margin_us / SECOND_US
+                self.margin_min_s = margin_s if self.margin_min_s is None else min(self.margin_min_s, margin_s)
+        if ends:
+            self._ends.append((self._clock.now(), ends))
+        self.nudge()
+
+    def count(self, name: str) -> int:
+        """Jobs in the state `name`, or the cumulative counter of that name."""
+        return self._counts[name]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Jobs in each state."""
+        return {state.value: self._counts[state.value] for state in State}
+
+    @property
+    def tallied(self) -> dict[str, int]:
+        """Jobs in each state, and the cumulative counters, as the ledger counts them."""
+        return dict(self._counts)
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that have no outcome yet."""
+        return sum(self._counts[state.value] for state in State if state not in TERMINAL)
+
+    @property
+    def at_service(self) -> int:
+        """Jobs that the service may hold."""
+        return sum(self._counts[state.value] for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+    def to_collect(self, *, adoptable: bool) -> int:
+        """Jobs whose outcome may still come from the service; uncertain ones only if a webhook can adopt them."""
+        return self.at_service - (0 if adoptable else self._counts[State.UNCERTAIN.value])
+
+    def jobs_per_s(self) -> float | None:
+        """Finished jobs a second of late; None before the first."""
+        now = self._clock.now()
+        while self._ends and self._ends[0][0] < now - RATE_WINDOW_US:
+            self._ends.popleft()
+        if not self._ends:
+            return None
+        since = max(self._started_at, now - RATE_WINDOW_US)
+        return sum(n for _, n in self._ends) * SECOND_US / max(now - since, SECOND_US)
+
+    def eta_s(self) -> float | None:
+        """Seconds until the run is finished at the present rate; None while there is no rate."""
+        rate = self.jobs_per_s()
+        return None if not rate else self.unfinished / rate
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition` holds, which only steps of the run (or `nudge`) can make true."""
+        while not condition():
+            await self._changed.wait()
+
+    def nudge(self) -> None:
+        """Makes whoever waits look again."""
+        self._changed.set()
+        self._changed = anyio.Event()

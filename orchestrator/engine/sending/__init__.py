@@ -1,0 +1,1 @@
+"""What leaves: who is claimed next, and the request that is made of it."""

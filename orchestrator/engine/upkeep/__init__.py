@@ -1,0 +1,1 @@
+"""What keeps the ledger, the service and this process in step."""

@@ -1,0 +1,123 @@
+"""Cancels submissions at the service, within the limit for `/cancel`.
+
+What is to be cancelled is a debt in the ledger (`ledger.cancels`), so that nothing is forgotten: a submission too many
+that a crash left running would go on costing money. A request whose answer is unknown is sent again, which is harmless;
+what came of it, `/status` says.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core.job import CancelWhy, Transition, leaves_extra
+from orchestrator.core.pacing import Operation
+from orchestrator.core.responses import of_cancel
+from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle, is_owed
+
+PAGE: Final = 100
+"""The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
+
+CLOSE_LOOK_S: Final = 5.0
+"""How often it looks after there was something: what is put off comes due, and of what became one too many before the
+answer to its `/run` came, the remote id is still to come."""
+
+CLOSE_LOOKS_FOR_US: Final = 180_000_000
+"""For how long: longer than a `/cancel` is put off, and than an answer can take."""
+
+SECOND_US: Final = 1_000_000
+
+
+class Canceller:
+    """Settles what is owed. `hint` is called with the endpoint and the job when a `/cancel` of it was answered."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        endpoint_of: Callable[[int], Endpoint | None],
+        hint: Callable[[int, int], None],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._endpoint_of = endpoint_of
+        self._hint = hint
+        self._wakeup = Wakeup()
+        self._troubles: dict[int, int] = {}
+        self._polling = anyio.Lock()
+        self._closely_until = 0
+        ledger.subscribe(self._on_steps)
+
+    def wake(self) -> None:
+        """Something is owed."""
+        self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
+        self._wakeup.wake()
+
+    def _on_steps(self, taken: Sequence[Transition]) -> None:
+        if any(leaves_extra(step) for step in taken):
+            self.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
+        soon = self._clock.now() + CLOSE_LOOKS_FOR_US
+        if await self._ledger.read(partial(cancels_due, now=soon, after=(0, 0), most=1)):
+            self._closely_until = soon  # an earlier process has put something off
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def finish(self) -> None:
+        """Settles what is due now, so that nothing too many goes on running when a run is over."""
+        await self._poll()
+
+    async def _poll(self) -> float:
+        """Sends what is due, a page at a time; returns the seconds until it looks again."""
+        async with self._polling:
+            now, after = self._clock.now(), (0, 0)
+            while page := await self._ledger.read(partial(cancels_due, now=now, after=after, most=PAGE)):
+                after = (page[-1].cancel_at, page[-1].submission)
+                await self._cancel_all(page)
+                self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
+        return CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
+
+    async def _cancel_all(self, page: list[Owed]) -> None:
+        until: dict[int, int | None] = {}
+        try:
+            async with anyio.create_task_group() as group:
+                for owed in page:
+                    endpoint = self._endpoint_of(owed.endpoint)
+                    if endpoint is not None:  # else it is owed by the process that will serve that endpoint
+                        group.start_soon(self._cancel, endpoint, owed, until)
+        finally:
+            if until:
+                with anyio.CancelScope(shield=True):  # what was answered need not be asked for again
+                    await self._ledger.write(lambda transaction: cancels_settle(transaction.connection, until))
+        for owed in page:
+            if owed.submission in until and owed.why is not CancelWhy.EXTRA:
+                self._hint(owed.endpoint, owed.job)
+
+    async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
+        """One request; `until` learns when the next one is due, or that none is."""
+        permit = await endpoint.api.permit(Operation.CANCEL)
+        if not await self._ledger.read(partial(is_owed, submission=owed.submission)):
+            permit.give_back()  # taken back while it waited for its turn
+            return
+        try:
+            again = of_cancel(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
+        except (NotSent, Unanswered) as error:
+            again = of_cancel(error, owed.remote_id)
+        if again is None:
+            self._troubles.pop(owed.submission, None)
+            until[owed.submission] = None
+            return
+        troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
+        asked_us = int(min(again.retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+        until[owed.submission] = self._clock.now() + max(backoff_us(troubles, owed.submission), asked_us)

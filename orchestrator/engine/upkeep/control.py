@@ -1,0 +1,116 @@
+"""Does what people ask of a run from another process: pause, continue, cancel.
+
+Cancelling stops the sending first. Then what waits here ends at once, and so does what is uncertain: should a webhook
+tell what the service calls that, it is cancelled then. What is at the service is cancelled there, within the limit for
+`/cancel`. Results that arrive all the same still count. Whether the run is still to be cancelled is asked again by each
+transaction, since `continue` may come between two of them.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core import job as steps
+from orchestrator.core.job import Job, Outcome, Transition
+from orchestrator.core.lifecycle import State
+from orchestrator.core.responses import Trouble
+from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_not_there, wishes_of
+from orchestrator.ledger.writer import Transaction
+
+PAGE: Final = 1_000
+AGAIN_S: Final = 1.0
+"""While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
+
+CANCELLED: Final = "the run was cancelled"
+"""What the errors file says of its jobs."""
+
+CANCELLED_UNCERTAIN: Final = f"{CANCELLED}; the answer to its submission never came"
+
+
+class Control:
+    """Of one run. `changed` is called when its wishes are others, `owed` when something is to be cancelled."""
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        ledger: Ledger,
+        clock: Clock,
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+        owed: Callable[[], None],
+    ) -> None:
+        self._run = run
+        self._ledger = ledger
+        self._clock = clock
+        self._say = say
+        self._changed = changed
+        self._owed = owed
+        self._wakeup = Wakeup()
+        self.wishes = Wishes()
+
+    @property
+    def may_send(self) -> bool:
+        """Whether jobs of the run may be sent."""
+        return not self.wishes.pause and not self.wishes.cancel
+
+    def look(self) -> None:
+        """Another process may have asked for something."""
+        self._wakeup.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listens until cancelled. It has looked once before anything is sent."""
+        await self._follow()
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def _follow(self) -> None:
+        wishes = await self._ledger.read(partial(wishes_of, run=self._run))
+        if wishes == self.wishes:
+            return
+        self.wishes = wishes
+        if wishes.cancel:
+            self._say("the run is cancelled: nothing more is sent, and what is at the service is cancelled there")
+        elif wishes.pause:
+            self._say("the run is paused: nothing more is sent; what is at the service is collected")
+        else:
+            self._say("the run continues")
+        self._changed()
+
+    async def _poll(self) -> float:
+        await self._follow()
+        if not self.wishes.cancel:
+            return SELDOM_S  # whoever asks for something commits it, and `look` is called
+        while await self._ledger.write(self._end_some):
+            pass
+        now = self._clock.now()
+        while await self._ledger.write(
+            lambda transaction: cancels_owe_run(transaction.connection, self._run, most=PAGE, now=now)
+        ):
+            self._owed()
+        return AGAIN_S
+
+    async def _end_some(self, transaction: Transaction) -> int:
+        """Ends a page of jobs that nobody can cancel at the service; returns how many."""
+        if not (await wishes_of(transaction.connection, run=self._run)).cancel:
+            return 0
+        page = await jobs_not_there(transaction.connection, run=self._run, most=PAGE)
+        return len(await transaction.apply([cancelled_by_wish(job, at=self._clock.now()) for job in page]))
+
+
+def cancelled_by_wish(job: Job, *, at: int) -> Transition:
+    """The step for `job` of a run that somebody has cancelled."""
+    outcome = Outcome(
+        submission=job.submission,
+        remote_id=job.remote_id,
+        status=None,
+        trouble=Trouble.CANCELLED,
+        message=CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else CANCELLED,
+    )
+    return steps.cancelled(job, outcome, reason="asked for", at=at)

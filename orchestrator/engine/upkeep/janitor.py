@@ -1,0 +1,269 @@
+"""Keeps things in order for as long as the process lives: settles what nobody else will, and has its duties done.
+
+It begins with what a dead process left behind. Then it settles submissions that nobody adopted, and goes through its
+duties, each at its own pace: one that fails is logged and tried again, later and later, while the others go on. When it
+last ran is written down, so that its silence can be noticed.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import msgspec
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core import job as steps
+from orchestrator.core.deadlines import TTL_GRACE_US, Absence, absence
+from orchestrator.core.job import Job, Outcome, Transition
+from orchestrator.core.lifecycle import State
+from orchestrator.core.responses import Trouble
+from orchestrator.core.retry import backoff_us, is_tried_again
+from orchestrator.engine.collecting.verdicts import in_trouble
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.upkeep.control import cancelled_by_wish
+from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
+from orchestrator.errors import OrchestratorError, StorageError
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.control import wishes_of
+from orchestrator.ledger.heartbeat import vitals_write
+from orchestrator.ledger.writer import Transaction
+from orchestrator.settings import JanitorSummary, OnUncertain, RunSettings, StuckSummary
+
+PAGE: Final = 1_000
+SAY_EVERY_US: Final = 60_000_000
+"""How often it is written down that all is well."""
+
+SECOND_US: Final = 1_000_000
+
+_GONE: Final[Mapping[Absence, Trouble | None]] = {
+    Absence.TTL: Trouble.TIMED_OUT,
+    Absence.EXPIRED: Trouble.EXPIRED,
+    Absence.MISSING: None,
+}
+
+log = logging.getLogger(__name__)
+
+
+class Duty:
+    """Something to be looked after every `every_s` seconds. `do` may return after how many it wants to go on."""
+
+    def __init__(self, name: str, every_s: float, do: Callable[[], Awaitable[float | None]]) -> None:
+        self.name = name
+        self.every_s = every_s
+        self.do = do
+        self.due_at = 0
+        self.troubles = 0
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What an earlier process left at the service."""
+
+    outstanding: int
+    uncertain: int
+    """Submissions whose answer nobody has, those included that a crash caught under way."""
+
+    repay_uncertain: int
+    """Uncertain ones that are to be sent again: this and what follows will probably be paid again."""
+
+    repay_expired: int
+    """Those whose results have probably expired meanwhile."""
+
+    repay_timed_out: int
+    """Those that the service has deleted meanwhile, their TTL being over."""
+
+    @property
+    def to_repay(self) -> int:
+        """All jobs that will probably be paid again."""
+        return self.repay_uncertain + self.repay_expired + self.repay_timed_out
+
+
+class Janitor:
+    """Recovers at start, then settles uncertain submissions when their grace is over.
+
+    `endpoint_of` gives the endpoint for an id, where this process serves it. `stuck_of` gives what there is to say of a
+    run besides.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        settings_of: Mapping[int, RunSettings],
+        endpoint_of: Callable[[int], Endpoint | None],
+        duties: Sequence[Duty] = (),
+        stuck_of: Callable[[int], StuckSummary] = lambda _: StuckSummary(),
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings_of = settings_of
+        self._endpoint_of = endpoint_of
+        self._duties = (Duty("settle", 0.0, self._settle_due), *duties)
+        self._stuck_of = stuck_of
+        self._said_at: int | None = None
+        self._said: tuple[str, ...] = ()
+        self.summary: JanitorSummary | None = None
+        """When it last ran, and which duties failed; None before the first time."""
+
+        self._wakeup = Wakeup()
+        ledger.subscribe(self._on_steps)
+
+    async def recover(self, adopt: Callable[[list[Job]], None]) -> Recovered:
+        """Puts in order what an earlier process left; hands outstanding jobs to `adopt`, a page at a time.
+
+        Jobs found in `submitting` are uncertain, unless they provably never left: those are queued again. An embedded
+        service has forgotten its jobs: they are queued again, and not counted as lost. Jobs of endpoints that this
+        process does not serve are left as they are.
+        """
+        retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
+        async for page in self._pages(State.SUBMITTING):
+            retried |= {job.id for job in page if job.by_retry}
+            never_left = self._ledger.never_left(page)
+            await self._ledger.take([self._left(job, never_left) for job in page])
+        uncertain = outstanding = 0
+        repay = Counter[Trouble | None]()
+        async for page in self._pages(State.UNCERTAIN):
+            uncertain += len(page)
+            repay.update(map(self._repaid_for, page))
+        async for page in self._pages(State.OUTSTANDING):
+            forgotten = [job for job in page if self._is_local(job)]
+            await self._ledger.take([queued_again(job, self._clock.now()) for job in forgotten])
+            kept = [job for job in page if not self._is_local(job)]
+            outstanding += len(kept)
+            repay.update(map(self._repaid_for, kept))
+            adopt([job for job in kept if job.id not in retried])
+        return Recovered(
+            outstanding=outstanding,
+            uncertain=uncertain,
+            repay_uncertain=repay[Trouble.UNCERTAIN],
+            repay_expired=repay[Trouble.EXPIRED],
+            repay_timed_out=repay[Trouble.TIMED_OUT],
+        )
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Goes on until cancelled."""
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup)
+
+    async def _pages(self, state: State) -> AsyncIterator[list[Job]]:
+        after = (0, 0)
+        while page := await self._ledger.read(partial(reports.jobs_in, state=state, after=after, most=PAGE)):
+            after = (page[-1].due_at, page[-1].id)
+            yield [job for job in page if self._endpoint_of(job.endpoint) is not None]
+
+    def _is_local(self, job: Job) -> bool:
+        endpoint = self._endpoint_of(job.endpoint)
+        return endpoint is not None and endpoint.is_local
+
+    def _left(self, job: Job, never_left: Collection[int]) -> Transition:
+        endpoint = self._endpoint_of(job.endpoint)
+        assert endpoint is not None
+        return left_submitting(endpoint, job, self._clock.now(), never_left=job.submission in never_left)
+
+    def _repaid_for(self, job: Job) -> Trouble | None:
+        """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.
+
+        A result can no longer be there if the job finished soon after it was last seen unfinished, or once its TTL is
+        over.
+        """
+        settings, now = self._settings_of[job.run], self._clock.now()
+        is_deleted = job.ttl_at is not None and job.ttl_at + TTL_GRACE_US <= now
+        if job.state is State.UNCERTAIN:
+            is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
+            trouble = None if is_held else Trouble.UNCERTAIN
+        else:
+            trouble = _GONE[absence(job, now=now, retention_us=settings.retention_us)]
+        return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
+
+    # --- settling
+
+    def _on_steps(self, taken: Sequence[Transition]) -> None:
+        if any(step.after.state is State.UNCERTAIN for step in taken):
+            self._duties[0].due_at = 0
+            self._wakeup.wake()
+
+    async def _poll(self) -> float:
+        """Does what is due; returns the seconds until more is."""
+        for duty in self._duties:
+            if duty.due_at <= self._clock.now():
+                await self._do(duty)
+        await self._say(self._clock.now())
+        return max(0.0, (min(duty.due_at for duty in self._duties) - self._clock.now()) / SECOND_US)
+
+    async def _do(self, duty: Duty) -> None:
+        """One duty. What the ledger or the service cannot do now is tried again; a defect ends the program, loudly."""
+        try:
+            again_s = await duty.do()
+        except OrchestratorError as error:
+            duty.troubles += 1
+            wait_us = backoff_us(duty.troubles, 0)
+            log.warning("%s: %s; trying again in %.0f s", duty.name, error, wait_us / SECOND_US)
+        else:
+            duty.troubles = 0
+            wait_us = int((duty.every_s if again_s is None else again_s) * SECOND_US)
+        duty.due_at = self._clock.now() + wait_us
+
+    async def _say(self, now: int) -> None:
+        """Writes down that it ran: now and then, and whenever there is something else to say."""
+        failing = tuple(duty.name for duty in self._duties if duty.troubles)
+        self.summary = JanitorSummary(at=now, failing=failing)
+        if self._said_at is not None and now < self._said_at + SAY_EVERY_US and failing == self._said:
+            return
+        self._said_at, self._said = now, failing
+        try:
+            await self._ledger.write(partial(self._say_of_runs, summary=self.summary, now=now))
+        except StorageError as error:
+            log.warning("when the janitor last ran could not be written down: %s", error)
+
+    async def _say_of_runs(self, transaction: Transaction, *, summary: JanitorSummary, now: int) -> None:
+        for run in self._settings_of:
+            await vitals_write(transaction.connection, run, janitor=summary, stuck=self._stuck_of(run), now=now)
+
+    async def _settle_due(self) -> float:
+        """Settles what is due; returns the seconds until more is. Of endpoints we do not serve, everything waits."""
+        now = self._clock.now()
+        async for page in self._pages(State.UNCERTAIN):
+            due = [job for job in page if job.due_at <= now]
+            if due:
+                over = await self._cancelled({job.run for job in due})
+                await self._ledger.take([self._settled(job, is_over=job.run in over) for job in due])
+            if len(due) < len(page):
+                return (page[len(due)].due_at - now) / SECOND_US
+        return SELDOM_S  # the feed tells of the next one
+
+    async def _cancelled(self, runs: Iterable[int]) -> set[int]:
+        """Those of `runs` that somebody has cancelled."""
+        return {run for run in runs if (await self._ledger.read(partial(wishes_of, run=run))).cancel}
+
+    def _settled(self, job: Job, *, is_over: bool) -> Transition:
+        """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
+        endpoint = self._endpoint_of(job.endpoint)
+        assert endpoint is not None
+        if is_over:
+            return cancelled_by_wish(job, at=self._clock.now())
+        message = "the answer to its submission never came, and no webhook told of it"
+        outcome = Outcome(
+            submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
+        )
+        return in_trouble(endpoint, job, outcome, reason="nobody adopted it")
+
+
+def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Transition:
+    """The step for a job of `endpoint` whose request nobody is waiting for any more, if it ever left."""
+    if never_left:
+        return steps.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
+    if endpoint.is_local:
+        return queued_again(job, now)
+    if job.by_retry:
+        return steps.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
+    settle_at = endpoint.settle_at(job, now)
+    return steps.left_unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
+
+
+def queued_again(job: Job, now: int) -> Transition:
+    """The step for a job that an embedded service has forgotten."""
+    return steps.deferred(job, due_at=now, reason="the embedded service ended", at=now)

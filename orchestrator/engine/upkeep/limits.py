@@ -1,0 +1,178 @@
+"""The limits in force at one endpoint, and what changes them while a run goes on.
+
+They begin as the settings' (contract, file, flags). What a person sets by a command replaces them until it is reset;
+the row is read when another process has committed something. Where `requests_per_worker` is known, running workers
+raise those that are the contract's (`core.worker_limits`); a limit of somebody's own is kept.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit
+from orchestrator.core.ports import JobApi
+from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
+from orchestrator.engine.health import ask_health
+from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_picturing, keep_polling
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
+
+log = logging.getLogger(__name__)
+
+MEASURE_EVERY_S: Final = 2.0
+"""How often the meters are written down for those who look from outside, where anything has changed."""
+
+Share = Callable[[Mapping[Operation, Limit]], Mapping[Operation, Limit]]
+"""What of an endpoint's limits is for this process."""
+
+
+class MeteredApi(JobApi, Protocol):
+    """An endpoint's operations, and the meters of their limits."""
+
+    def limit(self, operation: Operation) -> Limit:
+        """The limit in force."""
+        ...
+
+    def change(self, operation: Operation, limit: Limit) -> None:
+        """Puts another limit in force."""
+        ...
+
+    def figures(self, operation: Operation) -> Figures:
+        """How `operation` stands with its limit."""
+        ...
+
+
+class EndpointLimits:
+    """The limits of one endpoint, as this process keeps them.
+
+    `share` is applied to the limits that a person sets and that workers raise; those that `api` begins with have it
+    behind them. `changed` is called with the limits, without what workers add, when they have become others.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: MeteredApi,
+        share: Share,
+        clock: Clock,
+        requests_per_worker: int | None = None,
+        changed: Callable[[Mapping[Operation, Limit]], None],
+    ) -> None:
+        self.api = api
+        self._share = share
+        self._clock = clock
+        self._configured = {operation: api.limit(operation) for operation in Operation}
+        self._base = self._configured
+        self._changed = changed
+        self._contract = share(CONTRACT_LIMITS)
+        self._workers = None if requests_per_worker is None else WorkerLimits(requests_per_worker)
+        self._throttled = 0
+
+    def choose(self, chosen: Mapping[Operation, Limit]) -> list[Operation]:
+        """What people have set is `chosen`, everything else is as configured; returns what is another limit now."""
+        base = {**self._configured, **self._share(chosen)}
+        others = [operation for operation in Operation if base[operation] != self._base[operation]]
+        if others:
+            self._base = base
+            self._apply()
+            self._changed(base)
+        return others
+
+    def _apply(self) -> None:
+        raised = {} if self._workers is None else self._share(self._workers.limits)
+        for operation, base in self._base.items():
+            limit = raised.get(operation, base) if base == self._contract[operation] else base
+            if limit != self.api.limit(operation):
+                self.api.change(operation, limit)
+
+    async def follow_workers(self) -> None:
+        """Reads `/health` and lets the limits follow the running workers, until cancelled; returns if they do not."""
+        while self._workers is not None:
+            health = await ask_health(self.api)
+            busy = None if health is None else health.workers_running
+            idle = 0 if health is None else health.workers_idle or 0
+            throttled = sum(self.api.figures(operation).throttled for operation in RULED)
+            self._workers.seen(self._clock.now(), busy, idle=idle, throttled=throttled > self._throttled)
+            self._throttled = throttled
+            self._apply()
+            await anyio.sleep(LOOK_EVERY_S)
+
+
+class Limits:
+    """Keeps the limits of all endpoints that this process serves, by the ledger's numbers of them."""
+
+    def __init__(self, *, ledger: Ledger, clock: Clock, say: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._say = say
+        self._endpoints: dict[int, tuple[str, EndpointLimits]] = {}
+        self._written: dict[tuple[int, Operation], Figures] | None = None
+        self._wakeup = Wakeup()
+
+    def add(self, number: int, name: str, limits: EndpointLimits) -> None:
+        """Keeps `limits` of the endpoint `name`, which is `number` in the ledger, too. Before `serve`."""
+        self._endpoints[number] = name, limits
+
+    def look(self) -> None:
+        """There may be news in the ledger. Whoever set a limit has forgotten the meters: they are written anew."""
+        if self._written is not None:
+            self._written = {}
+        self._wakeup.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Keeps them until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(keep_polling, self._poll, self._wakeup, at_least_every_s=SELDOM_S))
+            group.start_soon(
+                partial(keep_picturing, self.write_meters, every_s=MEASURE_EVERY_S, what="how the limits stand")
+            )
+            for _, limits in self._endpoints.values():
+                group.start_soon(limits.follow_workers)
+            task_status.started()
+
+    async def _poll(self) -> float:
+        try:
+            await self.read()
+        except StorageError as error:
+            log.warning("limits that were set could not be read: %s", error)
+            return POLL_S_MAX
+        return SELDOM_S  # whoever sets one commits it, and `look` is called
+
+    async def read(self) -> None:
+        """Puts in force what is set in the ledger."""
+        chosen = await self._ledger.read(limits_all)
+        for number, (name, limits) in self._endpoints.items():
+            of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}
+            if others := limits.choose(of_endpoint):
+                told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
+                self._say(f"limits of {name}: {told} (orchestrator limits)")
+
+    async def write_meters(self) -> None:
+        """Writes down how the operations stand, as far as that has changed; the first time, in place of everything."""
+        now = self._clock.now()
+        figures = {
+            (number, operation): figure
+            for number, (_, limits) in self._endpoints.items()
+            for operation in Operation
+            if (figure := limits.api.figures(operation)).sent
+        }
+        known = self._written
+        self._written = figures
+        if known is None:
+            await self._ledger.write(lambda at: meters_replace(at.connection, figures, at=now))
+        elif news := {key: figure for key, figure in figures.items() if _shown(known.get(key)) != _shown(figure)}:
+            await self._ledger.write(lambda at: meters_write(at.connection, news, at=now))
+
+
+def _shown(figure: Figures | None) -> tuple[int, int, int] | None:
+    return None if figure is None else (figure.used, figure.allowance, figure.throttled)
+
+
+def _told(operation: Operation, limit: Limit | None) -> str:
+    return f"{operation} as before" if limit is None else format_limit(operation, limit)

@@ -1,0 +1,136 @@
+"""Finds jobs that do not come to an end, tells of them, and sends them anew where that is asked for.
+
+What `/status` showed is in the endpoint's `stalls`. `/health` is asked only while jobs wait suspiciously long, and
+twice before anything is said: a worker is idle for a moment between two jobs, too.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from orchestrator.clock import Clock
+from orchestrator.core.job import CancelWhy
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
+from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.health import ask_health
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.cancels import cancels_owe
+from orchestrator.settings import OnStuck, StuckSummary
+
+EXAMPLES_MAX: Final = 3
+TOLD_AGAIN_US: Final = 600_000_000
+"""How long after one warning the next one may come."""
+
+RESUBMIT_MAX: Final = 1_000
+"""The most jobs that one look hands to the canceller."""
+
+SECOND_US: Final = 1_000_000
+NOTHING: Final = StuckSummary()
+
+
+class Stuck:
+    """Looks at every endpoint that `endpoints` gives; `owed` is rung when something is to be cancelled."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        endpoints: Callable[[], Iterable[Endpoint]],
+        warn: Callable[[str], None],
+        owed: Callable[[], None],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._endpoints = endpoints
+        self._warn = warn
+        self._owed = owed
+        self._idle_before: set[int] = set()
+        self._found: dict[int, StuckSummary] = {}
+        self._told_at: int | None = None
+
+    def found(self, run: int) -> StuckSummary:
+        """What the latest look found of `run`."""
+        return self._found.get(run, NOTHING)
+
+    async def look(self) -> None:
+        """One look at everything."""
+        found: dict[int, StuckSummary] = {}
+        for endpoint in self._endpoints():
+            running, waiting = self._running(endpoint), await self._waiting(endpoint)
+            for run in dict.fromkeys(suspect.run for suspect in (*running, *waiting)):
+                found[run] = await self._of_run(
+                    endpoint,
+                    run,
+                    [suspect for suspect in running if suspect.run == run],
+                    [suspect for suspect in waiting if suspect.run == run],
+                )
+        self._found = found
+
+    def _running(self, endpoint: Endpoint) -> list[Suspect]:
+        """Jobs of runs with different timeouts share an endpoint, and what was learned of it."""
+        now, learned = self._clock.now(), endpoint.durations.execution
+        longest_us = {
+            run: running_us_max(learned, (settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * 1000)
+            for run, settings in endpoint.settings_of.items()
+        }
+        shortest_us = min(longest_us.values(), default=0)
+        return [
+            suspect
+            for suspect in endpoint.stuck_detector.running(now, shortest_us)
+            if now - suspect.since > longest_us[suspect.run]
+        ]
+
+    async def _waiting(self, endpoint: Endpoint) -> list[Suspect]:
+        waiting = endpoint.stuck_detector.waiting(self._clock.now(), waiting_us_max(endpoint.durations.queue))
+        if not waiting or not await self._has_idle_workers(endpoint):
+            self._idle_before.discard(endpoint.id)
+            return []
+        if endpoint.id not in self._idle_before:
+            self._idle_before.add(endpoint.id)
+            return []
+        return waiting
+
+    async def _has_idle_workers(self, endpoint: Endpoint) -> bool:
+        health = await ask_health(endpoint.api)
+        return health is not None and bool(health.workers_idle)
+
+    async def _of_run(
+        self, endpoint: Endpoint, run: int, running: list[Suspect], waiting: list[Suspect]
+    ) -> StuckSummary:
+        suspects = sorted((*running, *waiting), key=lambda suspect: suspect.since)
+        examples = await self._ledger.read(
+            partial(reports.custom_ids, ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
+        )
+        summary = StuckSummary(in_progress=len(running), in_queue=len(waiting), examples=tuple(examples))
+        resubmit = endpoint.settings_of[run].on_stuck is OnStuck.RESUBMIT
+        if resubmit:
+            await self._resubmit([suspect.job for suspect in suspects[:RESUBMIT_MAX]])
+        self._tell(summary, suspects[0], resubmit=resubmit)
+        return summary
+
+    async def _resubmit(self, jobs: list[int]) -> None:
+        """Cancels them at the service. Their end, when it is collected, sends them anew."""
+        now = self._clock.now()
+        if await self._ledger.write(
+            lambda transaction: cancels_owe(transaction.connection, jobs, CancelWhy.STUCK, now=now)
+        ):
+            self._owed()
+
+    def _tell(self, summary: StuckSummary, oldest: Suspect, *, resubmit: bool) -> None:
+        now = self._clock.now()
+        if self._told_at is not None and now < self._told_at + TOLD_AGAIN_US:
+            return
+        self._told_at = now
+        parts = []
+        if summary.in_progress:
+            parts.append(f"{summary.in_progress:,} in progress far longer than the others were")
+        if summary.in_queue:
+            parts.append(f"{summary.in_queue:,} in the queue while workers are idle")
+        since = format_duration((now - oldest.since) // SECOND_US * SECOND_US)
+        advice = "they are cancelled and sent anew" if resubmit else "--on-stuck resubmit would send them anew"
+        self._warn(
+            f"jobs that do not come to an end: {' and '.join(parts)}; the oldest for {since}, for example "
+            f"{', '.join(summary.examples)}. {advice[0].upper()}{advice[1:]}"
+        )

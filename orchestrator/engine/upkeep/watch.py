@@ -1,0 +1,72 @@
+"""Notices what other processes commit to the ledger, and what becomes of its files.
+
+A command beside a run (set a limit, pause, cancel) writes a row and ends. Here the running process asks a few times a
+second whether anybody else has committed, which costs next to nothing, and rings whoever reads such rows. What changed
+is theirs to find out: a ring says "look again", and may be one too many.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+ASK_EVERY_S: Final = 0.25
+"""A command takes effect within this time, and that of reading its row."""
+
+
+class Watch:
+    """Rings its subscribers once when it starts and after each commit of another process.
+
+    `version` is the ledger's `data_version`; it may raise `StorageError`. `missing` tells which of its files is not in
+    its place any more.
+    """
+
+    def __init__(
+        self,
+        version: Callable[[], Awaitable[int]],
+        *,
+        missing: Callable[[], Path | None] = lambda: None,
+        every_s: float = ASK_EVERY_S,
+    ) -> None:
+        self._version = version
+        self._missing = missing
+        self._every_s = every_s
+        self.lost = anyio.Event()
+        """Set once a file of the ledger is missing; nothing is watched from then on."""
+
+        self._subscribers: list[Callable[[], None]] = []
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` when there may be news. It must neither raise nor wait (`Wakeup.wake` is meant)."""
+        self._subscribers.append(wake)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Watches until cancelled. A ledger that cannot be read now is asked again."""
+        known: int | None = None
+        is_told = False
+        task_status.started()
+        while self._missing() is None:
+            try:
+                version = await self._version()
+            except StorageError as error:
+                if not is_told:
+                    log.warning("whether another process has changed the ledger is unknown: %s", error)
+                is_told = True
+            else:
+                is_told = False
+                if version != known:  # the first time, too: what was committed before we knew the number
+                    known = version
+                    self._ring()
+            await anyio.sleep(self._every_s)
+        self.lost.set()
+
+    def _ring(self) -> None:
+        for wake in self._subscribers:
+            wake()

@@ -1,0 +1,60 @@
+"""The shape of a part that acts by itself: `poll` does what is due and says how long to sleep; a bell wakes it."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from orchestrator.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+POLL_S_MAX: Final = 5.0
+"""No part sleeps longer than this, so that a missed bell is a delay and not a standstill."""
+
+SELDOM_S: Final = 60.0
+"""The same for a look into the ledger that a bell makes needless: a program that waits for the service should cost
+nothing."""
+
+
+class Wakeup:
+    """Rung by whoever has news; waited for by one part. A ring while nobody waits is not lost."""
+
+    def __init__(self) -> None:
+        self._rung = anyio.Event()
+
+    def wake(self) -> None:
+        """Ends the wait, present or next."""
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for a ring, `seconds` at most."""
+        if not self._rung.is_set():
+            with anyio.move_on_after(seconds):
+                await self._rung.wait()
+        else:
+            await anyio.lowlevel.checkpoint()
+        self._rung = anyio.Event()
+
+
+async def keep_polling(
+    poll: Callable[[], Awaitable[float]], wakeup: Wakeup, *, at_least_every_s: float = POLL_S_MAX
+) -> None:
+    """Polls until cancelled, sleeping between polls for as long as the last one said (seconds), or until the bell."""
+    while True:
+        await wakeup.wait(min(await poll(), at_least_every_s))
+
+
+async def keep_picturing(write: Callable[[], Awaitable[None]], *, every_s: float, what: str) -> None:
+    """Writes a picture of the run into the ledger every `every_s` seconds until cancelled.
+
+    That it cannot be written is no reason to end the run (whatever matters will); the log says so of `what`.
+    """
+    while True:
+        try:
+            await write()
+        except StorageError as error:
+            log.info("%s could not be written down: %s", what, error)
+        await anyio.sleep(every_s)

@@ -1,0 +1,172 @@
+"""A program that does what a test says, in the place of `orchestrator.api`."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.api import View
+from orchestrator.api.emulation import EmulateRequest
+from orchestrator.api.verifying import Verification
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.settings import (
+    EndpointLimits,
+    MarginSummary,
+    RunControl,
+    RunRequest,
+    RunStatus,
+    Snapshot,
+    Summary,
+    UncertainSummary,
+    VerifyRequest,
+    Wish,
+)
+from tests.cli.command_line import Result, call
+
+LOCAL = "local:handlers.py:caption"
+"""An endpoint that needs no key."""
+
+
+def jobs(**counts: int) -> dict[str, int]:
+    states = ("queued", "submitting", "uncertain", "outstanding", "succeeded", "failed", "cancelled")
+    return {"total": sum(counts.values()), **{state: counts.get(state, 0) for state in states}}
+
+
+def summary(*, interrupted: bool = False, **counts: int) -> Summary:
+    return Summary(
+        run="captions",
+        jobs=jobs(**(counts or {"succeeded": 3})),
+        requests={"run": 3, "status": 4},
+        throttled=0,
+        uncertain=UncertainSummary(seen=0, adopted=0, resubmitted=0),
+        lost=0,
+        expired=0,
+        margin_s=MarginSummary(min=None, p1=None),
+        wall_s=2.0,
+        interrupted=interrupted,
+    )
+
+
+def snapshot(
+    *,
+    reading: bool = False,
+    rows_read: int = 0,
+    jobs_per_s: float | None = None,
+    eta_s: float | None = None,
+    throttled: int = 0,
+    uncertain_seen: int = 0,
+    margin_min_s: float | None = None,
+    wall_s: float = 0.0,
+    run: str = "captions",
+    **counts: int,
+) -> Snapshot:
+    return Snapshot(
+        run=run,
+        reading=reading,
+        rows_read=rows_read,
+        counts=counts,
+        jobs_per_s=jobs_per_s,
+        eta_s=eta_s,
+        sent=0,
+        window_used=994,
+        window_allowed=1000,
+        throttled=throttled,
+        uncertain_seen=uncertain_seen,
+        margin_min_s=margin_min_s,
+        wall_s=wall_s,
+    )
+
+
+def run_status(name: str = "captions", **counts: int) -> RunStatus:
+    return RunStatus(
+        run=name,
+        endpoint="abc123",
+        service_url="https://api.example",
+        source="captions.jsonl",
+        jobs=jobs(**counts),
+        uncertain=UncertainSummary(seen=0, adopted=0, resubmitted=0),
+        lost=0,
+        expired=0,
+        margin_s=MarginSummary(min=None, p1=None),
+        created_at=1_767_225_600_000_000,
+    )
+
+
+class FakeApp:
+    """Records what it is asked for; `script` is what `run` does with its view before it answers."""
+
+    def __init__(
+        self,
+        answer: Summary | BaseException | None = None,
+        *,
+        script: Callable[[View], None] = lambda view: None,
+        runs: Sequence[RunStatus] = (),
+        lines: Sequence[bytes] = (),
+        endpoints: Sequence[EndpointLimits] = (),
+        verification: Verification | None = None,
+    ) -> None:
+        self.answer = answer or summary()
+        self.script = script
+        self.runs = runs
+        self.lines = lines
+        self.verification = verification
+        self.endpoints = endpoints
+        self.requests: list[RunRequest] = []
+        self.held_by: str | None = None
+        self.asked: list[tuple[object, ...]] = []
+
+    @property
+    def request(self) -> RunRequest:
+        (request,) = self.requests
+        return request
+
+    async def run(self, request: RunRequest, view: View) -> Summary:
+        self.requests.append(request)
+        self.script(view)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    async def status(self, ledger: Path) -> list[RunStatus]:
+        self.asked.append((ledger,))
+        return list(self.runs)
+
+    async def results(self, ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:
+        self.asked.append((ledger, name, errors))
+        for line in self.lines:
+            write(line)
+        return len(self.lines)
+
+    async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimits]:
+        self.asked.append((ledger, name))
+        return list(self.endpoints)
+
+    async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
+        self.asked.append((ledger, name, chosen))
+        return self.endpoints[0]
+
+    async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
+        self.asked.append((ledger, name, operations))
+        return self.endpoints[0]
+
+    async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl:
+        self.asked.append((ledger, name, wish))
+        return RunControl(run=name, paused=wish is Wish.PAUSE, cancelled=wish is Wish.CANCEL, held_by=self.held_by)
+
+    async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
+        self.asked.append((request,))
+        assert self.verification is not None
+        progress("jobs", 1_000, 2_000)
+        return self.verification
+
+    async def emulate(
+        self,
+        request: EmulateRequest,
+        view: View,
+        ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
+    ) -> None:
+        self.asked.append((request,))
+        ready({"serverless_url": f"http://{request.host}:{request.port}"}, {"NAME": "value"})
+
+
+def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:
+    """`orchestrator` with these arguments and variables; the result has `exit_code`, `stdout` and `stderr`."""
+    return call(lambda: app, arguments, environment=environment)

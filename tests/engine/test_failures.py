@@ -1,0 +1,121 @@
+"""Executions that fail: what is remembered of them over a crash, and what the user hears."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.core.lifecycle import Event, State
+from orchestrator.settings import RunSettings
+from tests.engine.process import process
+from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, Asked, Reply, Scripted, in_turn, numbered, says
+from tests.engine.test_webhook_inbox import submission_of, tell
+from tests.simulation.clock import VirtualClock
+from tests.simulation.run import Crash, run_until_crash
+from tests.simulation.run import run as run_world
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+
+SECOND = 1_000_000
+TWO = RunSettings(max_attempts=2)
+OTHER = says("FAILED", error="boom", delayTime=11, executionTime=20, workerId="w")
+
+
+@pytest.mark.parametrize("moment", ["while the retry is sent", "after it was cut"])
+@pytest.mark.parametrize(
+    ("later", "story"),
+    [
+        ((FAILED, COMPLETED), ["deferred transport", "claimed", "accepted", "completed"]),
+        ((OTHER,), ["abandoned failed"]),
+        ((IN_PROGRESS, FAILED), ["abandoned failed"]),  # applied: the same figures again are chance
+    ],
+)
+def test_a_crash_around_a_retry_does_not_count_its_failure_twice(
+    tmp_path: Path, moment: str, later: tuple[Reply, ...], story: list[str]
+) -> None:
+    crash, clock = Crash(), VirtualClock()
+
+    def retry(_: Asked) -> Reply:
+        if moment == "while the retry is sent":
+            crash.pull()
+        return CUT
+
+    def status(_: Asked) -> Reply:
+        if before.of("retry"):
+            crash.pull()
+        return FAILED
+
+    before = Scripted(status=status, retry=retry)
+
+    async def dies() -> None:
+        async with process(tmp_path / "db", before, clock=clock, settings=TWO) as p:
+            await p.begin()
+            await p.finish()
+
+    async def goes_on() -> None:
+        async with process(tmp_path / "db", Scripted(status=in_turn(*later)), clock=clock, settings=TWO) as p:
+            await p.begin()
+            await p.finish()
+            told = await p.story()
+            assert told[-len(story) :] == story
+            assert told.count("retried failed") == 1
+
+    at_s = run_until_crash(dies)
+    assert at_s is not None
+    run_world(goes_on, start_s=at_s)
+
+
+async def test_a_hint_that_comes_while_the_question_is_on_its_way_is_remembered(tmp_path: Path) -> None:
+    transport = Scripted(status=in_turn(IN_PROGRESS._replace(after_s=3), COMPLETED))
+    async with process(tmp_path / "db", transport, webhooks=True, settings=RunSettings(retention_us=60 * SECOND)) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        await tell(p, await submission_of(p), Reply(body=b"{}"))
+        await anyio.sleep(1)
+        assert len(transport.of("status")) == 1
+        await tell(p, await submission_of(p), Reply(body=b"{}"))
+        await p.finish()
+        assert [asked.at_s - transport.of("status")[0].at_s for asked in transport.of("status")] == [
+            0,
+            pytest.approx(3, abs=0.1),
+        ]
+
+
+async def test_a_run_whose_every_execution_fails_says_so_early_and_stops_where_that_is_wanted(tmp_path: Path) -> None:
+    settings = RunSettings(max_attempts=1, stop_after_failures=25)
+    transport = Scripted(run=numbered(), status=says("FAILED", error="CUDA error: no kernel image"))
+    async with process(tmp_path / "db", transport, jobs=1_000, settings=settings) as p:
+        await p.begin()
+        await p.wait(lambda: p.endpoint.why_stopped(p.run.id) is not None)
+        [warning] = p.warnings
+        assert "20 of the first 20 executions failed" in warning
+        assert "CUDA error: no kernel image" in warning
+        await p.wait(lambda: p.progress.to_collect(adoptable=False) == 0)
+        sent = len(transport.of("run"))
+        assert 25 <= sent < 1_000
+        await anyio.sleep(30)
+        assert len(transport.of("run")) == sent
+        assert p.progress.count("failed_executions") == p.progress.count("failed") == sent
+        assert not any(step.event is Event.RETRIED for step in p.steps)
+
+
+async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    settings = RunSettings(max_attempts=1, stop_after_failures=3)
+    async with process(path, Scripted(run=numbered()), jobs=5, settings=settings, name="failing") as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING, 5)
+    transport = Scripted(
+        run=says("IN_QUEUE", "s-1"),
+        status=lambda asked: COMPLETED if asked.remote_id == "s-1" else says("FAILED", asked.remote_id, error="boom"),
+    )
+    async with process(path, transport, jobs=1, name="other") as p:
+        failing = await p.ledger.run_named("failing")
+        assert failing is not None
+        await p.start("collector")
+        await p.janitor.recover(lambda jobs: p.collector.adopt(jobs, ask_now=True))
+        await p.wait(lambda: p.endpoint.why_stopped(failing.id) is not None)
+        await p.start("dispatcher")
+        await p.finish()
+        assert len(await p.results()) == 1
+        assert (p.endpoint.why_stopped(p.run.id), p.endpoint.pointless) == (None, None)

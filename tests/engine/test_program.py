@@ -1,0 +1,155 @@
+"""The whole program without its command line, on virtual time."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import anyio
+import pytest
+
+from orchestrator.api import run
+from orchestrator.api.messages import safe_text
+from orchestrator.client import Service
+from orchestrator.emulator.faults import Faults
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.parts import Parts
+from orchestrator.errors import StoppedError
+from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
+from tests.engine.rows import empty_ledger
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+from tests.simulation.world import ENDPOINT, URL, SimulatedService
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+
+
+class Silence:
+    """A view that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def warn(self, line: str) -> None:
+        self.lines.append(line)
+
+    def interrupted(self, signum: int) -> None:
+        raise AssertionError(signum)
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        while True:
+            look()
+            await anyio.sleep(1)
+
+
+async def program(folder: Path, service: SimulatedService, clock: VirtualClock, view: Silence, jobs: int) -> Summary:
+    empty_ledger(folder / "ledger.db")
+    source = folder / "in.jsonl"
+    source.write_text("".join(json.dumps({"input": {"n": n}}) + "\n" for n in range(jobs)))
+    request = RunRequest(
+        name="in",
+        source=str(source),
+        endpoint=ENDPOINT,
+        ledger=folder / "ledger.db",
+        output=folder / "out.jsonl",
+        errors=folder / "errors.jsonl",
+        connection=Connection(serverless_url=URL, api_key="key"),
+        settings=RunSettings(),
+    )
+    around = Dependencies(
+        clock=clock,
+        environ={},
+        service=lambda connection, clock: Service(
+            connection.serverless_url, "key", clock, transport=service.transport()
+        ),
+        connect=async_creator,
+        signals=False,
+    )
+    return await run(request, view, around)
+
+
+async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, seed=1, faults=Faults(lost_answer=0.02), workers=50)
+    async with service.serving():
+        summary = await program(tmp_path, service, clock, view, jobs=200)
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["output"]["n"] for line in lines] == list(range(200))
+    assert (summary.jobs["succeeded"], summary.throttled, summary.lost, summary.expired) == (200, 0, 0, 0)
+    assert service.paid == 200 + summary.uncertain.resubmitted
+    assert (tmp_path / "errors.jsonl").read_text() == ""
+
+
+async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_second(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=50)
+    path, sent = tmp_path / "ledger.db", list[int]()
+
+    def commit(statement: str) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    async def slow_down() -> None:
+        await anyio.sleep(1)
+        commit("INSERT INTO limits VALUES (1, 'run', 10, 10000000, 5, 0)")
+        for seconds in (1, 19):
+            await anyio.sleep(seconds)
+            sent.append(service.paid)
+        commit("DELETE FROM limits")
+
+    async with service.serving(), anyio.create_task_group() as group:
+        group.start_soon(slow_down)
+        summary = await program(tmp_path, service, clock, view, jobs=400)
+    assert sent[1] - sent[0] < 50, "executions under way, and two windows of ten"
+    assert 20 < summary.wall_s < 40
+    assert (summary.jobs["succeeded"], summary.throttled) == (400, 0)
+    assert [line for line in view.lines if line.startswith("limits of")] == [
+        "limits of ep: run=10/10:5 (orchestrator limits)",
+        "limits of ep: run as before (orchestrator limits)",
+    ]
+
+
+async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=50, seconds=lambda _: 30.0)
+
+    async def vanish() -> None:
+        await anyio.sleep(2)
+        service.gate.hide(ENDPOINT)
+        await anyio.sleep(120)
+        service.gate.show(ENDPOINT)
+
+    async with service.serving(), anyio.create_task_group() as group:
+        group.start_soon(vanish)
+        with pytest.raises(StoppedError, match="does not know this endpoint") as raised:
+            await program(tmp_path, service, clock, view, jobs=300)
+        assert isinstance(raised.value.summary, Summary)
+        sent = raised.value.summary.jobs["succeeded"]
+        assert 150 <= sent < 300
+        assert raised.value.summary.jobs["queued"] == 300 - sent
+        summary = await program(tmp_path, service, clock, view, jobs=300)
+    assert summary.jobs["succeeded"] == service.paid == 300
+    assert summary.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("left_us", "text"),
+    [
+        (None, "no result can expire yet"),
+        (-5, "results may have expired already"),
+        (999_999, "results may have expired already"),
+        (59_999_999, "it is safe to stay away for 59 s"),
+        (1_799_000_000, "it is safe to stay away for 29 min"),
+        (86_400_000_000, "it is safe to stay away for 1 day"),
+    ],
+)
+def test_the_time_that_one_may_stay_away_is_rounded_down(left_us: int | None, text: str) -> None:
+    parts = cast("Parts", SimpleNamespace(safe_for_us=lambda: left_us))
+    assert safe_text(parts) == text

@@ -1,0 +1,35 @@
+"""What a request says."""
+
+import msgspec
+import pytest
+
+from orchestrator.core.job import Job
+from orchestrator.core.lifecycle import State
+from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.ledger import Claim
+from orchestrator.ledger.store import Payload
+from orchestrator.settings import RunSettings
+
+SECRET = 'a/b+c"d\\e=='
+ENVIRON = {"S3_ID": "AKIA123", "S3_SECRET": SECRET}
+
+
+@pytest.fixture
+def claim() -> Claim:
+    config = b'{"accessId":"env:S3_ID","accessSecret":"env:S3_SECRET","bucketName":"b"}'
+    job = Job(id=1, run=1, endpoint=1, state=State.SUBMITTING, submission=1, attempt=1)
+    return Claim(job, Payload(input=b'{"n":1}', policy=None, s3_config=config))
+
+
+def test_a_body_holds_the_secrets_that_its_references_name(claim: Claim) -> None:
+    body = RequestBuilder(RunSettings, ENVIRON, None).body(claim)
+    assert msgspec.json.decode(body)["s3Config"] == {
+        "accessId": "AKIA123",
+        "accessSecret": SECRET,
+        "bucketName": "b",
+    }
+
+
+def test_without_the_variable_there_is_no_body(claim: Claim) -> None:
+    with pytest.raises(ValueError, match="S3_ID and S3_SECRET"):
+        RequestBuilder(RunSettings, {}, None).body(claim)

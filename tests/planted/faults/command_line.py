@@ -1,0 +1,261 @@
+"""The command line, its files and streams, and the addresses that it is given."""
+
+from tests.planted.faults.fault import Fault
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="an input that cannot be read to its end is taken for a defect",
+        path="orchestrator/formats/jsonl.py",
+        old="    except OSError as error:\n        yield",
+        new="    except ZeroDivisionError as error:\n        yield",
+        tests=(
+            "tests/formats/test_jsonl.py::test_an_input_that_cannot_be_read_to_its_end_is_a_problem_of_the_line_where_it_broke",
+            "tests/system/test_streams.py::test_an_input_that_cannot_be_read_is_refused_whole",
+        ),
+    ),
+    Fault(
+        name="what is left of an input is taken for the whole",
+        path="orchestrator/formats/jsonl.py",
+        old="stream.tell() < size",
+        new="stream.tell() < 0",
+        tests=(
+            "tests/formats/test_jsonl.py::test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_whole_one",
+        ),
+    ),
+    Fault(
+        name="want of memory is taken for a defect",
+        path="orchestrator/cli/execution.py",
+        old="    if is_starved(cause):\n",
+        new="    if False:\n",
+        tests=(
+            "tests/cli/test_exit_codes.py::test_a_system_that_gives_no_more_memory_or_threads_is_told_as_such",
+            "tests/system/test_streams.py::test_a_limit_of_memory_ends_a_run_in_words_and_it_can_be_resumed",
+        ),
+    ),
+    Fault(
+        name="a pipe that nobody reads is waited for",
+        path="orchestrator/formats/replace.py",
+        old="os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK)",
+        new="os.O_APPEND | os.O_CLOEXEC)",
+        tests=("tests/system/test_streams.py::test_a_pipe_that_nobody_reads_holds_nothing_up_and_costs_nothing",),
+    ),
+    Fault(
+        name="a pipe whose reader takes its time keeps signals out",
+        path="orchestrator/api/files.py",
+        old="        await to_thread.run_sync(self._file.commit)\n",
+        new="        self._file.commit()\n",
+        tests=(
+            "tests/system/test_streams.py::test_a_pipe_whose_reader_takes_its_time_leaves_the_program_to_its_signals",
+        ),
+    ),
+    Fault(
+        name="an output that is a socket is found when all is paid",
+        path="orchestrator/formats/replace.py",
+        old="            _check_kind(path)\n",
+        new="",
+        tests=(
+            "tests/system/test_streams.py::test_a_socket_is_refused_before_anything_is_sent",
+            "tests/formats/test_replace.py::test_a_socket_is_no_file",
+        ),
+    ),
+    Fault(
+        name="a file gets the number of a standard stream that was closed",
+        path="orchestrator/cli/__init__.py",
+        old="    open_streams()\n",
+        new="",
+        tests=(
+            "tests/system/test_streams.py::test_standard_streams_that_are_closed_at_the_start_are_no_reason_to_fail",
+        ),
+    ),
+    Fault(
+        name="status asks about one run after the other",
+        path="orchestrator/ledger/overview.py",
+        old="counts=await counts_by_run(connection),",
+        new="counts={r.id: (await counts_by_run(connection, run=r.id))[r.id] for r in await runs_all(connection)},",
+        tests=(
+            "tests/engine/test_many_runs.py::test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one",
+        ),
+    ),
+    Fault(
+        name="status shows every run there ever was",
+        path="orchestrator/cli/status.py",
+        old="runs if every else most_wanted(runs)",
+        new="runs",
+        tests=(
+            "tests/cli/test_commands.py::test_of_many_runs_status_shows_the_unfinished_and_the_newest_and_says_how_to_see_all",
+        ),
+    ),
+    Fault(
+        name="what is safe is looked up only where nobody works on the ledger",
+        path="orchestrator/api/look.py",
+        old="    if any(run.id not in said for run in at_risk):\n",
+        new="    if any(run.id in said for run in at_risk):\n",
+        tests=(
+            "tests/engine/test_many_runs.py::test_what_the_process_at_work_says_of_some_runs_is_believed_and_the_others_are_looked_at",
+        ),
+    ),
+    Fault(
+        name="the fault of a proxy is told as the service's",
+        path="orchestrator/client/transport.py",
+        old="        if self._proxy is None:\n            return host\n",
+        new="        if self._proxy is None or host:\n            return host\n",
+        tests=(
+            "tests/client/test_transport.py::test_a_proxy_that_opens_no_tunnel_means_not_sent",
+            "tests/client/test_transport.py::test_a_proxy_that_is_not_there_is_named_without_its_credentials",
+        ),
+    ),
+    Fault(
+        name="a proxy without a scheme cannot be used",
+        path="orchestrator/client/proxies.py",
+        old='f"http://{text}"',
+        new="text",
+        tests=(
+            "tests/client/test_transport.py::test_a_proxy_that_wants_authentication_is_an_answer_with_and_without_a_tunnel",
+        ),
+    ),
+    Fault(
+        name="what a proxy of another kind was for goes past it",
+        path="orchestrator/client/transport.py",
+        old="        self.check_proxy()\n        sent_at",
+        new="        sent_at",
+        tests=("tests/client/test_transport.py::test_nothing_is_sent_past_a_proxy_that_cannot_be_used",),
+    ),
+    Fault(
+        name="a proxy that cannot be used is found when jobs are claimed",
+        path="orchestrator/client/service.py",
+        old="            self._transport.check_proxy()\n",
+        new="",
+        tests=("tests/client/test_serverless.py::test_a_proxy_that_cannot_be_used_is_told_before_anything_is_sent",),
+    ),
+    Fault(
+        name="a tunnel that wants authentication is asked for again for ever",
+        path="orchestrator/client/transport.py",
+        old="_PROXY_AUTHENTICATION: Final = 407",
+        new="_PROXY_AUTHENTICATION: Final = 0",
+        tests=(
+            "tests/client/test_transport.py::test_a_proxy_that_wants_authentication_is_an_answer_with_and_without_a_tunnel",
+        ),
+    ),
+    Fault(
+        name="pages of results are bounded in jobs alone",
+        path="orchestrator/ledger/pages.py",
+        old="        if taken and held > bytes_max:\n",
+        new="        if taken and held < 0:\n",
+        tests=(
+            "tests/ledger/test_reports.py::test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one",
+            "tests/benchmarks/test_short.py::test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page",
+        ),
+    ),
+    Fault(
+        name="any number of large outputs shares a transaction",
+        path="orchestrator/ledger/writer.py",
+        old="(batch and held > BATCH_BYTES_MAX)",
+        new="(batch and held < 0)",
+        tests=(
+            "tests/ledger/test_writer.py::test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_they_are_small_together",
+        ),
+    ),
+    Fault(
+        name="the pages of large outputs fill the cache",
+        path="orchestrator/ledger/writer.py",
+        old=">= SHRINK_BYTES_MIN:",
+        new=">= SHRINK_BYTES_MIN * 1_000:",
+        tests=("tests/ledger/test_writer.py::test_pages_of_large_outputs_are_not_kept",),
+    ),
+    Fault(
+        name="memory that large outputs took is kept",
+        path="orchestrator/cli/execution.py",
+        old=(
+            "        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)\n"
+            "        mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)\n"
+        ),
+        new="        assert mallopt is not None\n",
+        tests=("tests/cli/test_memory.py::test_large_blocks_that_are_free_go_back_to_the_system",),
+    ),
+    Fault(
+        name="results are asked for although what came is not written",
+        path="orchestrator/engine/collecting/collector.py",
+        old="            await self._ledger.room()\n",
+        new="",
+        tests=(
+            "tests/engine/test_collector.py::test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written",
+        ),
+    ),
+    Fault(
+        name="an output is looked into again when it is written out",
+        path="orchestrator/formats/outcome_lines.py",
+        old='b"null" if output is None else output',
+        new='b"null" if output is None else msgspec.json.format(output, indent=-1)',
+        tests=(
+            "tests/engine/test_nesting.py::test_an_output_that_could_be_collected_can_be_written_and_others_keep_nothing_up",
+        ),
+    ),
+    Fault(
+        name="one damaged output stops the whole export",
+        path="orchestrator/api/export.py",
+        old="    except DamagedError:\n        return",
+        new="    except DamagedError if job.job == 0 else ():\n        return",
+        tests=(
+            "tests/engine/test_compare.py::test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_stops_no_other",
+        ),
+    ),
+    Fault(
+        name="the command to continue with forgets what belongs to the process",
+        path="orchestrator/cli/request.py",
+        old='    "limit",\n    "pacing",\n    "requests-per-worker",\n)\n"""What belongs',
+        new=')\n"""What belongs',
+        tests=("tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",),
+    ),
+    Fault(
+        name="the command to continue with forgets the configuration file",
+        path="orchestrator/cli/config.py",
+        old='[] if self._config is None else _flag("config", self._config)',
+        new="list[str]()",
+        tests=(
+            "tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",
+            "tests/system/test_resume.py::test_the_named_command_goes_on_with_the_listener_the_files_and_the_configuration",
+        ),
+    ),
+    Fault(
+        name="a resume forgets where the files are",
+        path="orchestrator/api/batch.py",
+        old="self._settings_of[run.id] = settings_of(run, self._request)",
+        new="self._settings_of[run.id] = self._request.settings or run.settings",
+        tests=("tests/system/test_resume.py::test_a_resume_that_names_no_files_writes_to_those_of_before",),
+    ),
+    Fault(
+        name="a slip of the pen leaves a ledger",
+        path="orchestrator/api/batch.py",
+        old="        check_given(request)\n",
+        new="",
+        tests=("tests/system/test_bad_input.py::test_a_slip_of_the_pen_leaves_nothing_behind",),
+    ),
+    Fault(
+        name="a link to the ledger hides its files",
+        path="orchestrator/api/files.py",
+        old="real = Path(os.path.realpath(ledger))",
+        new="real = ledger.absolute()",
+        tests=("tests/engine/test_outputs.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
+    ),
+    Fault(
+        name="a hard link hides that two files are one",
+        path="orchestrator/formats/replace.py",
+        old="return first.samefile(second) and first.is_file()",
+        new="return False",
+        tests=("tests/engine/test_outputs.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
+    ),
+    Fault(
+        name="a name that begins with 127. counts as this machine",
+        path="orchestrator/core/loopback.py",
+        old='return name == LOCALHOST or name.endswith(f".{LOCALHOST}")',
+        new='return name.endswith(LOCALHOST) or name.startswith("127.")',
+        tests=("tests/core/test_loopback.py::test_what_only_looks_like_it",),
+    ),
+    Fault(
+        name="a flag has another name than in the guarantees",
+        path="orchestrator/cli/run.py",
+        old="result_retention: options",
+        new="retention: options",
+        tests=("tests/cli/test_reference.py::test_every_flag_that_the_documentation_names_is_there",),
+    ),
+)
