@@ -1,6 +1,6 @@
 """Runs large batches on serverless GPU endpoints: each job sent once, within the limits, collected in time.
 
-    from orchestrator import Connection, RunRequest, RunSettings, run
+    from orchestrator import ConnectionSettings, RunRequest, RunSettings, run
 
     summary = await run(RunRequest(name="captions", source="prompts.jsonl", endpoint="abc123", ...))
 
@@ -15,12 +15,20 @@ if TYPE_CHECKING:
     from orchestrator.core.pacing import Limit, Operation
     from orchestrator.core.policy import Policy
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
-    from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings, Snapshot, Summary
+    from orchestrator.settings import (
+        ConnectionSettings,
+        OnExpired,
+        OnUncertain,
+        RunRequest,
+        RunSettings,
+        Snapshot,
+        Summary,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Connection",
+    "ConnectionSettings",
     "InputError",
     "Limit",
     "OnExpired",

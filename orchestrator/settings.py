@@ -15,7 +15,7 @@ from orchestrator.core.admission import QueueDepth
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
-from orchestrator.core.retry import Limits
+from orchestrator.core.retry import AttemptLimits
 
 SERVERLESS_URL_DEFAULT: Final = "https://api.runpod.ai"
 """The public host of the service; `/v2/{endpoint_id}/...` is added."""
@@ -88,9 +88,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     errors: str | None = None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> AttemptLimits:
         """How often a job of the run may be executed again."""
-        return Limits(
+        return AttemptLimits(
             executions=self.max_attempts,
             uncertain=0 if self.on_uncertain is OnUncertain.FAIL else 3,
             expired=0 if self.on_expired is OnExpired.FAIL else 1,
@@ -102,7 +102,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         return (self.policy.ttl_ms or TTL_MS_DEFAULT) * 1000
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a process reaches the service and is reached by it."""
 
     serverless_url: str = SERVERLESS_URL_DEFAULT
@@ -140,7 +140,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Path
     output: Path | None = None
     errors: Path | None = None
-    connection: Connection
+    connection: ConnectionSettings
     settings: RunSettings | None = None
     """None: what the run has (`resume`)."""
 

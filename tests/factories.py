@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
@@ -32,9 +32,9 @@ def a_job_in(state: State, **changes: Any) -> Job:
     """A job as it is found in `state`, after one submission where that makes sense."""
     job = a_job()
     if state is not State.QUEUED:
-        job = steps.claimed(job, submission=EPOCH_AT, ttl_us=TTL_US, at=EPOCH_AT).after
+        job = transitions.claimed(job, submission=EPOCH_AT, ttl_us=TTL_US, at=EPOCH_AT).after
     if state is State.OUTSTANDING or state in TERMINAL:
-        job = steps.accepted(job, remote_id="remote-1", sent_at=EPOCH_AT + S, at=EPOCH_AT + 2 * S).after
+        job = transitions.accepted(job, remote_id="remote-1", sent_at=EPOCH_AT + S, at=EPOCH_AT + 2 * S).after
     return msgspec.structs.replace(job, state=state, **changes)
 
 
@@ -72,48 +72,53 @@ Make = Callable[[Job, int], Transition]
 
 STEPS: Mapping[str, tuple[Event, Make]] = MappingProxyType(
     {
-        "claimed": (Event.CLAIMED, lambda job, at: steps.claimed(job, submission=at, ttl_us=TTL_US, at=at)),
-        "claimed_for_retry": (Event.CLAIMED, lambda job, at: steps.claimed_for_retry(job, at=at)),
+        "claimed": (Event.CLAIMED, lambda job, at: transitions.claimed(job, submission=at, ttl_us=TTL_US, at=at)),
+        "claimed_for_retry": (Event.CLAIMED, lambda job, at: transitions.claimed_for_retry(job, at=at)),
         "accepted": (
             Event.ACCEPTED,
-            lambda job, at: steps.accepted(job, remote_id=f"remote-{at}", sent_at=at - S, at=at),
+            lambda job, at: transitions.accepted(job, remote_id=f"remote-{at}", sent_at=at - S, at=at),
         ),
-        "accepted_for_retry": (Event.ACCEPTED, lambda job, at: steps.accepted_for_retry(job, sent_at=at - S, at=at)),
+        "accepted_for_retry": (
+            Event.ACCEPTED,
+            lambda job, at: transitions.accepted_for_retry(job, sent_at=at - S, at=at),
+        ),
         "unanswered": (
             Event.UNANSWERED,
-            lambda job, at: steps.unanswered(job, settle_at=at + 120 * S, reason="timed out", at=at),
+            lambda job, at: transitions.unanswered(job, settle_at=at + 120 * S, reason="timed out", at=at),
         ),
         "deferred": (
             Event.DEFERRED,
-            lambda job, at: steps.deferred(job, due_at=at + S, reason="429", at=at, trouble=Trouble.THROTTLED),
+            lambda job, at: transitions.deferred(job, due_at=at + S, reason="429", at=at, trouble=Trouble.THROTTLED),
         ),
-        "interrupted": (Event.DEFERRED, lambda job, at: steps.deferred(job, due_at=at, reason="not sent", at=at)),
-        "adopted": (Event.ADOPTED, lambda job, at: steps.adopted(job, remote_id=f"remote-{at}", at=at)),
+        "interrupted": (Event.DEFERRED, lambda job, at: transitions.deferred(job, due_at=at, reason="not sent", at=at)),
+        "adopted": (Event.ADOPTED, lambda job, at: transitions.adopted(job, remote_id=f"remote-{at}", at=at)),
         "retried": (
             Event.RETRIED,
-            lambda job, at: steps.retried(
+            lambda job, at: transitions.retried(
                 job, Trouble.LOST, due_at=at + S, retry_until=None, reason="404 twice", at=at
             ),
         ),
         "retried_remotely": (
             Event.RETRIED,
-            lambda job, at: steps.retried(
+            lambda job, at: transitions.retried(
                 job, Trouble.FAILED, due_at=at + S, retry_until=at + 600 * S, reason="FAILED", at=at
             ),
         ),
         "completed": (
             Event.COMPLETED,
-            lambda job, at: steps.completed(job, an_outcome(job), reason="status", at=at),
+            lambda job, at: transitions.completed(job, an_outcome(job), reason="status", at=at),
         ),
         "abandoned": (
             Event.ABANDONED,
-            lambda job, at: steps.abandoned(job, an_outcome(job, Trouble.FAILED), reason="out of attempts", at=at),
+            lambda job, at: transitions.abandoned(
+                job, an_outcome(job, Trouble.FAILED), reason="out of attempts", at=at
+            ),
         ),
         "cancelled": (
             Event.CANCELLED,
-            lambda job, at: steps.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=at),
+            lambda job, at: transitions.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=at),
         ),
-        "reopened": (Event.REOPENED, lambda job, at: steps.reopened(job, at=at)),
+        "reopened": (Event.REOPENED, lambda job, at: transitions.reopened(job, at=at)),
     }
 )
 """Each way in which something can happen to a job: its event, and how its step is made at a time."""

@@ -109,7 +109,7 @@ class Findings:
         )
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What an audit has gone through."""
 
     runs: int = 0
@@ -123,7 +123,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int = 0
 
 
-async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -> Figures:
+async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -> AuditCounts:
     """Goes through the whole ledger; what is wrong is added to `findings`.
 
     A part that cannot be read is a finding, and the audit goes on with the next. Raises `StorageError` where not even
@@ -134,7 +134,7 @@ async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -
     progress(f"the file, {size / 1e6:,.0f} MB", 0, 0)
     for fault in await _readable(findings, "pages", partial(ledger.read, audit.damage)) or ():
         findings.add(Kind.DAMAGE, fault)
-    figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or Figures()
+    figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or AuditCounts()
     submissions = await _readable(findings, "submissions", partial(_submissions, ledger, findings, progress)) or 0
     for number, run in enumerate(runs):
         progress("counts", number, len(runs))
@@ -152,7 +152,7 @@ async def _readable(findings: Findings, what: str, part: Callable[[], Awaitable[
         return None
 
 
-async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Figures:
+async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> AuditCounts:
     expected = await ledger.read(audit.jobs_number)
     jobs = events = outcomes = checksums = after = 0
     while True:
@@ -167,7 +167,7 @@ async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Figur
         outcomes += sum(facts.outcome for facts in page.jobs)
         checksums += sum(facts.checked is not None for facts in page.jobs)
         progress("jobs", jobs, expected)
-    return Figures(jobs=jobs, events=events, outcomes=outcomes, checksums=checksums)
+    return AuditCounts(jobs=jobs, events=events, outcomes=outcomes, checksums=checksums)
 
 
 async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -> int:

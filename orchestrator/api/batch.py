@@ -31,7 +31,7 @@ from orchestrator.api.summary import snapshot_of, summary_of
 from orchestrator.client import Service
 from orchestrator.client.allowance import within_connections
 from orchestrator.client.descriptors import requests_part
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import PAID_TWICE, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
@@ -340,7 +340,7 @@ class Batch:
         after, reopened = 0, Counter[State]()
         while page := await ledger.read(partial(reports.jobs_given_up, run=run.id, after=after, most=REOPEN_PAGE)):
             after = page[-1].id
-            taken = await ledger.take([steps.reopened(job, at=self._clock.now()) for job in page])
+            taken = await ledger.apply([transitions.reopened(job, at=self._clock.now()) for job in page])
             reopened.update(job.state for job in page if job.id in taken)
         messages.say_reopened(self._view, failed=reopened[State.FAILED], cancelled=reopened[State.CANCELLED])
 

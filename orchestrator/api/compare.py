@@ -12,7 +12,7 @@ from orchestrator.api.files import line_of
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, audit
 from orchestrator.ledger.audit import Place
-from orchestrator.ledger.reports import Finished
+from orchestrator.ledger.reports import FinishedJob
 
 NS_US: Final = 1_000
 
@@ -82,7 +82,7 @@ class _Comparison:
         self.lines += bool(line)
         return line or None
 
-    async def _match(self, file: BinaryIO, line: bytes | None, job: Finished, written_at: int) -> bytes | None:
+    async def _match(self, file: BinaryIO, line: bytes | None, job: FinishedJob, written_at: int) -> bytes | None:
         """Takes lines until `job`'s own or one that comes later; returns the first that was not taken."""
         expected = line_of(job)
         while line is not None:

@@ -10,12 +10,14 @@ from orchestrator.emulator.handlers import load_handler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.engine.local import LOCAL, LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
-from orchestrator.settings import Connection, RunSettings
+from orchestrator.settings import ConnectionSettings, RunSettings
 
 WORKERS: Final = 8
 
 
-def embedded(endpoint: str, connection: Connection, settings: RunSettings, clock: Clock) -> tuple[Emulator, Deliverer]:
+def embedded(
+    endpoint: str, connection: ConnectionSettings, settings: RunSettings, clock: Clock
+) -> tuple[Emulator, Deliverer]:
     """An emulator that serves the function which `endpoint` names, within the limits that the client keeps.
 
     Raises `UsageError` where the function cannot be loaded. The caller serves the emulator and closes the deliverer.
@@ -37,14 +39,14 @@ def embedded(endpoint: str, connection: Connection, settings: RunSettings, clock
     return emulator, deliverer
 
 
-def in_process(emulator: Emulator, connection: Connection, clock: Clock) -> Service:
+def in_process(emulator: Emulator, connection: ConnectionSettings, clock: Clock) -> Service:
     """The service that `emulator` is, reached without a network."""
     transport = InProcess(emulator.app, cut=ConnectionCut)
     limits, pacing = connection.limits, connection.pacing
     return Service(LOCAL_URL, LOCAL_KEY, clock, limits=limits, pacing=pacing, transport=transport)
 
 
-def _limits(connection: Connection) -> dict[Operation, Limit]:
+def _limits(connection: ConnectionSettings) -> dict[Operation, Limit]:
     known = {operation.value: operation for operation in Operation}
     return {
         known[operation.value]: Limit(

@@ -11,7 +11,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError
 from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.reports import Finished
+from orchestrator.ledger.reports import FinishedJob
 
 PAGE_JOBS: Final = 500
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -28,7 +28,7 @@ class Rows(Enum):
     ALL = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
 
-async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[Finished]:
+async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[FinishedJob]:
     """The run's finished jobs, in input order. It may run while the run does.
 
     What has a `trouble` belongs into the errors file: also a job that succeeded, should its output be damaged by now.
@@ -50,7 +50,7 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
                 yield row
 
 
-def _row_of(job: Finished) -> Finished:
+def _row_of(job: FinishedJob) -> FinishedJob:
     """`job` with its output unpacked, or as a failure where that cannot be done."""
     if not job.packed or job.trouble is not None:
         return job

@@ -18,7 +18,7 @@ from orchestrator.formats.outcome_lines import error_line, result_line
 from orchestrator.formats.replace import Replacement, check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports import Finished
+from orchestrator.ledger.reports import FinishedJob
 
 BATCH_ROWS_MAX: Final = 20_000
 """Rows of one transaction, a third of a second. With 5,000 the pages of the index of ids, which has no order, are
@@ -125,7 +125,7 @@ class _Lines:
         await to_thread.run_sync(self._file.write, b"".join(held))
 
 
-def line_of(job: Finished) -> bytes:
+def line_of(job: FinishedJob) -> bytes:
     """The line of `job` in the results or the errors file."""
     if job.trouble is None:
         return result_line(

@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.api.audit import Figures, Finding, Findings, Progress, audit_ledger
+from orchestrator.api.audit import AuditCounts, Finding, Findings, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.look import unknown_run
 from orchestrator.clock import SystemClock
@@ -24,7 +24,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     ledger: str
     ok: bool
     findings: tuple[Finding, ...]
-    figures: Figures
+    figures: AuditCounts
     files: Files | None
     wall_s: float
 

@@ -29,7 +29,7 @@ from orchestrator.formats.replace import same_file
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
     SERVERLESS_URL_DEFAULT,
-    Connection,
+    ConnectionSettings,
     OnExpired,
     OnStuck,
     OnUncertain,
@@ -278,8 +278,8 @@ def _parse_output(text: str) -> Path:
     return _parse_path(text)
 
 
-def _connection(choices: Choices, serverless_url: str, key: str) -> Connection:
-    return Connection(
+def _connection(choices: Choices, serverless_url: str, key: str) -> ConnectionSettings:
+    return ConnectionSettings(
         serverless_url=serverless_url,
         api_key=key,
         listen=choices.parsed("listen", _parse_listen),

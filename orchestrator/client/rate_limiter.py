@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import SECOND, Clock
-from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Figures, Limit, Operation, Pacer, Pacing
+from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.quotas import read_windows
 from orchestrator.core.responses import Answer
 
@@ -103,10 +103,10 @@ class RateLimiter:
         """Waits until one request of `operation` may be sent; first come, first served."""
         return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line()
 
-    def room(self, operation: Operation, within_us: int) -> int:
+    def available(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
         lane = self._lanes[operation]
-        return max(0, lane.pacer.room(self._clock.now(), within_us) - len(lane.line))
+        return max(0, lane.pacer.available(self._clock.now(), within_us) - len(lane.line))
 
     def limit(self, operation: Operation) -> Limit:
         """The limit in force."""
@@ -132,7 +132,7 @@ class RateLimiter:
         """At a restart: an earlier process may have sent requests of which nothing is known; see `Pacer.ease_in`."""
         self._lanes[operation].pacer.ease_in(self._clock.now())
 
-    def figures(self, operation: Operation) -> Figures:
+    def figures(self, operation: Operation) -> Meter:
         """How `operation` stands with its limit."""
         return self._lanes[operation].pacer.figures(self._clock.now())
 

@@ -17,7 +17,7 @@ from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
 from orchestrator.client.redaction import Hiding
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import Clock
-from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.core.ports import Permit
 from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.errors import CutShort, NotSent, UsageError
@@ -78,11 +78,11 @@ class ServerlessEndpoint:
         """Waits until one request of `operation` may be sent."""
         return await self._throttle.permit(operation)
 
-    def room(self, operation: Operation, within_us: int) -> int:
+    def available(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
-        return self._throttle.room(operation, within_us)
+        return self._throttle.available(operation, within_us)
 
-    def figures(self, operation: Operation) -> Figures:
+    def figures(self, operation: Operation) -> Meter:
         """How `operation` stands with its limit."""
         return self._throttle.figures(operation)
 

@@ -169,7 +169,7 @@ def format_limit(operation: Operation, limit: Limit) -> str:
     return f"{operation}={limit.requests}/{limit.window_s:g}{at_once}"
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """How one operation stands with its limit.
 
     `used` of `allowance` slots are held (requests in flight, and those answered less than a window ago). `free_at` is
@@ -304,7 +304,7 @@ class Pacer:
             self._even_until = 0
             self._set_share(self._share)
 
-    def room(self, now: int, within_us: int) -> int:
+    def available(self, now: int, within_us: int) -> int:
         """How many requests may leave until `now + within_us`, if no answer came until then."""
         self._advance(now)
         until = now + within_us
@@ -443,10 +443,10 @@ class Pacer:
         self._answered = deque(sorted([*self._answered, *answered, *given_up]))
         self._given_up = deque(sorted([*self._given_up, *given_up]))
 
-    def figures(self, now: int) -> Figures:
+    def figures(self, now: int) -> Meter:
         """How things stand at `now`."""
         wait_us = self.wait_us(now)
-        return Figures(
+        return Meter(
             sent=self._sent,
             throttled=self._throttled,
             used=self._in_flight + len(self._answered),

@@ -63,7 +63,7 @@ class JobApi(Protocol):
         """Waits until one request of `operation` may be sent."""
         ...
 
-    def room(self, operation: Operation, within_us: int) -> int:
+    def available(self, operation: Operation, within_us: int) -> int:
         """How many requests of `operation` may start within the next `within_us` microseconds, as far as one knows."""
         ...
 

@@ -71,7 +71,7 @@ class Refusals:
         """How long until something may be tried again."""
         return max(0, self._until - now)
 
-    def room(self, now: int, *, in_flight: int) -> int | None:
+    def available(self, now: int, *, in_flight: int) -> int | None:
         """How many requests may leave beside the `in_flight` ones; None where refusals set no bound."""
         if self._since is None:
             return None

@@ -87,7 +87,7 @@ class RemoteQueue:
 
 
 class Expected:
-    """The times of a job whose execution begins `queue_us` after it was sent; a `DurationHistogram` tells those of others."""
+    """The times of a job that begins `queue_us` after it was sent; a `DurationHistogram` tells those of others."""
 
     def __init__(self, queue_us: int, execution: DurationHistogram) -> None:
         self._queue_us = queue_us

@@ -362,8 +362,8 @@ class Unfinished(msgspec.Struct, frozen=True):
     record: Record
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """The service has finished with the job; `ended` says how."""
+class Terminal(msgspec.Struct, frozen=True):
+    """The service has finished with the job; `verdict_of` says how."""
 
     record: Record
 
@@ -391,7 +391,7 @@ class NoNews(msgspec.Struct, frozen=True):
     """Whether it looks like the record of a job that has finished, damaged on its way: paid for, and not readable."""
 
 
-StatusOutcome = Unfinished | Finished | Gone | AskAgain | NoNews | Pointless
+StatusOutcome = Unfinished | Terminal | Gone | AskAgain | NoNews | Pointless
 
 NO_RECORD: Final = "the service answers with what is no job record"
 OF_ANOTHER: Final = "the service answers with the record of another job"
@@ -441,7 +441,7 @@ def _is_of_another(answer: Answer, remote_id: str) -> bool:
     return record is not None and not record.may_be_of(remote_id)
 
 
-def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished | Finished | NoNews:
+def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished | Terminal | NoNews:
     """What a job record says of the job `remote_id`; `record` is None where `raw` could not be decoded."""
     if record is None:
         is_torn = raw.lstrip().startswith(b"{") and _OF_FINISHED.search(raw) is not None
@@ -451,7 +451,7 @@ def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished 
     if not record.status:
         return NoNews(NO_RECORD, raw)
     if record.status in TERMINAL_STATUSES:
-        return Finished(record)
+        return Terminal(record)
     return Unfinished(record.status, record.status in KNOWN_UNFINISHED, record)
 
 
@@ -462,7 +462,7 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def ended(record: Record, *, output_required: bool) -> Verdict:
+def verdict_of(record: Record, *, output_required: bool) -> Verdict:
     """Whether a finished record is a result, and if not, which trouble it is.
 
     `COMPLETED` without output is a result unless the run requires output: a handler may have nothing to say.

@@ -14,7 +14,7 @@ BACKOFF_S_MAX = 60
 """The longest wait before a request is tried again."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How often a job may be executed again.
 
     `executions` bounds the executions that ended in failure, time-out or invalid output; the others are numbers of
@@ -44,7 +44,7 @@ def decide(
     job: Job,
     trouble: Trouble,
     *,
-    limits: Limits,
+    limits: AttemptLimits,
     now: int,
     retention_us: int,
     execution_timeout_us: int,
@@ -68,12 +68,12 @@ def decide(
     return Retry(due_at, until if remote and until is not None and until > due_at else None)
 
 
-def is_tried_again(job: Job, trouble: Trouble, *, limits: Limits) -> bool:
+def is_tried_again(job: Job, trouble: Trouble, *, limits: AttemptLimits) -> bool:
     """Whether `job` gets another execution after one that comes to nothing through `trouble`."""
     return _exhausted(job, trouble, limits) is None
 
 
-def _exhausted(job: Job, trouble: Trouble, limits: Limits) -> str | None:
+def _exhausted(job: Job, trouble: Trouble, limits: AttemptLimits) -> str | None:
     """Why there is no other execution, or None where there is one."""
     match trouble:
         case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:

@@ -65,7 +65,7 @@ class Silence:
         """How long until something may be tried again."""
         return max(0, self._until - now)
 
-    def room(self, now: int, *, in_flight: int) -> int | None:
+    def available(self, now: int, *, in_flight: int) -> int | None:
         """How many submissions may leave beside the `in_flight` ones; None where silence sets no bound."""
         if not self.is_long:
             return None

@@ -18,10 +18,10 @@ from orchestrator.ledger.database import Connect
 from orchestrator.ledger.ledger import Boot
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.marks import this_boot
-from orchestrator.settings import Connection
+from orchestrator.settings import ConnectionSettings
 from orchestrator.web.addresses import Address
 
-MakeService = Callable[[Connection, Clock], Service]
+MakeService = Callable[[ConnectionSettings, Clock], Service]
 
 
 class HoldLedger(Protocol):
@@ -45,7 +45,7 @@ class Listening(Protocol):
         ...
 
 
-def real_service(connection: Connection, clock: Clock) -> Service:
+def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
     """The service over the network; what people send by hand beside the run has its part of the limits."""
     limits = for_a_batch(connection.limits)
     return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
 from orchestrator.client.allowance import within_connections
 from orchestrator.core.job import Job
-from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.dependencies import Dependencies
@@ -22,7 +22,7 @@ from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.engine.upkeep.heartbeat import Pulse
 from orchestrator.engine.upkeep.janitor import Duty, Janitor
-from orchestrator.engine.upkeep.limits import EndpointLimits, Limits
+from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.upkeep.pruning import Tidy
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.stuck import Stuck
@@ -86,8 +86,8 @@ class Parts:
         self.inbox = inbox
         self.progress = progress
         self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=dependencies.watch_every_s)
-        self.limits = Limits(ledger=ledger, clock=dependencies.clock, say=view.say)
-        self.watch.subscribe(self.limits.look)
+        self.limits = LimitKeeper(ledger=ledger, clock=dependencies.clock, say=view.say)
+        self.watch.subscribe(self.limits.on_change)
         self._dispatcher: Dispatcher | None = None
         self.canceller = Canceller(
             ledger=ledger, clock=dependencies.clock, endpoint_of=self.endpoint_of, hint=self.ask_now
@@ -107,7 +107,7 @@ class Parts:
             changed=progress.nudge,
             owed=self.canceller.wake,
         )
-        self.watch.subscribe(self.control.look)
+        self.watch.subscribe(self.control.on_change)
         self.janitor = self._janitor()
         self.pulse = Pulse(ledger=ledger, collecting=self.collecting)
 
@@ -127,8 +127,8 @@ class Parts:
             settings_of=self._settings_of,
             endpoint_of=self.endpoint_of,
             duties=(
-                Duty("reconcile", RECONCILE_EVERY_S, reconciler.look),
-                Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.look),
+                Duty("reconcile", RECONCILE_EVERY_S, reconciler.run_once),
+                Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
                 Duty("tidy", TIDY_EVERY_S, tidy.tidy),
             ),
             stuck_of=self.stuck.found,
@@ -279,10 +279,10 @@ class Parts:
         left_us = self.safe_for_us()
         return None if left_us is None else max(0, left_us) / SECOND_US
 
-    def figures(self, operation: Operation) -> Figures:
+    def figures(self, operation: Operation) -> Meter:
         """The figures of the run's own endpoint."""
         return self._apis[self.run.endpoint_id].figures(operation)
 
-    def all_figures(self) -> list[tuple[Operation, Figures]]:
+    def all_figures(self) -> list[tuple[Operation, Meter]]:
         """The figures of every operation of every endpoint."""
         return [(operation, api.figures(operation)) for api in self._apis.values() for operation in Operation]

@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 Result = TypeVar("Result")
 
 
-class Connection(aiosqlite.Connection):
+class ThreadedConnection(aiosqlite.Connection):
     """An aiosqlite connection with such cursors."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -70,7 +70,7 @@ class Cursor:
 
     arraysize = 1
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ThreadedConnection) -> None:
         self._connection = connection
         self._rows: list[Row] = []
         self.description: tuple[Row, ...] | None = None

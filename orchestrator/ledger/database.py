@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.connection import Connection
+from orchestrator.ledger.connection import ThreadedConnection
 from orchestrator.ledger.dialect import COMPILED, URL
 
 BUSY_TIMEOUT_MS: Final = 10_000
@@ -41,7 +41,7 @@ def threaded(path: Path) -> Connect:
     """The ordinary way to connect: with a thread for each connection."""
 
     async def connect() -> aiosqlite.Connection:
-        return await Connection(partial(sqlite3.connect, path, isolation_level=None, cached_statements=256))
+        return await ThreadedConnection(partial(sqlite3.connect, path, isolation_level=None, cached_statements=256))
 
     return connect
 

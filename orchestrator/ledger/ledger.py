@@ -15,14 +15,14 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import clocks, intakes, limits, migrations, reports, store
 from orchestrator.ledger.database import Connect, Database
-from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, look, nobody_is_late
+from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.marks import Marks, Seal, new_number, this_boot
 from orchestrator.ledger.place import Place
@@ -150,17 +150,17 @@ class Ledger:
 
     # --- steps
 
-    async def take(self, taken: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
+    async def apply(self, taken: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes steps, at most one for each job; returns the jobs whose step was not stale.
 
         `settled` notices are forgotten in the same transaction, those that belong to a step only if it was not stale.
         Raises `StorageError` when nothing could be written.
         """
-        return await self._writer.steps(taken, settled=settled)
+        return await self._writer.apply(taken, settled=settled)
 
     async def step(self, step: Transition) -> bool:
         """Takes one step; False when it was stale."""
-        return bool(await self._writer.steps((step,)))
+        return bool(await self._writer.apply((step,)))
 
     def post(self, step: Transition, then: Then) -> None:
         """Takes `step` soon, stale or not, and calls `then` with what went wrong (None: nothing) once that is known.
@@ -175,7 +175,7 @@ class Ledger:
 
     async def flush(self) -> None:
         """Returns when everything that was handed over before has been written, or could not be."""
-        await self._writer.steps(())
+        await self._writer.apply(())
 
     async def note(self, notice: Notice) -> None:
         """Makes a notice durable; raises `StorageError` when it could not be."""
@@ -221,7 +221,7 @@ class Ledger:
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._clock.now()
-            seen = await look(
+            seen = await line_walk(
                 transaction.connection, run, by_retry=by_retry, now=now, most=most, bytes_max=bytes_max, ttl_of=ttl_of,
                 is_late=is_late, behind=behind,
             )  # fmt: skip
@@ -231,7 +231,7 @@ class Ledger:
             if fresh := store.references_of(payloads.values()) - self._secret_names:
                 await store.secret_names_add(transaction.connection, fresh)
             if by_retry:
-                taken = [steps.claimed_for_retry(found.job, at=now) for found in seen.found]
+                taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
                 taken = [self._claimed_for_run(found.job, found.ttl_us, now) for found in seen.found]
             claims = [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
@@ -243,7 +243,7 @@ class Ledger:
 
     def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Transition:
         self._latest_submission = max(self._latest_submission + 1, now)
-        return steps.claimed(job, submission=self._latest_submission, ttl_us=ttl_us, at=now)
+        return transitions.claimed(job, submission=self._latest_submission, ttl_us=ttl_us, at=now)
 
     # --- runs
 

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.ledger.tables import limits, meters
 
 _SECOND_US: Final = 1_000_000
@@ -99,16 +99,14 @@ def _these(endpoint_id: int, operations: Collection[Operation]) -> Mapping[str, 
     return {"of": endpoint_id, "operations": json.dumps(sorted(operations))}
 
 
-async def meters_replace(
-    connection: AsyncConnection, read: Mapping[tuple[int, Operation], Figures], *, at: int
-) -> None:
+async def meters_replace(connection: AsyncConnection, read: Mapping[tuple[int, Operation], Meter], *, at: int) -> None:
     """Like `meters_write`, and forgets what any earlier process has written."""
     await connection.execute(delete(meters))
     if read:
         await meters_write(connection, read, at=at)
 
 
-async def meters_write(connection: AsyncConnection, read: Mapping[tuple[int, Operation], Figures], *, at: int) -> None:
+async def meters_write(connection: AsyncConnection, read: Mapping[tuple[int, Operation], Meter], *, at: int) -> None:
     """Writes down how operations of endpoints stand; at least one."""
     rows = [
         {

@@ -83,7 +83,7 @@ def nobody_is_late(_ttl_us: int) -> bool:
     return False
 
 
-async def look(
+async def line_walk(
     connection: AsyncConnection,
     run: int,
     *,

@@ -313,7 +313,7 @@ async def sent_since(connection: AsyncConnection, *, endpoint_id: int, since: in
     return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A finished job with everything its row in the results or the errors file needs."""
 
     line: int
@@ -353,7 +353,7 @@ async def finished_page(
     most: int,
     bytes_max: int,
     packed_too: bool = False,
-) -> list[Finished]:
+) -> list[FinishedJob]:
     """Up to `most` jobs of `run` in `states`, in input order, after the job at `(line, id)`.
 
     Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those that
@@ -381,7 +381,7 @@ async def finished_page(
     taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
     rows = await connection.execute(_FINISHED, {"ids": msgspec.json.encode(taken).decode()})
     return [
-        Finished(
+        FinishedJob(
             line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
             attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
             remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,

@@ -157,7 +157,7 @@ class Writer:
         """Calls `subscriber` with the steps of each transaction, after its commit, in order. It must not raise."""
         self._subscribers.append(subscriber)
 
-    async def steps(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
+    async def apply(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes `steps`, at most one for each job; returns the ids of the jobs whose step was not stale.
 
         `settled` notices are forgotten in the same transaction.

@@ -36,9 +36,9 @@ class Crowd(ServerState):
     def __init__(self, connections_max: int = CONNECTIONS_MAX) -> None:
         super().__init__()
         self.connections_max = connections_max
-        self.strangers: dict[Connection, None] = {}
+        self.strangers: dict[WebhookConnection, None] = {}
         """Connections whose first request has not come yet."""
-        self.idle: dict[Connection, None] = {}
+        self.idle: dict[WebhookConnection, None] = {}
         """Connections that were kept open after an answer."""
         self.closed_for_room = 0
 
@@ -47,7 +47,7 @@ class Crowd(ServerState):
         """Whether there are more connections than there may be."""
         return len(self.connections) > self.connections_max
 
-    def make_room(self, newcomer: "Connection") -> None:
+    def make_room(self, newcomer: "WebhookConnection") -> None:
         """Closes whoever has waited longest, or `newcomer` where all others are at work."""
         waiting = chain(self.strangers, self.idle)
         longest = next((connection for connection in waiting if connection is not newcomer), newcomer)
@@ -55,7 +55,7 @@ class Crowd(ServerState):
         longest.close_at_once()
 
 
-class Connection(HttpToolsProtocol):
+class WebhookConnection(HttpToolsProtocol):
     """uvicorn's protocol. `server_state` must be a `Crowd`; `head_s_max` is a setting of a subclass."""
 
     head_s_max: float = HEAD_S_MAX

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from orchestrator.client.descriptors import listener_part, open_files_allowed
 from orchestrator.errors import UsageError
 from orchestrator.web.addresses import Address
-from orchestrator.web.connection import CONNECTIONS_MAX, Connection, Crowd
+from orchestrator.web.connection import CONNECTIONS_MAX, Crowd, WebhookConnection
 
 GRACE_S: Final = 5.0
 """How long requests in flight may go on once the listener stops."""
@@ -94,7 +94,7 @@ class Listener:
     def _config(self) -> uvicorn.Config:
         return uvicorn.Config(
             self._app,
-            http=Connection,
+            http=WebhookConnection,
             ws="none",
             lifespan="off",
             interface="asgi3",

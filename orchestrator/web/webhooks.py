@@ -38,7 +38,7 @@ _UNAVAILABLE: Final = empty(503)
 _OF_ANOTHER: Final = Record(remote_id=None, status="", is_misnamed=True)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one body, and all bodies that are being read at once, may take."""
 
     body_bytes: int = 32 * _MIB
@@ -56,10 +56,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 WAITING_MAX: Final = 4
 """So many large bodies wait for their places at most: those that come then are hints at once."""
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = BodyLimits()
 
 
-class Figures(msgspec.Struct):
+class WebhookCounters(msgspec.Struct):
     """Counts since the start, updated in place."""
 
     received: int = 0
@@ -87,10 +87,10 @@ class Webhooks(BaseRoute):
         sink: NoticeSink,
         clock: Clock,
         prefix: str = "",
-        limits: Limits = DEFAULT_LIMITS,
+        limits: BodyLimits = DEFAULT_LIMITS,
         scrub: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        self.figures = Figures()
+        self.figures = WebhookCounters()
         self._key = key
         self._sink = sink
         self._clock = clock

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome
 from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Row
@@ -81,11 +81,11 @@ async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> N
 async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:
     """The two steps of a job that succeeds at once."""
     started = time.perf_counter()
-    accepted = steps.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
+    accepted = transitions.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
     assert await ledger.step(accepted)
     between = time.perf_counter()
     outcome = Outcome(
         submission=job.submission, remote_id=f"job-{job.id}", status="COMPLETED", output=b'{"text":"done"}'
     )
-    assert await ledger.step(steps.completed(accepted.after, outcome, reason="status", at=clock.now()))
+    assert await ledger.step(transitions.completed(accepted.after, outcome, reason="status", at=clock.now()))
     waits += [between - started, time.perf_counter() - between]

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
@@ -35,7 +35,7 @@ def test_without_flags_everything_is_as_documented() -> None:
         source="prompts.jsonl",
         endpoint="abc123",
         ledger=Path("orchestrator.db"),
-        connection=Connection(api_key="rpa_secret"),
+        connection=ConnectionSettings(api_key="rpa_secret"),
         settings=RunSettings(),
         flags=(),
     )
@@ -80,7 +80,7 @@ def test_every_flag_reaches_the_request() -> None:
         ledger=Path("l.db"),
         output=Path("o.jsonl"),
         errors=Path("e.jsonl"),
-        connection=Connection(
+        connection=ConnectionSettings(
             serverless_url="https://gpu.example",
             api_key="rpa_secret",
             listen="127.0.0.1:8080",
@@ -242,7 +242,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
         ledger=Path("orchestrator.db"),
         output=Path("o.jsonl"),
         errors=Path("o.jsonl.errors.jsonl"),
-        connection=Connection(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
+        connection=ConnectionSettings(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
         retry_failed=True,
         flags=("--output", "o.jsonl", "--limit", "run=5/1"),
     )

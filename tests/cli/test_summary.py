@@ -7,11 +7,11 @@ import pytest
 
 from orchestrator.cli.figures import lasting, percent, rate
 from orchestrator.cli.summary import results_command, summary_lines
-from orchestrator.settings import Connection, MarginSummary, RunRequest, UncertainSummary
+from orchestrator.settings import ConnectionSettings, MarginSummary, RunRequest, UncertainSummary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
 
 REQUEST = RunRequest(
-    name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=Connection()
+    name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=ConnectionSettings()
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.audit import ADVICE, Figures, Finding, Kind
+from orchestrator.api.audit import ADVICE, AuditCounts, Finding, Kind
 from orchestrator.api.compare import Files
 from orchestrator.api.verifying import Verification
 from orchestrator.settings import VerifyRequest
@@ -17,7 +17,7 @@ from tests.cli.fake_api import FakeApp, invoke
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 ENDED_S_MAX = 30.0
-FIGURES = Figures(
+FIGURES = AuditCounts(
     runs=1, jobs=2_000, events=6_000, submissions=2_001, outcomes=2_000, checksums=1_999, file_bytes=10**6
 )
 

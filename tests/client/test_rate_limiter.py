@@ -172,8 +172,8 @@ async def test_requests_in_flight_count_against_what_a_rate_limit_header_leaves(
     throttle = throttle_of(Limit(100, 10))
     turns = [await throttle.permit(RUN) for _ in range(3)]
     answer(turns[0], rate_limit='"minute";r=2;t=5')
-    assert throttle.room(RUN, 4 * SECOND) == 0
-    assert throttle.room(RUN, 5 * SECOND) > 0
+    assert throttle.available(RUN, 4 * SECOND) == 0
+    assert throttle.available(RUN, 5 * SECOND) > 0
 
 
 async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
@@ -182,7 +182,7 @@ async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
     answer(await throttle.permit(RUN), 429)
     probe = await throttle.permit(RUN)
     assert clock.now() == START + SECOND
-    assert throttle.room(RUN, SECOND) == 0
+    assert throttle.available(RUN, SECOND) == 0
     came: list[int] = []
 
     async def next_one() -> None:
@@ -201,10 +201,10 @@ async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
 async def test_after_a_restart_even_a_bursting_pacing_is_even_for_a_window() -> None:
     throttle = throttle_of(Limit(100, 10))
     throttle.ease_in(RUN)
-    assert throttle.room(RUN, 0) <= 2
-    assert 40 < throttle.room(RUN, 5 * SECOND) < 60
+    assert throttle.available(RUN, 0) <= 2
+    assert 40 < throttle.available(RUN, 5 * SECOND) < 60
     await anyio.sleep(10)
-    assert throttle.room(RUN, 0) == 100
+    assert throttle.available(RUN, 0) == 100
 
 
 @pytest.mark.parametrize("cancelled", [0, 1, 2], ids=["the first", "one between", "the last"])
@@ -274,24 +274,24 @@ async def test_a_raised_limit_lets_the_waiting_go_at_once() -> None:
 async def test_a_longer_window_begins_evenly_since_nobody_remembers_what_it_holds() -> None:
     throttle = throttle_of(Limit(100, 10))
     throttle.change(RUN, Limit(600, 60))
-    assert throttle.room(RUN, 0) <= 2
+    assert throttle.available(RUN, 0) <= 2
     await anyio.sleep(60)
-    assert throttle.room(RUN, 0) == 600
+    assert throttle.available(RUN, 0) == 600
 
 
 async def test_who_waits_in_line_is_counted_off_the_room() -> None:
     throttle = throttle_of(Limit(3, 10))
-    assert throttle.room(RUN, 0) == 3
+    assert throttle.available(RUN, 0) == 3
     turns = [await throttle.permit(RUN) for _ in range(3)]
-    assert throttle.room(RUN, 0) == 0
+    assert throttle.available(RUN, 0) == 0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(throttle.permit, RUN)
         await settle()
-        assert throttle.room(RUN, 20 * SECOND) == 0
+        assert throttle.available(RUN, 20 * SECOND) == 0
         for permit in turns:
             permit.give_back()
             await settle()
-        assert throttle.room(RUN, 0) == 2
+        assert throttle.available(RUN, 0) == 2
 
 
 async def test_what_an_earlier_process_sent_holds_slots() -> None:
@@ -316,7 +316,7 @@ async def test_giving_back_is_harmless_when_it_comes_twice_or_after_the_use() ->
     permit = await throttle.permit(RUN)
     permit.give_back()
     permit.give_back()
-    assert throttle.room(RUN, 0) == 5
+    assert throttle.available(RUN, 0) == 5
     with pytest.raises(RuntimeError, match="used up"):
         permit.use(RUN)
     permit = await throttle.permit(RUN)

@@ -66,7 +66,7 @@ async def test_a_request_that_left_in_part_may_have_been_counted() -> None:
     with pytest.raises(NotSent):
         await api.run(await api.permit(Operation.RUN), b"{}")
     figures = api.figures(Operation.RUN)
-    assert (figures.in_flight, figures.used, api.room(Operation.RUN, 9_999)) == (0, 1, 2)
+    assert (figures.in_flight, figures.used, api.available(Operation.RUN, 9_999)) == (0, 1, 2)
 
 
 @OPERATIONS
@@ -83,12 +83,12 @@ async def test_what_becomes_of_a_request_is_told_to_the_throttle(operation: Oper
 
     assert await used() == 1
     assert await used() == 1, "what never left is not counted"
-    assert api.room(operation, 10_000) == 3
+    assert api.available(operation, 10_000) == 3
     assert await used() == 2
-    assert api.room(operation, 10_000) == 2, "what was given up on keeps its place"
+    assert api.available(operation, 10_000) == 2, "what was given up on keeps its place"
     assert await used() == 3
     assert api.figures(operation).throttled == 1
-    assert api.room(operation, 10_000) == 0
+    assert api.available(operation, 10_000) == 0
 
 
 async def test_a_cancelled_request_keeps_its_place() -> None:
@@ -105,7 +105,7 @@ async def test_a_cancelled_request_keeps_its_place() -> None:
         tasks.start_soon(api.run, await api.permit(Operation.RUN), b"{}")
         await sent.wait()
         tasks.cancel_scope.cancel()
-    assert (api.figures(Operation.RUN).in_flight, api.room(Operation.RUN, 0)) == (0, 2)
+    assert (api.figures(Operation.RUN).in_flight, api.available(Operation.RUN, 0)) == (0, 2)
 
 
 async def test_a_used_turn_is_refused_before_anything_is_sent() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import PAID_TWICE, counters, leaves_extra, leaves_in_doubt
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
@@ -67,14 +67,14 @@ def test_the_result_of_an_earlier_submission_leaves_one_too_many_if_the_latest_i
 ) -> None:
     job = a_job_in(state, submission=EPOCH_AT)
     outcome = an_outcome(job, submission=EPOCH_AT - S if earlier else EPOCH_AT)
-    step = steps.completed(job, outcome, reason="webhook", at=EPOCH_AT + S)
+    step = transitions.completed(job, outcome, reason="webhook", at=EPOCH_AT + S)
     assert (leaves_extra(step), counters(step)) == (extra, counted)
 
 
 def test_a_result_that_comes_while_its_submission_is_repeated_leaves_that_repetition_over() -> None:
     """It counts as paid twice for nobody: the result may be the repetition's own."""
     job = a_job_in(State.SUBMITTING, retry_until=EPOCH_AT + S)
-    step = steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)
+    step = transitions.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)
     assert (leaves_extra(step), counters(step)) == (True, ())
 
 
@@ -83,7 +83,7 @@ def test_a_result_that_names_the_submission_of_a_job_that_was_given_up_has_adopt
     remote_id: str | None, counted: tuple[str, ...]
 ) -> None:
     job = a_job_in(State.FAILED, remote_id=remote_id)
-    assert counters(steps.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)) == counted
+    assert counters(transitions.completed(job, an_outcome(job), reason="webhook", at=EPOCH_AT + S)) == counted
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_result_that_names_the_submission_of_a_job_that_was_given_up_has_adopt
 def test_a_cancelled_job_leaves_a_submission_in_doubt_if_that_was_uncertain(state: State, doubt: bool) -> None:
     job = a_job_in(state)
     outcome = an_outcome(job, Trouble.CANCELLED)
-    assert leaves_in_doubt(steps.cancelled(job, outcome, reason="asked for", at=EPOCH_AT)) is doubt
+    assert leaves_in_doubt(transitions.cancelled(job, outcome, reason="asked for", at=EPOCH_AT)) is doubt

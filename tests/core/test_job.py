@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, counters, is_terminal, outcome_of
 from orchestrator.core.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
 from orchestrator.core.responses import Record, Trouble
@@ -50,7 +50,7 @@ def test_no_step_changes_who_the_job_is(name: str) -> None:
 def test_a_claim_opens_a_submission_and_costs_an_attempt() -> None:
     job = a_job(attempt=2, first_attempt=1, submission=5, remote_id="old", retry_until=AT, lost=1, deferrals=3)
 
-    step = steps.claimed(job, submission=6, ttl_us=TTL_US, at=AT)
+    step = transitions.claimed(job, submission=6, ttl_us=TTL_US, at=AT)
 
     assert changes(job, step.after) == {
         "state": State.SUBMITTING,
@@ -68,7 +68,7 @@ def test_a_claim_opens_a_submission_and_costs_an_attempt() -> None:
 def test_a_claim_for_retry_keeps_the_submission_and_costs_an_attempt() -> None:
     job = a_job(attempt=1, first_attempt=1, submission=5, remote_id="r", retry_until=AT + S)
 
-    step = steps.claimed_for_retry(job, at=AT)
+    step = transitions.claimed_for_retry(job, at=AT)
 
     assert changes(job, step.after) == {"state": State.SUBMITTING, "attempt": 2, "unfinished_at": AT}
     assert step.after.by_retry
@@ -77,7 +77,7 @@ def test_a_claim_for_retry_keeps_the_submission_and_costs_an_attempt() -> None:
 def test_an_accepted_submission_lives_its_ttl_from_when_it_was_really_sent() -> None:
     job = a_job_in(State.SUBMITTING, deferrals=2, due_at=5)
 
-    step = steps.accepted(job, remote_id="r", sent_at=EPOCH_AT + 3 * S, at=AT)
+    step = transitions.accepted(job, remote_id="r", sent_at=EPOCH_AT + 3 * S, at=AT)
 
     assert changes(job, step.after) == {
         "state": State.OUTSTANDING,
@@ -94,13 +94,13 @@ def test_an_accepted_submission_lives_its_ttl_from_when_it_was_really_sent() -> 
 def test_an_accepted_submission_of_unknown_ttl_gets_none(unknown: str) -> None:
     job = a_job_in(State.SUBMITTING, **{unknown: None})
 
-    assert steps.accepted(job, remote_id="r", sent_at=AT, at=AT).after.ttl_at is None
+    assert transitions.accepted(job, remote_id="r", sent_at=AT, at=AT).after.ttl_at is None
 
 
 def test_a_retry_that_is_refused_is_outstanding_and_says_nothing_of_when_the_job_was_unfinished() -> None:
     job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
 
-    step = steps.refused_for_retry(job, at=AT)
+    step = transitions.refused_for_retry(job, at=AT)
 
     assert step.reason == "retry refused"
     changed = {"state": State.OUTSTANDING, "retry_until": None, "deferrals": 0, "due_at": 0}
@@ -111,7 +111,7 @@ def test_a_retry_that_is_refused_is_outstanding_and_says_nothing_of_when_the_job
 def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, reason: str) -> None:
     job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
 
-    step = steps.accepted_for_retry(job, sent_at=AT - S, at=AT, answered=answered)
+    step = transitions.accepted_for_retry(job, sent_at=AT - S, at=AT, answered=answered)
 
     assert step.reason == reason
     assert changes(job, step.after) == {
@@ -126,7 +126,7 @@ def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, r
 def test_an_unanswered_submission_is_to_be_settled_later() -> None:
     job = a_job_in(State.SUBMITTING, deferrals=1)
 
-    step = steps.unanswered(job, settle_at=AT + S, reason="cut", at=AT)
+    step = transitions.unanswered(job, settle_at=AT + S, reason="cut", at=AT)
 
     assert changes(job, step.after) == {"state": State.UNCERTAIN, "uncertain": 1, "due_at": AT + S, "deferrals": 0}
     assert step.trouble is Trouble.UNCERTAIN
@@ -135,7 +135,7 @@ def test_an_unanswered_submission_is_to_be_settled_later() -> None:
 def test_a_submission_that_our_own_end_left_unanswered_costs_no_try() -> None:
     job = a_job_in(State.SUBMITTING, deferrals=1, uncertain=2)
 
-    step = steps.left_unanswered(job, settle_at=AT + S, reason="killed", at=AT)
+    step = transitions.left_unanswered(job, settle_at=AT + S, reason="killed", at=AT)
 
     assert changes(job, step.after) == {"state": State.UNCERTAIN, "due_at": AT + S, "deferrals": 0}
     assert step.trouble is Trouble.UNCERTAIN
@@ -144,7 +144,7 @@ def test_a_submission_that_our_own_end_left_unanswered_costs_no_try() -> None:
 def test_a_deferral_gives_the_attempt_back() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    step = steps.deferred(job, due_at=AT + S, reason="429", at=AT, trouble=Trouble.THROTTLED)
+    step = transitions.deferred(job, due_at=AT + S, reason="429", at=AT, trouble=Trouble.THROTTLED)
 
     assert changes(job, step.after) == {"state": State.QUEUED, "attempt": 0, "deferrals": 1, "due_at": AT + S}
 
@@ -152,7 +152,7 @@ def test_a_deferral_gives_the_attempt_back() -> None:
 def test_an_interruption_is_no_deferral_and_costs_nothing_either() -> None:
     job = a_job_in(State.SUBMITTING, deferrals=4, retry_until=AT)
 
-    step = steps.deferred(job, due_at=AT, reason="not sent", at=AT, retry_until=AT + 9 * S)
+    step = transitions.deferred(job, due_at=AT, reason="not sent", at=AT, retry_until=AT + 9 * S)
 
     assert step.trouble is None
     assert changes(job, step.after) == {"state": State.QUEUED, "attempt": 0, "due_at": AT, "retry_until": AT + 9 * S}
@@ -161,7 +161,7 @@ def test_an_interruption_is_no_deferral_and_costs_nothing_either() -> None:
 def test_an_adopted_submission_is_outstanding_under_the_id_that_the_webhook_told() -> None:
     job = a_job_in(State.UNCERTAIN, due_at=AT)
 
-    assert changes(job, steps.adopted(job, remote_id="r", at=AT).after) == {
+    assert changes(job, transitions.adopted(job, remote_id="r", at=AT).after) == {
         "state": State.OUTSTANDING,
         "remote_id": "r",
         "due_at": 0,
@@ -182,8 +182,8 @@ def test_each_trouble_raises_its_own_counter_by_one_or_none(trouble: Trouble) ->
     job = a_job_in(State.OUTSTANDING, failures=1, lost=1, uncertain=1, expired=1)
     counted = {COUNTERS[trouble]: 2} if trouble in COUNTERS else {}
 
-    again = steps.retried(job, trouble, due_at=AT, retry_until=AT + S, reason="again", at=AT)
-    over = steps.abandoned(job, an_outcome(job, trouble), reason="over", at=AT)
+    again = transitions.retried(job, trouble, due_at=AT, retry_until=AT + S, reason="again", at=AT)
+    over = transitions.abandoned(job, an_outcome(job, trouble), reason="over", at=AT)
 
     assert changes(job, again.after) == {"state": State.QUEUED, "due_at": AT, "retry_until": AT + S, **counted}
     assert changes(job, over.after) == {"state": State.FAILED, **counted}
@@ -193,7 +193,7 @@ def test_each_trouble_raises_its_own_counter_by_one_or_none(trouble: Trouble) ->
 def test_a_completed_job_waits_for_nothing_any_more() -> None:
     job = a_job(retry_until=AT, due_at=AT, submission=1)
 
-    step = steps.completed(job, an_outcome(job), reason="webhook", at=AT)
+    step = transitions.completed(job, an_outcome(job), reason="webhook", at=AT)
 
     assert changes(job, step.after) == {"state": State.SUCCEEDED, "due_at": 0, "retry_until": None}
     assert step.outcome == an_outcome(job)
@@ -203,7 +203,7 @@ def test_a_completed_job_waits_for_nothing_any_more() -> None:
 def test_a_rejected_submission_gives_its_attempt_back() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    assert steps.abandoned(job, an_outcome(job, Trouble.REJECTED), reason="400", at=AT).after.attempt == 0
+    assert transitions.abandoned(job, an_outcome(job, Trouble.REJECTED), reason="400", at=AT).after.attempt == 0
 
 
 @pytest.mark.parametrize(
@@ -212,19 +212,19 @@ def test_a_rejected_submission_gives_its_attempt_back() -> None:
 def test_what_may_have_been_executed_stays_counted(state: State, trouble: Trouble) -> None:
     job = a_job_in(state)
 
-    assert steps.abandoned(job, an_outcome(job, trouble), reason="over", at=AT).after.attempt == 1
+    assert transitions.abandoned(job, an_outcome(job, trouble), reason="over", at=AT).after.attempt == 1
 
 
 def test_an_abandoned_job_whose_outcome_names_no_trouble_has_failed() -> None:
     job = a_job_in(State.OUTSTANDING)
 
-    assert steps.abandoned(job, an_outcome(job), reason="over", at=AT).trouble is Trouble.FAILED
+    assert transitions.abandoned(job, an_outcome(job), reason="over", at=AT).trouble is Trouble.FAILED
 
 
 def test_a_cancelled_job_waits_for_nothing_any_more() -> None:
     job = a_job(due_at=AT, retry_until=AT)
 
-    step = steps.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=AT)
+    step = transitions.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=AT)
 
     assert changes(job, step.after) == {"state": State.CANCELLED, "due_at": 0, "retry_until": None}
     assert step.trouble is Trouble.CANCELLED
@@ -233,7 +233,7 @@ def test_a_cancelled_job_waits_for_nothing_any_more() -> None:
 def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None:
     job = a_job_in(State.FAILED, attempt=3, failures=3, lost=1, uncertain=1, expired=1, deferrals=1, due_at=3)
 
-    after = steps.reopened(job, at=AT).after
+    after = transitions.reopened(job, at=AT).after
 
     assert (after.failures, after.lost, after.uncertain, after.expired, after.deferrals, after.due_at) == (0,) * 6
     assert (after.attempt, after.submission) == (3, job.submission)
@@ -241,8 +241,8 @@ def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None
 
 def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
     first = a_job_in(State.OUTSTANDING)
-    queued = steps.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after
-    second = steps.claimed_for_retry(queued, at=AT).after
+    queued = transitions.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after
+    second = transitions.claimed_for_retry(queued, at=AT).after
 
     assert first.is_first_execution
     assert queued.is_first_execution
@@ -253,27 +253,29 @@ def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
 def test_a_deferred_submission_that_ran_all_the_same_was_executed_once() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    assert steps.deferred(job, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER).after.is_first_execution
+    assert transitions.deferred(job, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER).after.is_first_execution
 
 
 def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> None:
     sent, uncertain = a_job_in(State.SUBMITTING), a_job_in(State.UNCERTAIN)
 
-    assert counters(steps.unanswered(sent, settle_at=AT, reason="cut", at=AT)) == ("uncertain_seen",)
-    assert counters(steps.adopted(uncertain, remote_id="r", at=AT)) == ("uncertain_adopted",)
-    assert counters(steps.completed(uncertain, an_outcome(uncertain), reason="hook", at=AT)) == ("uncertain_adopted",)
+    assert counters(transitions.unanswered(sent, settle_at=AT, reason="cut", at=AT)) == ("uncertain_seen",)
+    assert counters(transitions.adopted(uncertain, remote_id="r", at=AT)) == ("uncertain_adopted",)
+    assert counters(transitions.completed(uncertain, an_outcome(uncertain), reason="hook", at=AT)) == (
+        "uncertain_adopted",
+    )
     assert counters(
-        steps.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
+        transitions.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
     ) == ("uncertain_resubmitted",)
-    assert counters(steps.adopted(sent, remote_id="r", at=AT)) == ()
+    assert counters(transitions.adopted(sent, remote_id="r", at=AT)) == ()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED])
 def test_the_tallies_count_lost_and_expired_submissions_repeated_or_not(trouble: Trouble) -> None:
     job = a_job_in(State.OUTSTANDING)
 
-    again = steps.retried(job, trouble, due_at=AT, retry_until=None, reason="404", at=AT)
-    over = steps.abandoned(job, an_outcome(job, trouble), reason="404", at=AT)
+    again = transitions.retried(job, trouble, due_at=AT, retry_until=None, reason="404", at=AT)
+    over = transitions.abandoned(job, an_outcome(job, trouble), reason="404", at=AT)
 
     assert counters(again) == counters(over) == (trouble.value,)
 
@@ -291,7 +293,7 @@ def test_the_outcome_of_a_result_has_its_output_and_times() -> None:
 
     outcome = outcome_of(job, RECORD, trouble=None, message=None, margin_us=5)
 
-    assert outcome == steps.Outcome(
+    assert outcome == transitions.Outcome(
         submission=job.submission,
         remote_id="r2",
         status="COMPLETED",

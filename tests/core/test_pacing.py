@@ -204,7 +204,7 @@ def test_no_window_of_the_server_ever_holds_more_than_the_limit(
         while endings and endings[0][0] <= now:
             at, _, sent_at, ends = heapq.heappop(endings)
             end(pacer, at, sent_at, ends)
-        assert (pacer.room(now, 0) > 0) == (pacer.wait_us(now) == 0)
+        assert (pacer.available(now, 0) > 0) == (pacer.wait_us(now) == 0)
         if pacer.wait_us(now) != 0:
             continue
         pacer.take(now)
@@ -240,8 +240,8 @@ def test_the_wait_is_exact_and_the_room_is_what_can_then_be_taken(
     elif wait:
         assert pacer.wait_us(now + wait - 1) == 1
         assert pacer.wait_us(now + wait) == 0
-    room = pacer.room(now, within)
-    for _ in range(room):
+    available = pacer.available(now, within)
+    for _ in range(available):
         assert pacer.wait_us(now + within) == 0
         pacer.take(now + within)
     assert pacer.wait_us(now + within) != 0
@@ -316,8 +316,8 @@ def test_the_room_follows_the_schedule() -> None:
     pacer.take(START)
     pacer.take(START)
     pacer.take(START)
-    assert pacer.room(START, 0) == 0
-    assert pacer.room(START, 250 * MILLISECOND) == 25
+    assert pacer.available(START, 0) == 0
+    assert pacer.available(START, 250 * MILLISECOND) == 25
 
 
 def test_a_turn_given_back_frees_its_slot_and_its_place_in_the_schedule() -> None:
@@ -354,7 +354,7 @@ def test_the_requests_of_an_earlier_process_hold_slots() -> None:
     pacer.take(START)
     assert pacer.wait_us(START) == SECOND
     assert pacer.figures(START).free_at == START + SECOND
-    assert (pacer.room(START, SECOND - 1), pacer.room(START, SECOND)) == (0, 1)
+    assert (pacer.available(START, SECOND - 1), pacer.available(START, SECOND)) == (0, 1)
 
 
 def test_what_an_earlier_process_got_no_answer_to_keeps_its_place_for_a_window() -> None:

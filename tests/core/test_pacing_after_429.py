@@ -34,7 +34,7 @@ def throttle(pacer: Pacer, sent_at: int, now: int, retry_after_s: float | None =
 def test_nothing_is_sent_before_retry_after() -> None:
     pacer = busy_pacer()
     throttle(pacer, START, START + 1, retry_after_s=2.5)
-    assert pacer.room(START + 1, 2 * SECOND) == 0
+    assert pacer.available(START + 1, 2 * SECOND) == 0
     assert pacer.figures(START + 1).free_at is not None
     assert (pacer.figures(START + 1).free_at or 0) >= START + 1 + 2_500_000
     assert pacer.figures(START + 1).throttled == 1
@@ -128,9 +128,9 @@ def test_a_full_queue_gets_one_request_at_a_time_until_it_takes_one() -> None:
     pacer = busy_pacer(used=10)
     throttle(pacer, START + 1, START + 2)
     now = START + 2 + SECOND
-    assert (pacer.wait_us(now), pacer.room(now, SECOND)) == (0, 1)
+    assert (pacer.wait_us(now), pacer.available(now, SECOND)) == (0, 1)
     pacer.take(now)
-    assert (pacer.wait_us(now), pacer.room(now, SECOND)) == (None, 0), "what the one comes to has to be seen"
+    assert (pacer.wait_us(now), pacer.available(now, SECOND)) == (None, 0), "what the one comes to has to be seen"
     pacer.answered(now + 1, now, 429)
     assert pacer.wait_us(now + 1) == 2 * SECOND, "still full"
     now += 1 + 2 * SECOND
@@ -139,7 +139,7 @@ def test_a_full_queue_gets_one_request_at_a_time_until_it_takes_one() -> None:
     assert pacer.wait_us(now) == 0, "one that never left says nothing of the queue"
     pacer.take(now)
     pacer.answered(now, now, 200)
-    assert pacer.room(now, 0) > 10
+    assert pacer.available(now, 0) > 10
 
 
 def test_what_the_service_says_is_left_is_obeyed_with_those_in_flight_in_mind() -> None:

@@ -43,10 +43,10 @@ def drive(pacer: Pacer, allows: Callable[[int], bool], *, windows: int) -> Outco
 
 
 class Queue:
-    """Holds `room` jobs at most, of which `per_s` leave in a second."""
+    """Holds `available` jobs at most, of which `per_s` leave in a second."""
 
-    def __init__(self, room: int, per_s: float) -> None:
-        self._room, self._per_s = room, per_s
+    def __init__(self, available: int, per_s: float) -> None:
+        self._room, self._per_s = available, per_s
         self._jobs, self._at = 0.0, START
         self.missing = 0.0
 
@@ -69,9 +69,9 @@ def test_a_limit_far_below_the_known_one_is_found_whatever_the_way_of_counting(s
     assert sum(outcome.taken[later]) >= 0.7 * limit * 12
 
 
-@pytest.mark.parametrize(("room", "per_s"), [(1500, 10.0), (1500, 45.0), (300, 5.0)])
-def test_a_full_queue_is_asked_seldom_and_kept_from_running_dry(room: int, per_s: float) -> None:
-    queue = Queue(room, per_s)
+@pytest.mark.parametrize(("available", "per_s"), [(1500, 10.0), (1500, 45.0), (300, 5.0)])
+def test_a_full_queue_is_asked_seldom_and_kept_from_running_dry(available: int, per_s: float) -> None:
+    queue = Queue(available, per_s)
     outcome = drive(Pacer(KNOWN), queue.allows, windows=20)
     assert sum(outcome.refused[8:]) <= 24
     assert queue.missing <= 10, "its workers always had something to do"

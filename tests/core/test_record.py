@@ -11,10 +11,10 @@ from orchestrator.core.responses import (
     Record,
     Trouble,
     Verdict,
-    ended,
     is_remote_id,
     plausible,
     read_record,
+    verdict_of,
 )
 from tests.texts import CHARACTERS, texts
 
@@ -298,15 +298,15 @@ def test_no_damaged_byte_makes_reading_raise(fields: dict[str, object], data: st
 @pytest.mark.parametrize("output", [b"null", b"{}", b'{"n":1}'])
 @pytest.mark.parametrize("output_required", [True, False])
 def test_completed_with_an_output_is_a_result(output: bytes, output_required: bool) -> None:
-    assert ended(record("COMPLETED", output=output), output_required=output_required) == Verdict(None)
+    assert verdict_of(record("COMPLETED", output=output), output_required=output_required) == Verdict(None)
 
 
 def test_completed_without_an_output_is_a_result_where_none_is_required() -> None:
-    assert ended(record("COMPLETED"), output_required=False) == Verdict(None)
+    assert verdict_of(record("COMPLETED"), output_required=False) == Verdict(None)
 
 
 def test_completed_without_a_required_output_is_invalid() -> None:
-    assert ended(record("COMPLETED"), output_required=True) == Verdict(
+    assert verdict_of(record("COMPLETED"), output_required=True) == Verdict(
         Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output"
     )
 
@@ -316,7 +316,7 @@ def test_completed_without_a_required_output_is_invalid() -> None:
     [("FAILED", Trouble.FAILED), ("TIMED_OUT", Trouble.TIMED_OUT), ("CANCELLED", Trouble.CANCELLED)],
 )
 def test_every_other_end_is_a_trouble_of_its_own_with_the_reason_of_the_service(status: str, trouble: Trouble) -> None:
-    assert ended(record(status, error="because"), output_required=False) == Verdict(trouble, "because")
+    assert verdict_of(record(status, error="because"), output_required=False) == Verdict(trouble, "because")
 
 
 @pytest.mark.parametrize("error", [None, ""])
@@ -329,4 +329,4 @@ def test_every_other_end_is_a_trouble_of_its_own_with_the_reason_of_the_service(
     ],
 )
 def test_an_end_without_a_reason_is_given_one(status: str, message: str, error: str | None) -> None:
-    assert ended(record(status, error=error), output_required=True).message == message
+    assert verdict_of(record(status, error=error), output_required=True).message == message

@@ -28,15 +28,15 @@ def test_the_answer_to_what_left_before_the_first_refused_request_ends_nothing()
 
 def test_one_at_a_time_is_tried_at_pauses_that_grow_to_some_seconds() -> None:
     refusals, now = Refusals(), 0
-    assert refusals.room(0, in_flight=7) is None
+    assert refusals.available(0, in_flight=7) is None
     pauses = []
     for _ in range(8):
         refusals.refused(sent_at=now, now=now)
-        assert refusals.room(now, in_flight=0) == 0
+        assert refusals.available(now, in_flight=0) == 0
         assert refusals.are_of_late(now)
         pauses.append(refusals.wait_us(now) / SECOND)
         now += refusals.wait_us(now)
-        assert (refusals.room(now, in_flight=0), refusals.room(now, in_flight=1)) == (1, 0)
+        assert (refusals.available(now, in_flight=0), refusals.available(now, in_flight=1)) == (1, 0)
     assert 0.75 <= pauses[0] <= 1
     assert all(0.75 * 5 <= pause <= 5 for pause in pauses[3:])
     assert not refusals.are_of_late(now + PAUSE_US_MAX)

@@ -16,7 +16,6 @@ from orchestrator.core.responses import (
     Answer,
     AskAgain,
     Deferred,
-    Finished,
     Gone,
     NoNews,
     NotRetried,
@@ -24,6 +23,7 @@ from orchestrator.core.responses import (
     Rejected,
     RunOutcome,
     StatusOutcome,
+    Terminal,
     Trouble,
     Uncertain,
     Unfinished,
@@ -234,7 +234,7 @@ def test_a_terminal_status_is_finished(status: str) -> None:
     body = msgspec.json.encode({"id": "ab12-u1", "status": status})
     outcome = of_status(answer(200, body), "ab12-u1")
 
-    assert isinstance(outcome, Finished)
+    assert isinstance(outcome, Terminal)
     assert outcome.record == read_record(body)
 
 
@@ -295,7 +295,7 @@ def test_the_record_of_another_job_is_no_news_whatever_it_says(status: str, othe
 
 @pytest.mark.parametrize("body", [b'{"status":"COMPLETED"}', b'{"id":null,"status":"COMPLETED"}'])
 def test_a_record_without_an_id_is_of_the_job_that_was_asked_for(body: bytes) -> None:
-    assert isinstance(of_status(answer(200, body), "ab12-u1"), Finished)
+    assert isinstance(of_status(answer(200, body), "ab12-u1"), Terminal)
 
 
 @pytest.mark.parametrize("status", [404, 410])

@@ -8,16 +8,18 @@ from hypothesis import strategies as st
 
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
-from orchestrator.core.retry import BACKOFF_S_MAX, Abandon, Limits, Retry, backoff_us, decide
+from orchestrator.core.retry import BACKOFF_S_MAX, Abandon, AttemptLimits, Retry, backoff_us, decide
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
 RETENTION_US = 1800 * S
-LIMITS = Limits()
+LIMITS = AttemptLimits()
 REMOTE = (Trouble.FAILED, Trouble.TIMED_OUT)
 
 
-def decided(trouble: Trouble, *, now: int = EPOCH_AT + 10 * S, limits: Limits = LIMITS, **job: Any) -> Retry | Abandon:
+def decided(
+    trouble: Trouble, *, now: int = EPOCH_AT + 10 * S, limits: AttemptLimits = LIMITS, **job: Any
+) -> Retry | Abandon:
     return decide(
         a_job_in(State.OUTSTANDING, **job),
         trouble,
@@ -65,7 +67,7 @@ def test_an_uncertain_try_is_counted_as_it_begins_and_our_own_crashes_are_not_am
 
 
 def test_where_nothing_uncertain_may_be_sent_again_neither_is_what_a_crash_left() -> None:
-    never = Limits(uncertain=0)
+    never = AttemptLimits(uncertain=0)
 
     assert decided(Trouble.UNCERTAIN, limits=never, uncertain=0) == Abandon("uncertain more than 0 times")
     assert decided(Trouble.UNCERTAIN, limits=never, uncertain=1) == Abandon("uncertain more than 0 times")

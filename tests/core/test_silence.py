@@ -28,19 +28,19 @@ def pauses(silence: Silence, number: int, *, is_costly: bool) -> list[float]:
 
 
 def test_a_few_unanswered_submissions_hold_nothing_back() -> None:
-    assert silent(MANY - 1).room(0, in_flight=5) is None
+    assert silent(MANY - 1).available(0, in_flight=5) is None
 
 
 def test_after_many_in_a_row_one_leaves_at_a_time_after_a_pause() -> None:
     silence = silent(MANY)
-    assert silence.room(PAUSE_US_MIN // 2, in_flight=0) == 0
-    assert silence.room(PAUSE_US_MIN, in_flight=0) == 1
-    assert silence.room(PAUSE_US_MIN, in_flight=1) == 0
+    assert silence.available(PAUSE_US_MIN // 2, in_flight=0) == 0
+    assert silence.available(PAUSE_US_MIN, in_flight=0) == 1
+    assert silence.available(PAUSE_US_MIN, in_flight=1) == 0
 
 
 def test_those_that_left_before_the_pause_do_not_make_it_longer() -> None:
     silence = silent(MANY + 200)
-    assert silence.room(PAUSE_US_MIN, in_flight=0) == 1
+    assert silence.available(PAUSE_US_MIN, in_flight=0) == 1
 
 
 def test_pauses_double_up_to_a_minute_and_one_answer_ends_them() -> None:
@@ -50,7 +50,7 @@ def test_pauses_double_up_to_a_minute_and_one_answer_ends_them() -> None:
     silence.answered()
     assert not silence.is_long
     assert not silence.is_costly
-    assert silence.room(0, in_flight=50) is None
+    assert silence.available(0, in_flight=50) is None
 
 
 def test_what_cost_nothing_is_tried_again_after_seconds() -> None:
@@ -80,4 +80,4 @@ def test_it_holds_back_only_while_the_latest_many_went_unanswered(
             silence.unanswered(sent_at=now, now=now, is_costly=is_costly)
     latest = answers[-MANY:]
     assert silence.is_long == (len(latest) == MANY and not any(latest))
-    assert silence.room(now + PAUSE_US_MAX, in_flight=0) in {None, 1}
+    assert silence.available(now + PAUSE_US_MAX, in_flight=0) in {None, 1}

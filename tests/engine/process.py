@@ -37,7 +37,7 @@ from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger, reports
 from orchestrator.ledger.ledger import Boot
 from orchestrator.ledger.marks import this_boot
-from orchestrator.ledger.reports import EventRow, Finished, Run
+from orchestrator.ledger.reports import EventRow, FinishedJob, Run
 from orchestrator.settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
@@ -150,8 +150,8 @@ class Process:
             settings_of=self.settings,
             endpoint_of=self.endpoints.get,
             duties=(
-                Duty("reconcile", 30.0, self.reconciler.look),
-                Duty("look for stuck jobs", 30.0, self.stuck.look),
+                Duty("reconcile", 30.0, self.reconciler.run_once),
+                Duty("look for stuck jobs", 30.0, self.stuck.run_once),
                 Duty("tidy", 3_600.0, self.tidy.tidy),
             ),
             stuck_of=self.stuck.found,
@@ -231,10 +231,10 @@ class Process:
         found = await self.ledger.read(partial(reports.counts_of, run=self.run.id))
         return {name: n for name, n in found.items() if n}
 
-    async def results(self) -> list[Finished]:
+    async def results(self) -> list[FinishedJob]:
         return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.RESULTS)]
 
-    async def failures(self) -> list[Finished]:
+    async def failures(self) -> list[FinishedJob]:
         return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.ERRORS)]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
@@ -170,13 +170,15 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         await p.api.permit(Operation.RETRY)
         claims = await p.ledger.claim(p.run.id, by_retry=False, most=3, ttl_of=p.bodies.ttl_us)
         now = p.clock.now()
-        taken = [steps.accepted(each.job, remote_id=f"x-{n}", sent_at=now, at=now) for n, each in enumerate(claims)]
-        await p.ledger.take(taken)
+        taken = [
+            transitions.accepted(each.job, remote_id=f"x-{n}", sent_at=now, at=now) for n, each in enumerate(claims)
+        ]
+        await p.ledger.apply(taken)
         failed = [
-            steps.retried(step.after, Trouble.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now)
+            transitions.retried(step.after, Trouble.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now)
             for n, (step, until) in enumerate(zip(taken[1:], (now + 100 * S, None), strict=True))
         ]
-        await p.ledger.take(failed)
+        await p.ledger.apply(failed)
         p.collector.adopt([taken[0].after], ask_now=False)
         await p.count()
         learn(p, delay_s=600, execution_s=20)

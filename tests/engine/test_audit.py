@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.audit import EXAMPLES_MAX, Figures, Finding, Findings, Kind, audit_ledger
+from orchestrator.api.audit import EXAMPLES_MAX, AuditCounts, Finding, Findings, Kind, audit_ledger
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.pruning import Tidy
 from orchestrator.ledger import Ledger, reports
@@ -51,10 +51,10 @@ def ledger(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(original, tmp_path / "db"))
 
 
-def audited(path: Path) -> tuple[dict[Kind, Finding], Figures]:
+def audited(path: Path) -> tuple[dict[Kind, Finding], AuditCounts]:
     findings = Findings()
 
-    async def main() -> Figures:
+    async def main() -> AuditCounts:
         async with opened(path) as ledger:
             return await audit_ledger(ledger, findings, lambda *_: None)
 

@@ -268,7 +268,7 @@ async def test_a_failure_that_comes_with_a_stuck_job_is_an_ordinary_failure(tmp_
 async def wish(p: Process, wish: Wish) -> None:
     """What another process asks of the run."""
     await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
-    p.control.look()
+    p.control.on_change()
 
 
 async def test_continue_takes_back_every_cancel_that_has_not_left(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from orchestrator.api.audit import Kind
 from orchestrator.api.files import write_files
 from orchestrator.api.look import results
 from orchestrator.api.verifying import Verification, verify
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.settings import VerifyRequest
@@ -210,7 +210,7 @@ def test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_sto
                     await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=EPOCH_AT + job * S)
                 )[1:]
                 outcome = an_outcome(step.after, output=LARGE)
-                await ledger.step(steps.completed(step.after, outcome, reason="status", at=EPOCH_AT + 9 * S))
+                await ledger.step(transitions.completed(step.after, outcome, reason="status", at=EPOCH_AT + 9 * S))
             with closing(sqlite3.connect(tmp_path / "db")) as connection:
                 connection.execute("UPDATE outcomes SET output = zeroblob(99) WHERE job_id = 2")
                 connection.commit()

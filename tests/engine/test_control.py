@@ -19,7 +19,7 @@ JOBS = 300
 
 async def ask(p: Process, wish: Wish) -> None:
     await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
-    p.control.look()
+    p.control.on_change()
     await anyio.sleep(0.6)
 
 

@@ -64,7 +64,7 @@ async def test_a_request_that_takes_its_time_is_left_alone(tmp_path: Path) -> No
         await p.begin()
         await p.until(State.SUBMITTING)
         for _ in range(3):
-            await p.reconciler.look()
+            await p.reconciler.run_once()
         assert p.dispatcher.is_in_flight(1)
         await p.until(State.OUTSTANDING)
         assert await p.story() == ["claimed", "accepted"]
@@ -77,10 +77,10 @@ async def test_an_outstanding_job_in_nobodys_plan_is_found_and_asked_for(tmp_pat
         await p.start("dispatcher", "collector")
         await p.until(State.OUTSTANDING, 3)
         p.collector.forget(2)
-        await p.reconciler.look()
+        await p.reconciler.run_once()
         assert not p.collector.knows(2)  # it could be a step on its way
         asked = len(transport.of("status"))
-        await p.reconciler.look()
+        await p.reconciler.run_once()
         assert p.collector.knows(2)
         await anyio.sleep(0.1)
         assert [question.remote_id for question in transport.of("status")[asked:]] == ["r-2"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
@@ -27,9 +27,9 @@ async def claimed(p: Process) -> list[Job]:
     return [each.job for each in await p.ledger.claim(p.run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)]
 
 
-def put_off(p: Process, job: Job, seconds: int) -> steps.Transition:
+def put_off(p: Process, job: Job, seconds: int) -> transitions.Transition:
     now = p.clock.now()
-    return steps.deferred(job, due_at=now + seconds * S, reason="not now", at=now)
+    return transitions.deferred(job, due_at=now + seconds * S, reason="not now", at=now)
 
 
 async def test_an_idle_program_asks_its_database_for_little(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_job_that_was_put_off_leaves_at_its_time_whatever_the_clock_does
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
         first, second = await claimed(p)
-        await p.ledger.take([put_off(p, first, 100), put_off(p, second, LONG_S)])
+        await p.ledger.apply([put_off(p, first, 100), put_off(p, second, LONG_S)])
         await p.start("dispatcher")
         await anyio.sleep(99.9)
         assert not transport.of("run")
@@ -80,8 +80,8 @@ async def test_a_job_whose_retry_does_not_get_its_turn_in_time_is_sent_anew(tmp_
     async with process(tmp_path / "db", transport, jobs=2, limits={Operation.RETRY: Limit(1, 3_600)}) as p:
         now = p.clock.now()
         for number, job in enumerate(await claimed(p)):
-            sent = steps.accepted(job, remote_id=f"r-{number}", sent_at=now, at=now)
-            failed = steps.retried(
+            sent = transitions.accepted(job, remote_id=f"r-{number}", sent_at=now, at=now)
+            failed = transitions.retried(
                 sent.after, Trouble.FAILED, due_at=now, retry_until=now + 60 * S, reason="FAILED", at=now
             )
             await p.ledger.step(sent)

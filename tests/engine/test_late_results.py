@@ -18,7 +18,7 @@ from orchestrator.core.responses import Record
 from orchestrator.engine.collecting.webhook_inbox import BATCH_MAX
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.ledger import reports
-from orchestrator.settings import Connection, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import CANCELLED, CUT, FAILED, GONE, Reply, Scripted, in_turn, numbered, says
@@ -184,7 +184,7 @@ async def program(
         ledger=folder / "ledger.db",
         output=folder / "out.jsonl",
         errors=folder / "errors.jsonl",
-        connection=Connection(serverless_url=URL, api_key="key"),
+        connection=ConnectionSettings(serverless_url=URL, api_key="key"),
         settings=RunSettings(max_attempts=1),
         retry_failed=retry_failed,
     )

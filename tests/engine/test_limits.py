@@ -17,12 +17,12 @@ from orchestrator.client import Service, for_a_batch
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.responses import Answer
 from orchestrator.engine.dependencies import real_service
-from orchestrator.engine.upkeep.limits import MEASURE_EVERY_S, EndpointLimits, Limits
+from orchestrator.engine.upkeep.limits import MEASURE_EVERY_S, EndpointLimits, LimitKeeper
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.ledger import Ledger, limits, open_ledger
 from orchestrator.ledger.limits import limits_reset, limits_set, meters_all
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import Connection, RunSettings
+from orchestrator.settings import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -73,7 +73,7 @@ class World:
             transport=httpx.MockTransport(answer or health.answer),
         )
         self.api = self.service.endpoint("ep").api
-        self.limits = Limits(ledger=ledger, clock=clock, say=self.said.append)
+        self.limits = LimitKeeper(ledger=ledger, clock=clock, say=self.said.append)
         self.kept = EndpointLimits(
             api=self.api,
             share=for_a_batch,
@@ -83,7 +83,7 @@ class World:
         )
         self.limits.add(1, "ep", self.kept)
         self.watch = Watch(ledger.data_version)
-        self.watch.subscribe(self.limits.look)
+        self.watch.subscribe(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:
         await self.command(partial(limits_set, endpoint_id=1, chosen=chosen, at=5))
@@ -329,6 +329,6 @@ async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_pat
 
 @pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])
 async def test_the_pacing_that_was_chosen_is_the_client_s(pacing: Pacing, at_once: int) -> None:
-    service = real_service(Connection(api_key="key", pacing=pacing), VirtualClock())
-    assert service.endpoint("ep").api.room(RUN, 0) == at_once
+    service = real_service(ConnectionSettings(api_key="key", pacing=pacing), VirtualClock())
+    assert service.endpoint("ep").api.available(RUN, 0) == at_once
     await service.aclose()

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.api import limits, limits_reset, limits_set, status
 from orchestrator.clock import SystemClock
-from orchestrator.core.pacing import Figures, Limit, Operation
+from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.limits import meters_write
@@ -80,9 +80,7 @@ async def test_a_limit_belongs_to_the_endpoint_and_stays_until_it_is_reset(tmp_p
 
 async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: Path) -> None:
     path = await two_endpoints(tmp_path)
-    figures = Figures(
-        sent=9, throttled=2, used=7, allowance=1000, in_flight=1, free_at=None, share=1.0, queue_full=False
-    )
+    figures = Meter(sent=9, throttled=2, used=7, allowance=1000, in_flight=1, free_at=None, share=1.0, queue_full=False)
     async with at_work(path) as ledger:
 
         async def block(transaction: Transaction) -> None:

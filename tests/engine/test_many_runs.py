@@ -11,7 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from orchestrator.api.look import runs_now
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.settings import CollectedBy, Collecting, JanitorSummary, MarginSummary
@@ -53,7 +53,7 @@ async def with_one_run(ledger: Ledger) -> None:
     for number, state in ((1, State.OUTSTANDING), (2, State.OUTSTANDING), (3, State.FAILED)):
         await brought_to(ledger, state, AT + number * S, job=number)
     for job, margin_us in zip((await jobs_now(ledger))[3:], (7 * S, 9 * S), strict=True):
-        await ledger.step(steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
+        await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
 
 
 def multiplied(path: Path, number: int) -> None:

@@ -15,7 +15,7 @@ from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import Connection, Hold, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, Hold, RunRequest, RunSettings
 from tests.simulation.clock import VirtualClock
 
 
@@ -57,7 +57,7 @@ def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone
         id=1, name="run", endpoint_id=1, service_url=f"http://{host}:8900", endpoint="ep", source="-",
         settings=RunSettings(), created_at=0, accepted=True, rows=1,
     )  # fmt: skip
-    connection = Connection(api_key="key", listen="127.0.0.1:0")
+    connection = ConnectionSettings(api_key="key", listen="127.0.0.1:0")
     request = RunRequest(name="run", source=None, endpoint=None, ledger=Path("l.db"), connection=connection)
     with nullcontext() if is_here else pytest.raises(UsageError, match="--listen needs --webhook-url"):
         check_reach(run, request)

@@ -18,7 +18,7 @@ from orchestrator.emulator.faults import Faults
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.parts import Parts
 from orchestrator.errors import StoppedError
-from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -59,7 +59,7 @@ async def program(folder: Path, service: SimulatedService, clock: VirtualClock, 
         ledger=folder / "ledger.db",
         output=folder / "out.jsonl",
         errors=folder / "errors.jsonl",
-        connection=Connection(serverless_url=URL, api_key="key"),
+        connection=ConnectionSettings(serverless_url=URL, api_key="key"),
         settings=RunSettings(),
     )
     around = Dependencies(

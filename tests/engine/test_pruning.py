@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from orchestrator.api.audit import Findings, audit_ledger
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.pruning import LATE_US, Tidy
 from orchestrator.ledger import Ledger, reports
@@ -88,7 +88,7 @@ async def test_the_submission_that_brought_the_result_and_those_owed_a_cancel_ar
         )[-1]
         late = an_outcome(resent.after, submission=won, remote_id="r-1")
         await ledger.step(
-            steps.completed(resent.after, late, reason="webhook of an earlier submission", at=AT + 60 * S)
+            transitions.completed(resent.after, late, reason="webhook of an earlier submission", at=AT + 60 * S)
         )
         first = (await gone(ledger, await job_now(ledger, 2), "claimed", at=AT + 100 * S))[0].after.submission
         await gone(ledger, await job_now(ledger, 2), *AGAIN[1:], "accepted", "completed", at=AT + 101 * S)

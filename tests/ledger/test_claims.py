@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
@@ -29,7 +29,9 @@ async def claim(ledger: Ledger, *, by_retry: bool = False, most: int = 100, run:
 async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int | None = None) -> Job:
     """Job `number`, waiting for its second attempt."""
     job = await brought_to(ledger, State.OUTSTANDING, NOW - 100 * S + number, job=number)
-    step = steps.retried(job, Trouble.FAILED, due_at=due_at, retry_until=retry_until, reason="FAILED", at=NOW - 50 * S)
+    step = transitions.retried(
+        job, Trouble.FAILED, due_at=due_at, retry_until=retry_until, reason="FAILED", at=NOW - 50 * S
+    )
     assert await ledger.step(step)
     return step.after
 

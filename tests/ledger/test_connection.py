@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from orchestrator.ledger.connection import Connection
+from orchestrator.ledger.connection import ThreadedConnection
 from orchestrator.ledger.database import Database
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def connected(path: Path) -> AsyncIterator[Connection]:
+async def connected(path: Path) -> AsyncIterator[ThreadedConnection]:
     """A connection that waits for no lock, to a database with one table."""
-    connection = Connection(partial(sqlite3.connect, path, isolation_level=None, timeout=0))
+    connection = ThreadedConnection(partial(sqlite3.connect, path, isolation_level=None, timeout=0))
     await connection
     try:
         await connection.cursor().execute(

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger, audit, control, line, margins, past, pruning, reports, store
@@ -31,9 +31,9 @@ AT = EPOCH_AT + 1_000 * S
 async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
     """Completes the jobs, one for each margin."""
     found = await jobs_now(ledger)
-    await ledger.take(
+    await ledger.apply(
         [
-            steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
+            transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
             for job, margin_us in zip(found, margins_us, strict=False)
         ]
     )
@@ -51,8 +51,8 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
         assert await safe_until() is None
         for at, ttl_us in ((10 * S, 86_400 * S), (20 * S, 100 * S)):
             queued = next(job for job in await jobs_now(ledger) if job.state is State.QUEUED)
-            claimed = steps.claimed(queued, submission=EPOCH_AT + at, ttl_us=ttl_us, at=EPOCH_AT + at)
-            accepted = steps.accepted(claimed.after, remote_id="r", sent_at=EPOCH_AT + at, at=EPOCH_AT + at)
+            claimed = transitions.claimed(queued, submission=EPOCH_AT + at, ttl_us=ttl_us, at=EPOCH_AT + at)
+            accepted = transitions.accepted(claimed.after, remote_id="r", sent_at=EPOCH_AT + at, at=EPOCH_AT + at)
             assert await ledger.step(claimed)
             assert await ledger.step(accepted)
             assert await safe_until() == EPOCH_AT + min(10 * S + 1_800 * S, at + ttl_us)
@@ -84,7 +84,7 @@ async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> Non
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, 3)
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
-            await ledger.step(steps.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
+            await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
 
         assert await ledger.read(partial(margins.margins_of, run=run.id)) == Margins(0.12, 0.12)
 
@@ -112,7 +112,7 @@ async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(tmp_pat
         run = await a_run(ledger, len(sizes))
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             output = b'"' + b"a" * (size - 2) + b'"'
-            await ledger.step(steps.completed(job, an_outcome(job, output=output), reason="status", at=AT))
+            await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
         finished = partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], most=9, bytes_max=1_000)
         audited = partial(audit.page_after, most=9, bytes_max=1_000)
         pages, facts, after, last = [], [], (0, 0), 0
@@ -133,10 +133,10 @@ async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
         good = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         bad = await brought_to(ledger, State.OUTSTANDING, AT + 1, job=2)
         await ledger.step(
-            steps.completed(good, an_outcome(good, delay_ms=3, execution_ms=4), reason="status", at=AT + 9 * S)
+            transitions.completed(good, an_outcome(good, delay_ms=3, execution_ms=4), reason="status", at=AT + 9 * S)
         )
         await ledger.step(
-            steps.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
+            transitions.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
         first, second = await ledger.read(
             partial(reports.finished_page, run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6)
@@ -161,7 +161,7 @@ async def test_the_next_due_job_is_told_for_each_operation(tmp_path: Path) -> No
             job = await brought_to(ledger, State.OUTSTANDING, AT - 100 * S + number, job=number)
             due_at = AT + number * S
             await ledger.step(
-                steps.retried(job, Trouble.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S)
+                transitions.retried(job, Trouble.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S)
             )
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
 
@@ -171,7 +171,7 @@ async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(
         await a_run(ledger, 3)
         sent = [await brought_to(ledger, State.SUBMITTING, AT + n, job=n) for n in (1, 2, 3)]
         for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
-            await ledger.step(steps.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
+            await ledger.step(transitions.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
 
         page = await ledger.read(partial(reports.jobs_in, state=State.UNCERTAIN, after=(0, 0), most=9))
 
@@ -188,7 +188,7 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path
         while page := await ledger.read(partial(reports.jobs_in, state=State.SUBMITTING, after=after, most=2)):
             after = (page[-1].due_at, page[-1].id)
             seen += [job.id for job in page]
-            await ledger.take([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
+            await ledger.apply([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
 
         assert seen == [1, 2, 3, 4, 5]
 
@@ -198,7 +198,7 @@ async def test_failed_and_cancelled_jobs_are_paged(tmp_path: Path) -> None:
         run = await a_run(ledger, 6)
         jobs = await jobs_now(ledger)
         ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
-        await ledger.take([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
+        await ledger.apply([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
         page = partial(reports.jobs_given_up, run=run.id, most=3)
 
         assert [job.id for job in await ledger.read(partial(page, after=0))] == [2, 3, 5]
@@ -244,7 +244,7 @@ async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None
         two = await a_run(ledger, 1, name="two")
         found = await jobs_now(ledger)
         names = ("completed", "abandoned", "cancelled", "claimed", "completed")
-        await ledger.take([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
+        await ledger.apply([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
 
         assert await ledger.read(partial(reports.ends_since, since=AT)) == {one.id: 3, two.id: 1}
         assert await ledger.read(partial(reports.ends_since, since=AT + 4)) == {two.id: 1}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition, counters, is_terminal
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State, is_legal
 from orchestrator.core.responses import Trouble
@@ -53,7 +53,7 @@ async def test_a_step_is_taken_once_and_only_from_what_it_was_made_for(name: str
             assert not await ledger.step(stale)
             assert dump(path, without=untouched) == before
 
-        assert await ledger.take([step]) == {1}
+        assert await ledger.apply([step]) == {1}
         assert await job_now(ledger) == step.after
         assert await job_now(ledger, 2) == other[0].after
         after = dump(path)
@@ -83,20 +83,20 @@ async def test_a_step_that_is_stale_leaves_those_beside_it_alone(tmp_path: Path)
         await a_run(ledger, 3)
         first, second, third = [STEPS["claimed"][1](job, AT + job.id) for job in await jobs_now(ledger)]
 
-        assert await ledger.take([first, made_for(second, attempt=4), third]) == {1, 3}
+        assert await ledger.apply([first, made_for(second, attempt=4), third]) == {1, 3}
         assert [job.state.value for job in await jobs_now(ledger)] == ["submitting", "queued", "submitting"]
 
 
 async def test_no_steps_are_no_work(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
-        assert await ledger.take([]) == frozenset()
+        assert await ledger.apply([]) == frozenset()
 
 
 async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
         first = await brought_to(ledger, State.OUTSTANDING, AT)
-        late = steps.abandoned(first, an_outcome(first, Trouble.FAILED), reason="late FAILED", at=AT + 99 * S)
+        late = transitions.abandoned(first, an_outcome(first, Trouble.FAILED), reason="late FAILED", at=AT + 99 * S)
         again = ("retried_remotely", "claimed_for_retry", "accepted_for_retry")
         second = (await gone(ledger, first, *again, at=AT + 10 * S))[-1].after
 
@@ -110,7 +110,7 @@ async def test_a_late_answer_to_run_is_stale_and_leaves_its_remote_id_on_its_sub
     async with opened(path) as ledger:
         await a_run(ledger)
         sent = await brought_to(ledger, State.SUBMITTING, AT)
-        answer = steps.accepted(sent, remote_id="late", sent_at=AT + S, at=AT + 9 * S)
+        answer = transitions.accepted(sent, remote_id="late", sent_at=AT + S, at=AT + 9 * S)
         await gone(ledger, sent, "unanswered", "retried", "claimed", at=AT + 2 * S)
         before = dump(path, without=["submissions"])
 
@@ -124,9 +124,9 @@ async def test_an_adopted_job_stays_what_the_webhook_said_when_the_answer_follow
     async with opened(path) as ledger:
         await a_run(ledger)
         sent = await brought_to(ledger, State.SUBMITTING, AT)
-        assert await ledger.step(steps.adopted(sent, remote_id="r", at=AT + S))
+        assert await ledger.step(transitions.adopted(sent, remote_id="r", at=AT + S))
 
-        assert not await ledger.step(steps.accepted(sent, remote_id="r", sent_at=AT + 5, at=AT + 2 * S))
+        assert not await ledger.step(transitions.accepted(sent, remote_id="r", sent_at=AT + 5, at=AT + 2 * S))
         job = await job_now(ledger)
         assert (job.state, job.remote_id, job.sent_at) == (State.OUTSTANDING, "r", AT + 5)
 
@@ -140,8 +140,8 @@ async def test_the_first_result_wins_whichever_submission_it_is_of(tmp_path: Pat
         early = an_outcome(first, remote_id="of-the-first", output=b"1")
         late = an_outcome(second, output=b"2")
 
-        assert await ledger.step(steps.completed(second, early, reason="webhook", at=AT + 50 * S))
-        assert not await ledger.step(steps.completed(second, late, reason="status", at=AT + 51 * S))
+        assert await ledger.step(transitions.completed(second, early, reason="webhook", at=AT + 50 * S))
+        assert not await ledger.step(transitions.completed(second, late, reason="status", at=AT + 51 * S))
         (outcome,) = dump(path)["outcomes"]
         assert (outcome[1], outcome[2], outcome[4]) == (first.submission, "of-the-first", b"1")
         ended = {row[0]: (row[3], row[8], row[9]) for row in dump(path)["submissions"]}
@@ -169,8 +169,8 @@ async def test_many_jobs_are_reopened_at_once(tmp_path: Path) -> None:
     async with opened(path) as ledger:
         await a_run(ledger, 30)
         found = await jobs_now(ledger)
-        await ledger.take(over := [STEPS["cancelled"][1](job, AT) for job in found])
-        await ledger.take([steps.reopened(step.after, at=AT + S) for step in over[:20]])
+        await ledger.apply(over := [STEPS["cancelled"][1](job, AT) for job in found])
+        await ledger.apply([transitions.reopened(step.after, at=AT + S) for step in over[:20]])
 
         assert [row[0] for row in dump(path)["outcomes"]] == list(range(21, 31))
         assert counted(path) == {"queued": 20, "cancelled": 10}
@@ -181,7 +181,7 @@ async def test_large_outputs_are_kept_as_they_came(tmp_path: Path) -> None:
         run = await a_run(ledger, 2)
         outputs = [b'"' + b"a" * 100_000 + b'"', random.Random(1).randbytes(100_000)]
         for job, output in zip(await jobs_now(ledger), outputs, strict=True):
-            await ledger.step(steps.completed(job, an_outcome(job, output=output), reason="status", at=AT))
+            await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
 
         question = partial(
             reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8
@@ -207,7 +207,7 @@ async def walked(ledger: Ledger, chance: random.Random) -> list[Transition]:
             if possible and not (is_terminal(seen) and chance.random() < 0.9):
                 batch.append(chance.choice(possible)(seen, at + number))
             older[job.id] = job
-        applied = await ledger.take(batch)
+        applied = await ledger.apply(batch)
         taken += [step for step in batch if step.before.id in applied]
     return taken
 
@@ -244,10 +244,10 @@ async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_subm
         for change in ({"submission": 5}, {"attempt": 9}, {"id": 9}):
             ledger.seen(msgspec.structs.replace(job, unfinished_at=AT + 50 * S, **change))
         ledger.seen(msgspec.structs.replace(job, unfinished_at=AT + 60 * S))
-        await ledger.take([])
+        await ledger.apply([])
         assert (await job_now(ledger)).unfinished_at == AT + 60 * S
 
         await gone(ledger, job, "retried", at=AT + 70 * S)
         ledger.seen(msgspec.structs.replace(job, unfinished_at=AT + 80 * S))
-        await ledger.take([])
+        await ledger.apply([])
         assert (await job_now(ledger)).unfinished_at == job.unfinished_at

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
@@ -117,7 +117,9 @@ async def test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_the
         for job in found:
             with anyio.move_on_after(0):
                 await ledger.room()
-                ledger.post(steps.completed(job, an_outcome(job, output=large), reason="status", at=AT), lambda _: None)
+                ledger.post(
+                    transitions.completed(job, an_outcome(job, output=large), reason="status", at=AT), lambda _: None
+                )
                 posted += 1
         assert posted == writer.PENDING_BYTES_MAX // len(large) + 1
         await ledger.room()
@@ -136,7 +138,7 @@ async def test_pages_of_large_outputs_are_not_kept(tmp_path: Path) -> None:
         await raw.set_trace_callback(asked.append)
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             outcome = an_outcome(job, output=b'"' + b"x" * size + b'"')
-            await ledger.step(steps.completed(job, outcome, reason="status", at=AT))
+            await ledger.step(transitions.completed(job, outcome, reason="status", at=AT))
             await ledger.flush()
             asked.append("flushed")
 
@@ -241,7 +243,7 @@ async def test_a_file_that_cannot_be_written_fails_everybody_and_heals(tmp_path:
 
         async def take(job: Job) -> None:
             try:
-                await own.steps([claimed(job)])
+                await own.apply([claimed(job)])
             except StorageError as error:
                 errors.append(error)
 
@@ -257,7 +259,7 @@ async def test_a_file_that_cannot_be_written_fails_everybody_and_heals(tmp_path:
         assert running_loop().time() - begun_s < 2 * BUSY_TIMEOUT_S
         assert {row[8] for row in dump(path)["jobs"]} == {"queued"}
 
-        assert await own.steps([claimed(found[0])]) == {1}
+        assert await own.apply([claimed(found[0])]) == {1}
         assert own.failure is None
 
 
@@ -287,7 +289,7 @@ async def test_a_ledger_that_does_not_answer_is_given_up_and_nothing_is_written_
         async with anyio.create_task_group() as group:
             group.start_soon(_refused, partial(own.run, hanging))
             await anyio.sleep(1)
-            group.start_soon(_refused, partial(own.steps, [claimed(first)]))
+            group.start_soon(_refused, partial(own.apply, [claimed(first)]))
             own.post(claimed(second), posted.append)
         assert [str(error) for error in posted] == [f"{path}: the ledger did not answer for 30 s"]
         await anyio.sleep(10 * writer.ANSWER_S_MAX)
@@ -332,7 +334,7 @@ async def test_a_posted_step_is_told_after_the_feed_and_a_stale_one_too(tmp_path
         own.post(claimed(job), told.append)
         own.post(claimed(job), told.append)
         assert told == []
-        await own.steps(())
+        await own.apply(())
 
     assert told == [Event.CLAIMED, None, None]
 
@@ -376,7 +378,7 @@ async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp
 
     async def take(job: Job) -> None:
         with anyio.CancelScope(shield=True):
-            told.append(await own.steps([claimed(job)]))
+            told.append(await own.apply([claimed(job)]))
 
     async def work() -> None:
         async with anyio.create_task_group() as group:
@@ -417,7 +419,7 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
     async def take(own: Writer, job: Job, scope: anyio.CancelScope) -> None:
         with scope:
             await anyio.sleep(chance.random() / 20)
-            told[job.id] = job.id in await own.steps([claimed(job)])
+            told[job.id] = job.id in await own.apply([claimed(job)])
             await anyio.sleep(1)
 
     async def cancel(scope: anyio.CancelScope) -> None:
@@ -484,5 +486,5 @@ async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(tmp
         done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
 
         settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
-        assert await ledger.take([done, stale], settled=settled) == {1}
+        assert await ledger.apply([done, stale], settled=settled) == {1}
         assert await notices_of(ledger) == [kept[1], kept[3]]

@@ -11,7 +11,7 @@ from orchestrator.emulator.posting import post
 from orchestrator.web.addresses import Address
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
-from orchestrator.web.webhooks import Limits, Webhooks
+from orchestrator.web.webhooks import BodyLimits, Webhooks
 from tests.narrow.relay import narrow
 from tests.web.requests import BODY, KEY, Sink, hook
 
@@ -27,7 +27,7 @@ PATIENCE_S = 1.0
 
 async def test_large_webhooks_over_a_narrow_line_are_read_or_soon_hints_and_few_bytes_come_in_vain() -> None:
     sink = Sink()
-    webhooks = Webhooks(key=KEY, sink=sink, clock=SystemClock(), limits=Limits(body_s=PATIENCE_S))
+    webhooks = Webhooks(key=KEY, sink=sink, clock=SystemClock(), limits=BodyLimits(body_s=PATIENCE_S))
     listener = Listener(application(webhooks), Address("127.0.0.1", 0))
 
     async def push(url: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, Self
 
 import aiosqlite
 
-from orchestrator.ledger.connection import Connection, Cursor
+from orchestrator.ledger.connection import Cursor, ThreadedConnection
 from tests.simulation.loop import VirtualLoop, running_loop
 
 BUSY_TIMEOUT_S = 5.0
@@ -109,11 +109,11 @@ class SimulatedConnection(aiosqlite.Connection):
             raw.abandon()
 
 
-class _WholeConnection(SimulatedConnection, Connection):
+class _WholeConnection(SimulatedConnection, ThreadedConnection):
     """One with the ledger's own cursors."""
 
     def _begin(self, connector: Callable[[], sqlite3.Connection]) -> None:
-        Connection.__init__(self, connector)
+        ThreadedConnection.__init__(self, connector)
 
     def cursor(self) -> Any:  # aiosqlite's is typed as a wrapped coroutine
         return _WholeCursor(self)

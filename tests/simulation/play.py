@@ -35,7 +35,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StoppedError, leading
 from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
-from orchestrator.settings import Connection, RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import EPOCH_AT, ProcessClock, VirtualClock
 from tests.simulation.database import async_creator
@@ -358,7 +358,7 @@ class Play:
             ledger=facts.ledger,
             output=facts.output,
             errors=facts.errors,
-            connection=Connection(
+            connection=ConnectionSettings(
                 serverless_url=URL,
                 api_key=API_KEY,
                 listen="127.0.0.1:0" if plan.webhooks else None,
@@ -378,7 +378,7 @@ class Play:
         )
 
     def _surroundings(self) -> Dependencies:
-        def service(connection: Connection, clock: Clock) -> Service:
+        def service(connection: ConnectionSettings, clock: Clock) -> Service:
             limits = for_a_batch(connection.limits)
             return Service(connection.serverless_url, connection.api_key, clock, limits=limits, transport=self._network)
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.client.patience import LATE_S
 from orchestrator.web.application import answer, empty
-from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Connection, Crowd
+from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Crowd, WebhookConnection
 from tests.simulation.loop import running_loop
 from tests.web.requests import http
 
@@ -24,7 +24,7 @@ class RecordingTransport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.protocol: Connection | None = None
+        self.protocol: WebhookConnection | None = None
         self.written = b""
         self.closing = False
         self.closed = anyio.Event()
@@ -66,7 +66,7 @@ class Server:
 
     def connect(self) -> RecordingTransport:
         transport = RecordingTransport()
-        transport.protocol = Connection(config=self._config, server_state=self.state, app_state={})
+        transport.protocol = WebhookConnection(config=self._config, server_state=self.state, app_state={})
         transport.protocol.connection_made(transport)
         return transport
 

@@ -19,7 +19,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.web.addresses import Address
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
-from orchestrator.web.webhooks import DEFAULT_LIMITS, Limits, Webhooks
+from orchestrator.web.webhooks import DEFAULT_LIMITS, BodyLimits, Webhooks
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, Wire, hook, http
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 @asynccontextmanager
 async def serving(
-    sink: Sink, *, address: Address = ANY_PORT, grace_s: float = 5, limits: Limits = DEFAULT_LIMITS
+    sink: Sink, *, address: Address = ANY_PORT, grace_s: float = 5, limits: BodyLimits = DEFAULT_LIMITS
 ) -> AsyncIterator[Listener]:
     webhooks = Webhooks(key=KEY, sink=sink, clock=StillClock(), limits=limits)
     listener = Listener(application(webhooks), address, grace_s=grace_s)
@@ -136,7 +136,7 @@ async def test_what_is_no_request_for_a_path_is_no_noise(garbage: bytes, caplog:
 
 async def test_a_body_declared_too_large_is_answered_before_it_comes() -> None:
     sink = Sink()
-    async with serving(sink, limits=Limits(body_bytes=1_000)) as listener, Wire(listener.address) as wire:
+    async with serving(sink, limits=BodyLimits(body_bytes=1_000)) as listener, Wire(listener.address) as wire:
         assert await wire.ask(http("POST", hook(), None, "Content-Length: 1001", "Expect: 100-continue")) == 200
         assert await wire.rest() == b""
 
@@ -145,7 +145,7 @@ async def test_a_body_declared_too_large_is_answered_before_it_comes() -> None:
 
 async def test_a_chunked_body_that_grows_too_large_is_answered_there() -> None:
     sink = Sink()
-    async with serving(sink, limits=Limits(body_bytes=1_000)) as listener, Wire(listener.address) as wire:
+    async with serving(sink, limits=BodyLimits(body_bytes=1_000)) as listener, Wire(listener.address) as wire:
         await wire.send(http("POST", hook(), None, "Transfer-Encoding: chunked"))
         assert await wire.ask(b"400\r\n" + b"x" * 1_024 + b"\r\n") == 200
         assert await wire.rest() == b""
@@ -164,7 +164,7 @@ async def test_a_chunked_body_within_the_limit_is_read() -> None:
 
 async def test_a_body_that_does_not_come_in_time_is_a_hint() -> None:
     sink = Sink()
-    async with serving(sink, limits=Limits(body_s=0)) as listener, Wire(listener.address) as wire:
+    async with serving(sink, limits=BodyLimits(body_s=0)) as listener, Wire(listener.address) as wire:
         assert await wire.ask(http("POST", hook(), None, "Content-Length: 1000") + b"{") == 200
         assert await wire.rest() == b""
 

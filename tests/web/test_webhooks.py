@@ -16,7 +16,7 @@ from orchestrator.core.notice import KEY_BYTES, Notice, token
 from orchestrator.core.responses import Record
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
-from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, Figures, Limits, Webhooks
+from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
 from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
 
@@ -30,14 +30,14 @@ OF_ANOTHER = Notice(submission=7, received_at=1_000_000, record=Record(remote_id
 class World:
     """The application with its sink, and a client that speaks to it in-process."""
 
-    def __init__(self, *, prefix: str = "", limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, prefix: str = "", limits: BodyLimits = DEFAULT_LIMITS) -> None:
         self.sink = Sink()
         self.clock = StillClock()
         self.webhooks = Webhooks(key=KEY, sink=self.sink, clock=self.clock, prefix=prefix, limits=limits)
         self.app = application(self.webhooks)
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> WebhookCounters:
         return self.webhooks.figures
 
     async def send(self, path: str, body: bytes | AsyncIterator[bytes] = BODY, method: str = "POST") -> httpx.Response:
@@ -80,7 +80,7 @@ async def test_a_webhook_is_answered_200_once_it_is_noted_with_its_record_only()
 
     assert (response.status_code, response.content) == (200, b"")
     assert world.sink.notices == [NOTED]
-    assert world.figures == Figures(received=1)
+    assert world.figures == WebhookCounters(received=1)
 
 
 async def test_no_answer_is_given_before_the_notice_is_durable() -> None:
@@ -116,7 +116,7 @@ async def test_a_notice_that_cannot_be_made_durable_is_answered_503_and_may_come
     response = await world.send(hook())
 
     assert (response.status_code, response.content) == (503, b"")
-    assert world.figures == Figures(received=1, unavailable=1)
+    assert world.figures == WebhookCounters(received=1, unavailable=1)
 
     world.sink.error = None
     assert (await world.send(hook())).status_code == 200
@@ -150,7 +150,7 @@ async def test_a_body_that_is_no_job_record_is_noted_as_a_hint(body: bytes) -> N
 
     assert (await world.send(hook(), body)).status_code == 200
     assert world.sink.notices == [HINT]
-    assert world.figures == Figures(received=1, hints=1)
+    assert world.figures == WebhookCounters(received=1, hints=1)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_a_record_that_must_be_of_another_job_is_noted_without_what_it_say
 
     assert (await world.send(hook(), BODY.replace(own, other))).status_code == 200
     assert world.sink.notices == [OF_ANOTHER]
-    assert world.figures == Figures(received=1, hints=1)
+    assert world.figures == WebhookCounters(received=1, hints=1)
 
 
 @pytest.mark.parametrize("echo", [b"null", b'"https:\\/\\/example.com%s"' % hook().replace("/", "\\/").encode()])
@@ -181,7 +181,7 @@ async def test_a_record_that_echoes_no_url_or_ours_in_another_spelling_is_believ
 
 
 async def test_a_body_declared_too_large_is_a_hint_and_not_read() -> None:
-    world = World(limits=Limits(body_bytes=100))
+    world = World(limits=BodyLimits(body_bytes=100))
     exchange = await world.raw(hook(), headers=[(b"host", b"x"), (b"content-length", b"101")])
 
     assert (exchange.sent[0]["status"], exchange.reads) == (200, 0)
@@ -191,7 +191,7 @@ async def test_a_body_declared_too_large_is_a_hint_and_not_read() -> None:
 
 @pytest.mark.parametrize("headers", [[], [(b"content-length", b"x")], [(b"content-length", b"9" * 5_000)]])
 async def test_a_body_too_large_without_a_sane_length_is_a_hint_and_read_no_further(headers: Any) -> None:
-    world = World(limits=Limits(body_bytes=100))
+    world = World(limits=BodyLimits(body_bytes=100))
     exchange = await world.raw(hook(), chunk(b"x" * 60, more=True), chunk(b"x" * 60, more=True), headers=headers)
 
     assert (exchange.sent[0]["status"], exchange.reads) == (200, 2)
@@ -199,7 +199,7 @@ async def test_a_body_too_large_without_a_sane_length_is_a_hint_and_read_no_furt
 
 
 async def test_a_body_of_just_the_size_allowed_is_read() -> None:
-    world = World(limits=Limits(body_bytes=len(BODY)))
+    world = World(limits=BodyLimits(body_bytes=len(BODY)))
     await world.raw(hook(), chunk(BODY), headers=[(b"content-length", str(len(BODY)).encode())])
 
     assert world.sink.notices == [NOTED]
@@ -284,7 +284,7 @@ async def test_a_body_cut_by_its_sender_is_a_hint() -> None:
 
 
 async def test_bodies_that_together_hold_too_much_memory_become_hints_and_room_is_found_again() -> None:
-    world = World(limits=Limits(bodies_bytes=2 * len(BODY)))
+    world = World(limits=BodyLimits(bodies_bytes=2 * len(BODY)))
     async with anyio.create_task_group() as group:
         group.start_soon(world.send, hook(), forever(b"x" * len(BODY) + b"x"))
         await anyio.wait_all_tasks_blocked()
@@ -354,7 +354,7 @@ async def test_every_other_method_gets_the_same_404(method: str) -> None:
 
     assert exchange.sent == (await world.raw("/elsewhere")).sent
     assert exchange.reads == 0
-    assert world.figures == Figures(refused=1)
+    assert world.figures == WebhookCounters(refused=1)
 
 
 @given(texts())
@@ -398,7 +398,7 @@ async def test_a_prefix_that_looks_like_the_path_of_hooks_is_one() -> None:
 
 async def test_nothing_of_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="orchestrator")
-    world = World(limits=Limits(body_bytes=1_000))
+    world = World(limits=BodyLimits(body_bytes=1_000))
     await world.send(hook())
     await world.send(hook(), b"x" * 2_000)
     await world.send(hook()[:-1])

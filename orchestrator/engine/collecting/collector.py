@@ -13,7 +13,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
 from orchestrator.core.health import health_of
 from orchestrator.core.job import NO_NEWS, RETRIES_IN_DOUBT, RETRY_REFUSED, RETRY_UNANSWERED, Job, Outcome, Transition
@@ -28,12 +28,12 @@ from orchestrator.core.responses import (
     SAME_ID,
     Answer,
     AskAgain,
-    Finished,
     Gone,
     NoNews,
     Pointless,
     Record,
     StatusOutcome,
+    Terminal,
     Trouble,
     Unfinished,
     of_status,
@@ -246,7 +246,7 @@ class Collector:
         self._endpoint.question(job.id, outcome, sent_at, now)
         if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
             self._endpoint.absences.missing(job.submission or 0, now)
-        elif isinstance(outcome, Finished | Unfinished):
+        elif isinstance(outcome, Terminal | Unfinished):
             self._endpoint.absences.alive(sent_at, now)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
             await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
@@ -273,7 +273,7 @@ class Collector:
 
     async def _act(self, entry: Entry, outcome: StatusOutcome, sent_at: int) -> None:
         match outcome:
-            case Finished(record):
+            case Terminal(record):
                 within_us = self._clock.now() - (entry.job.sent_at or 0)
                 await self._finish(entry, plausible(record, within_us=within_us))
             case Unfinished(status=status, known=known, record=record):
@@ -341,7 +341,7 @@ class Collector:
         if (begun_at := begun_at_of(job, record, now)) is not None:
             self._plan.began(entry, begun_at - (job.sent_at or 0))
         if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
-            again = steps.deferred(
+            again = transitions.deferred(
                 job,
                 due_at=now + backoff_us(job.deferrals + 1, job.id),
                 reason="the /retry was not applied",

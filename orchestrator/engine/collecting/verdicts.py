@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome, Transition, outcome_of
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
-from orchestrator.core.responses import Failure, Record, Trouble, ended, failure_of
+from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.retry import Abandon, decide
 from orchestrator.engine.endpoint import Endpoint
 
@@ -26,18 +26,18 @@ def finished(
     `was_stuck`: should it be cancelled, then by us, in order to send the job anew.
     """
     settings = endpoint.settings_of[job.run]
-    end = ended(record, output_required=settings.output_required)
+    end = verdict_of(record, output_required=settings.output_required)
     now = endpoint.clock.now()
     if end.trouble is None:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         endpoint.succeeded(job.run)
-        return steps.completed(job, outcome, reason=reason, at=now)
+        return transitions.completed(job, outcome, reason=reason, at=now)
     outcome = outcome_of(job, record, trouble=end.trouble, message=end.message, margin_us=None)
     if end.trouble is Trouble.CANCELLED and was_stuck:
         stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
         return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False)
     if end.trouble is Trouble.CANCELLED:
-        return steps.cancelled(job, outcome, reason="at the service", at=now)
+        return transitions.cancelled(job, outcome, reason="at the service", at=now)
     endpoint.failed(job.run, end.message)
     return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record))
 
@@ -72,8 +72,8 @@ def in_trouble(
         is_retained=is_retained and not endpoint.ids.are_repeated,
     )
     if isinstance(decision, Abandon):
-        return steps.abandoned(job, outcome, reason=decision.reason, at=now)
-    return steps.retried(
+        return transitions.abandoned(job, outcome, reason=decision.reason, at=now)
+    return transitions.retried(
         job,
         trouble,
         due_at=decision.due_at,

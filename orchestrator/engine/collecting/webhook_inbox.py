@@ -16,12 +16,12 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import SECOND, Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import margin_left
 from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
 from orchestrator.core.lifecycle import Event, State, is_legal
 from orchestrator.core.notice import Notice
-from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, ended
+from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
 from orchestrator.engine.collecting.verdicts import finished
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.wakeup import Wakeup, keep_polling
@@ -218,7 +218,7 @@ class WebhookInbox:
         foreign = [Settled(notice) for _, notice in sorted_out.foreign]
         if not taken and not settled and not foreign:
             return sorted_out.again
-        applied = await self._ledger.take(taken, settled=[*settled, *foreign])
+        applied = await self._ledger.apply(taken, settled=[*settled, *foreign])
         self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
         stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
         return list(dict.fromkeys([*sorted_out.again, *stale]))
@@ -294,7 +294,7 @@ class WebhookInbox:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
         reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
-        return steps.completed(job, outcome, reason=reason, at=self._clock.now())
+        return transitions.completed(job, outcome, reason=reason, at=self._clock.now())
 
     def _of_latest(
         self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, was_stuck: bool
@@ -306,12 +306,12 @@ class WebhookInbox:
         if job.state is not State.OUTSTANDING and not is_result:
             if job.state is State.QUEUED or record.remote_id is None:
                 return None
-            return steps.adopted(job, remote_id=record.remote_id, at=self._clock.now())
+            return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
         margin_us = self._margin_us(notice, job, endpoint)
         return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, was_stuck=was_stuck)
 
     def _is_result(self, record: Record, job: Job, endpoint: Endpoint) -> bool:
-        return ended(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None
+        return verdict_of(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None
 
     def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
         now = self._clock.now()  # which an earlier process may have been ahead of

@@ -14,7 +14,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.admission import Outlook, Prospect, outstanding_max
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import State
@@ -115,18 +115,20 @@ class Dispatcher:
 
     # --- claiming
 
-    def room(self, operation: Operation) -> int:
+    def available(self, operation: Operation) -> int:
         """How many jobs may be claimed ahead of being sent.
 
         None while others wait for the line, or hold what memory there is for inputs: they would only wait with them.
         """
         if self.held_s() or self._endpoint.api.up.waiting or self._held.room_bytes <= 0:
             return 0
-        room = min(self._endpoint.api.room(operation, AHEAD_US), CLAIM_MAX)
+        available = min(self._endpoint.api.available(operation, AHEAD_US), CLAIM_MAX)
         now, in_flight = self._clock.now(), self._on_their_way()
-        in_refusal = self._endpoint.refused_submissions.room(now, in_flight=in_flight)
-        in_silence = None if operation is not Operation.RUN else self._endpoint.silence.room(now, in_flight=in_flight)
-        return min(most for most in (room, in_refusal, in_silence) if most is not None)
+        in_refusal = self._endpoint.refused_submissions.available(now, in_flight=in_flight)
+        in_silence = (
+            None if operation is not Operation.RUN else self._endpoint.silence.available(now, in_flight=in_flight)
+        )
+        return min(most for most in (available, in_refusal, in_silence) if most is not None)
 
     def held_s(self) -> float:
         """Seconds after which to look again whether jobs may be sent at all; 0 where they may."""
@@ -210,7 +212,7 @@ class Dispatcher:
                 good.append(claim)
         if hopeless:
             with anyio.CancelScope(shield=True):
-                await self._ledger.take(hopeless)
+                await self._ledger.apply(hopeless)
         return good
 
     def _hopeless(self, job: Job, ttl_us: int) -> Transition:
@@ -282,7 +284,7 @@ class Dispatcher:
         for claim in claims:
             self._held.release(claim.job.id)
         with anyio.CancelScope(shield=True):
-            await self._ledger.take([self._deferred(claim.job, now, "not sent", None) for claim in claims])
+            await self._ledger.apply([self._deferred(claim.job, now, "not sent", None) for claim in claims])
 
     def is_in_flight(self, job: int) -> bool:
         """Whether `job` was claimed here and what became of that is not written yet."""
@@ -382,41 +384,45 @@ class Dispatcher:
             case Uncertain(reason):
                 return self._unanswered(job, reason, sent_at)
             case NotRetried():
-                return steps.refused_for_retry(job, at=now)
+                return transitions.refused_for_retry(job, at=now)
             case _:
                 assert_never(outcome)
 
     def _accepted(self, job: Job, remote_id: str, sent_at: int) -> Transition:
         now = self._clock.now()
         if job.by_retry:
-            return steps.accepted_for_retry(job, sent_at=sent_at, at=now)
-        return steps.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now)
+            return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
+        return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now)
 
     def _rejected(self, job: Job, reason: str) -> Transition:
         now = self._clock.now()
         if job.by_retry:  # the service no longer has it: the same attempt, made anew
-            return steps.deferred(job, due_at=now, reason=reason, at=now)
+            return transitions.deferred(job, due_at=now, reason=reason, at=now)
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.REJECTED, message=reason
         )
-        return steps.abandoned(job, outcome, reason="rejected", at=now)
+        return transitions.abandoned(job, outcome, reason="rejected", at=now)
 
     def _deferred(self, job: Job, due_at: int, reason: str, trouble: Trouble | None) -> Transition:
         now = self._clock.now()
-        return steps.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
+        return transitions.deferred(
+            job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until
+        )
 
     def _unanswered(self, job: Job, reason: str, sent_at: int) -> Transition:
         now = self._clock.now()
         if job.by_retry:
-            return steps.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-        return steps.unanswered(job, settle_at=self._endpoint.settle_at(job, now), reason=reason, at=now)
+            return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+        return transitions.unanswered(job, settle_at=self._endpoint.settle_at(job, now), reason=reason, at=now)
 
     def _interrupted(self, job: Job, sent_at: int) -> Transition:
         now = self._clock.now()
         if job.by_retry:
-            return steps.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+            return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
         settle_at = self._endpoint.settle_at(job, now)
-        return steps.left_unanswered(job, settle_at=settle_at, reason="interrupted before the answer came", at=now)
+        return transitions.left_unanswered(
+            job, settle_at=settle_at, reason="interrupted before the answer came", at=now
+        )
 
 
 class _Lane:
@@ -455,11 +461,11 @@ class _Lane:
 
     async def _claim(self) -> float:
         """Claims what is missing to the next quarter of a second."""
-        room = self._dispatcher.room(self._operation)
-        missing = room - len(self._claimed)
+        available = self._dispatcher.available(self._operation)
+        missing = available - len(self._claimed)
         wanted = min(missing, self._dispatcher.admissible())
-        if missing <= room // 2 or not wanted:
-            quarters = 1 if room > SLOW_ROOM else 2
+        if missing <= available // 2 or not wanted:
+            quarters = 1 if available > SLOW_ROOM else 2
             return max(self._dispatcher.held_s(), quarters * AHEAD_US / SECOND_US / 4)
         if none_s := self._dispatcher.none_s(self._operation, self._none_before):
             return none_s

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
@@ -60,7 +60,7 @@ class Control:
         """Whether jobs of the run may be sent."""
         return not self.wishes.pause and not self.wishes.cancel
 
-    def look(self) -> None:
+    def on_change(self) -> None:
         """Another process may have asked for something."""
         self._wakeup.wake()
 
@@ -86,7 +86,7 @@ class Control:
     async def _poll(self) -> float:
         await self._follow()
         if not self.wishes.cancel:
-            return SELDOM_S  # whoever asks for something commits it, and `look` is called
+            return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
         while await self._ledger.write(self._end_some):
             pass
         now = self._clock.now()
@@ -113,4 +113,4 @@ def cancelled_by_wish(job: Job, *, at: int) -> Transition:
         trouble=Trouble.CANCELLED,
         message=CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else CANCELLED,
     )
-    return steps.cancelled(job, outcome, reason="asked for", at=at)
+    return transitions.cancelled(job, outcome, reason="asked for", at=at)

@@ -16,7 +16,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as steps
+from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import TTL_GRACE_US, Absence, absence
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import State
@@ -123,7 +123,7 @@ class Janitor:
         async for page in self._pages(State.SUBMITTING):
             retried |= {job.id for job in page if job.by_retry}
             never_left = self._ledger.never_left(page)
-            await self._ledger.take([self._left(job, never_left) for job in page])
+            await self._ledger.apply([self._left(job, never_left) for job in page])
         uncertain = outstanding = 0
         repay = Counter[Trouble | None]()
         async for page in self._pages(State.UNCERTAIN):
@@ -131,7 +131,7 @@ class Janitor:
             repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING):
             forgotten = [job for job in page if self._is_local(job)]
-            await self._ledger.take([queued_again(job, self._clock.now()) for job in forgotten])
+            await self._ledger.apply([queued_again(job, self._clock.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay.update(map(self._repaid_for, kept))
@@ -230,7 +230,7 @@ class Janitor:
             due = [job for job in page if job.due_at <= now]
             if due:
                 over = await self._cancelled({job.run for job in due})
-                await self._ledger.take([self._settled(job, is_over=job.run in over) for job in due])
+                await self._ledger.apply([self._settled(job, is_over=job.run in over) for job in due])
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
         return SELDOM_S  # the feed tells of the next one
@@ -255,15 +255,17 @@ class Janitor:
 def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Transition:
     """The step for a job of `endpoint` whose request nobody is waiting for any more, if it ever left."""
     if never_left:
-        return steps.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
+        return transitions.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
     if endpoint.is_local:
         return queued_again(job, now)
     if job.by_retry:
-        return steps.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
+        return transitions.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
     settle_at = endpoint.settle_at(job, now)
-    return steps.left_unanswered(job, settle_at=settle_at, reason="the process ended before the answer came", at=now)
+    return transitions.left_unanswered(
+        job, settle_at=settle_at, reason="the process ended before the answer came", at=now
+    )
 
 
 def queued_again(job: Job, now: int) -> Transition:
     """The step for a job that an embedded service has forgotten."""
-    return steps.deferred(job, due_at=now, reason="the embedded service ended", at=now)
+    return transitions.deferred(job, due_at=now, reason="the embedded service ended", at=now)

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core.pacing import CONTRACT_LIMITS, Figures, Limit, Operation, format_limit
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Meter, Operation, format_limit
 from orchestrator.core.ports import JobApi
 from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
 from orchestrator.engine.health import ask_health
@@ -43,7 +43,7 @@ class MeteredApi(JobApi, Protocol):
         """Puts another limit in force."""
         ...
 
-    def figures(self, operation: Operation) -> Figures:
+    def figures(self, operation: Operation) -> Meter:
         """How `operation` stands with its limit."""
         ...
 
@@ -104,7 +104,7 @@ class EndpointLimits:
             await anyio.sleep(LOOK_EVERY_S)
 
 
-class Limits:
+class LimitKeeper:
     """Keeps the limits of all endpoints that this process serves, by the ledger's numbers of them."""
 
     def __init__(self, *, ledger: Ledger, clock: Clock, say: Callable[[str], None]) -> None:
@@ -112,14 +112,14 @@ class Limits:
         self._clock = clock
         self._say = say
         self._endpoints: dict[int, tuple[str, EndpointLimits]] = {}
-        self._written: dict[tuple[int, Operation], Figures] | None = None
+        self._written: dict[tuple[int, Operation], Meter] | None = None
         self._wakeup = Wakeup()
 
     def add(self, number: int, name: str, limits: EndpointLimits) -> None:
         """Keeps `limits` of the endpoint `name`, which is `number` in the ledger, too. Before `serve`."""
         self._endpoints[number] = name, limits
 
-    def look(self) -> None:
+    def on_change(self) -> None:
         """There may be news in the ledger. Whoever set a limit has forgotten the meters: they are written anew."""
         if self._written is not None:
             self._written = {}
@@ -142,7 +142,7 @@ class Limits:
         except StorageError as error:
             log.warning("limits that were set could not be read: %s", error)
             return POLL_S_MAX
-        return SELDOM_S  # whoever sets one commits it, and `look` is called
+        return SELDOM_S  # whoever sets one commits it, and `on_change` is called
 
     async def read(self) -> None:
         """Puts in force what is set in the ledger."""
@@ -170,7 +170,7 @@ class Limits:
             await self._ledger.write(lambda at: meters_write(at.connection, news, at=now))
 
 
-def _shown(figure: Figures | None) -> tuple[int, int, int] | None:
+def _shown(figure: Meter | None) -> tuple[int, int, int] | None:
     return None if figure is None else (figure.used, figure.allowance, figure.throttled)
 
 

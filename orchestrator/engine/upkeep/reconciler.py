@@ -67,7 +67,7 @@ class Reconciler:
         self._is_in_flight = is_in_flight
         self._suspicious: set[int] = set()
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
         """One comparison of everything."""
         await self._settle_stale_claims()
         counts = await self._ledger.read(reports.outstanding_by_endpoint)
@@ -92,7 +92,7 @@ class Reconciler:
             stale = [job for job in page if self._is_stale(job, now)]
             if stale:
                 never_left = self._ledger.never_left(stale)
-                taken = await self._ledger.take([self._left(job, never_left, now) for job in stale])
+                taken = await self._ledger.apply([self._left(job, never_left, now) for job in stale])
                 log.warning("%d jobs were being sent by nobody", len(taken))
 
     def _is_stale(self, job: Job, now: int) -> bool:

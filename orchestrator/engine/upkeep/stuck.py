@@ -54,7 +54,7 @@ class Stuck:
         """What the latest look found of `run`."""
         return self._found.get(run, NOTHING)
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
         """One look at everything."""
         found: dict[int, StuckSummary] = {}
         for endpoint in self._endpoints():

@@ -254,7 +254,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job that the service does not retry is paid for again unasked",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="                return steps.refused_for_retry(job, at=now)\n",
+        old="                return transitions.refused_for_retry(job, at=now)\n",
         new='                return self._rejected(job, "refused")\n',
         tests=(
             (

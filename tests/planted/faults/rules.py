@@ -106,10 +106,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a crash left in submitting is sent again without a word",
         path="orchestrator/engine/upkeep/janitor.py",
-        old="    if job.by_retry:\n        return steps.accepted_for_retry(",
+        old="    if job.by_retry:\n        return transitions.accepted_for_retry(",
         new=(
             "    if not job.by_retry:\n        return queued_again(job, now)\n"
-            "    if job.by_retry:\n        return steps.accepted_for_retry("
+            "    if job.by_retry:\n        return transitions.accepted_for_retry("
         ),
         tests=("tests/engine/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
         worlds=("commits", 8, 32),
