@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from orchestrator.units import SECOND_US
+
 log = logging.getLogger(__name__)
 
-SECOND = 1_000_000
-"""One second in the program's unit of time, microseconds."""
-
-JUMP_US_MIN = 1 * SECOND
+JUMP_US_MIN = 1 * SECOND_US
 """Wall and monotonic clock that part by more than this are worth a line in the log."""
 
 
@@ -49,7 +48,7 @@ class SystemClock:
         wall = self._wall_ns() // 1000 - self._wall_start
         monotonic = self._monotonic_ns() // 1000 - self._monotonic_start
         if not -JUMP_US_MIN <= (jump := wall - monotonic - self._skew) <= JUMP_US_MIN:
-            log.warning("the wall clock jumped by %+.1f s", jump / SECOND)
+            log.warning("the wall clock jumped by %+.1f s", jump / SECOND_US)
             self._skew += jump
             # A jump back is not followed, one forward is, and stays: a clock that stood still until the wall had caught
             # up would let results expire meanwhile.

@@ -16,6 +16,7 @@ from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
 from orchestrator.core.retry import AttemptLimits
+from orchestrator.units import MIB
 
 SERVERLESS_URL_DEFAULT: Final = "https://api.runpod.ai"
 """The public host of the service; `/v2/{endpoint_id}/...` is added."""
@@ -32,7 +33,7 @@ GRAPHQL_URL_DEFAULT: Final = "https://api.runpod.io/graphql"
 KeyPlace = Literal["query", "header"]
 """Where GraphQL gets the API key: the parameter `api_key` of the contract, or `Authorization: Bearer`."""
 
-BODY_BYTES_MAX_DEFAULT: Final = 10 * 1024 * 1024
+BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 """The largest body that the service takes on `/run`."""
 
 

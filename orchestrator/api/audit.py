@@ -16,9 +16,10 @@ from orchestrator.core.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, audit, reports
 from orchestrator.ledger.audit import JobFacts, Page, Story, Totals
+from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 1_000
-PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+PAGE_BYTES_MAX: Final = 8 * MIB
 PAGE_SUBMISSIONS: Final = 10_000
 EXAMPLES_MAX: Final = 10
 """So many findings of a kind are told one by one; the rest is counted."""

@@ -52,6 +52,7 @@ from orchestrator.ledger.key import webhook_key
 from orchestrator.ledger.margins import Margins, margins_of
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.units import SECOND_US
 from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
@@ -63,7 +64,6 @@ CANCELS_S_MAX: Final = 30.0
 """How long a run that is over may take to cancel what is one too many; the rest is owed until the next process."""
 
 REOPEN_PAGE: Final = 1_000
-SECOND_US: Final = 1_000_000
 
 
 async def run(request: RunRequest, view: View | None = None, dependencies: Dependencies | None = None) -> Summary:

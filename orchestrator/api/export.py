@@ -12,9 +12,10 @@ from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.reports import FinishedJob
+from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500
-PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+PAGE_BYTES_MAX: Final = 8 * MIB
 """A page has so many outputs, as they are stored, at most; one that is larger has a page to itself."""
 
 DAMAGED: Final = "its output is damaged in the ledger; orchestrator verify tells what else is"

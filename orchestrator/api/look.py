@@ -22,8 +22,8 @@ from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import Collecting, RunStatus, StuckSummary
+from orchestrator.units import SECOND_US
 
-SECOND_US: Final = 1_000_000
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute."""
 

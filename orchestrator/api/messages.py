@@ -1,7 +1,6 @@
 """What the program says while it starts and stops."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from orchestrator.api.identity import resume_command
 from orchestrator.core.pacing import Limit, Operation
@@ -11,9 +10,7 @@ from orchestrator.engine.parts import Parts
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.ledger.intakes import Taken
 from orchestrator.settings import RunRequest
-
-SECOND_US: Final = 1_000_000
-MINUTE_US: Final = 60 * SECOND_US
+from orchestrator.units import MINUTE_US, SECOND_US
 
 
 def warn_of_few_files(

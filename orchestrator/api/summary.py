@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from orchestrator.api.counts import margin_summary, state_counts, uncertain_summary
-from orchestrator.clock import SECOND
 from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -13,6 +12,7 @@ from orchestrator.engine.parts import Parts
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.margins import Margins
 from orchestrator.settings import CollectedBy, Hold, Snapshot, Summary
+from orchestrator.units import SECOND_US
 
 
 def summary_of(
@@ -104,4 +104,4 @@ def line_bytes_per_s(endpoint: Endpoint) -> float | None:
 
 def _unreachable_s(endpoint: Endpoint) -> float | None:
     since_us = endpoint.reach.unreachable_us(endpoint.clock.now())
-    return None if since_us is None else since_us / SECOND
+    return None if since_us is None else since_us / SECOND_US

@@ -29,14 +29,13 @@ from orchestrator.settings import (
     SERVERLESS_URL_DEFAULT,
     KeyPlace,
 )
+from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.client import Service  # at run time `--help` would pay for it
 
 
 WAIT_DEFAULT: Final = "10m"
-
-_SECOND_US: Final = 1_000_000
 
 
 class Interface(StrEnum):
@@ -193,7 +192,7 @@ def wait_s(wait: bool, timeout: str | None) -> float | None:
     if timeout is not None and not wait:
         raise UsageError("--timeout says how long --wait may take, which is missing")
     try:
-        seconds = parse_duration(timeout or WAIT_DEFAULT) / _SECOND_US
+        seconds = parse_duration(timeout or WAIT_DEFAULT) / SECOND_US
     except ValueError as error:
         raise UsageError(f"--timeout: {error}") from None
     return seconds if wait else None

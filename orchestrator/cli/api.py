@@ -8,7 +8,7 @@ fails.
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -22,8 +22,7 @@ from orchestrator.cli.request import ledger_of, policy_of
 from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
-
-_MS_US: Final = 1_000
+from orchestrator.units import MILLISECOND_US
 
 EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as the service gave it.")]
@@ -181,7 +180,7 @@ def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:
 
 def _milliseconds(wait: str) -> int:
     try:
-        return parse_duration(wait) // _MS_US
+        return parse_duration(wait) // MILLISECOND_US
     except ValueError as error:
         raise UsageError(f"--wait: {error}") from None
 

@@ -12,12 +12,12 @@ from orchestrator.cli.access import Command, Connect, Interface, carry_out, tell
 from orchestrator.cli.execution import App
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.client import Service  # at run time `--help` would pay for them
     from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
 
-_SECOND_US: Final = 1_000_000
 _HEADINGS: Final = ("id", "name", "template", "workers", "idle", "GPU types")
 _SHOWN: Final = frozenset({"id", "name", "templateId", "workersMin", "workersMax", "idleTimeout", "gpuTypeIds"})
 
@@ -157,7 +157,7 @@ def _spec(flags: Mapping[str, Any]) -> "EndpointSpec":
 
 def _whole_seconds(text: str) -> int:
     try:
-        seconds, rest = divmod(parse_duration(text), _SECOND_US)
+        seconds, rest = divmod(parse_duration(text), SECOND_US)
     except ValueError as error:
         raise UsageError(f"--idle-timeout: {error}") from None
     if rest:

@@ -22,6 +22,7 @@ from orchestrator.cli.failures import (
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
 from orchestrator.settings import EndpointLimits, RunControl, RunRequest, RunStatus, Summary, VerifyRequest, Wish
+from orchestrator.units import MIB
 
 if TYPE_CHECKING:
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 GC_THRESHOLD: Final = 20_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
 
-LARGE_BLOCK_BYTES: Final = 1024 * 1024
+LARGE_BLOCK_BYTES: Final = MIB
 """Blocks of memory from this size on come from the system, and go back to it as soon as they are free."""
 
 _M_MMAP_THRESHOLD: Final = -3

@@ -10,10 +10,9 @@ from orchestrator.cli.figures import lasting
 from orchestrator.cli.tables import plain
 from orchestrator.core.pods import Pod, PodStatus
 from orchestrator.core.quotas import Window
+from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR: "red", PodStatus.EXITED: "dim"}
-
-_SECOND_US: Final = 1_000_000
 
 
 def put_pods(pods: Sequence[Pod]) -> None:
@@ -51,7 +50,7 @@ def window_line(window: Window, now: int) -> str:
     if window.window_s is not None:
         parts.append(f"per {lasting(window.window_s)}")
     if window.reset_at is not None:
-        parts.append(f"full again in {lasting(max(0, window.reset_at - now) / _SECOND_US)}")
+        parts.append(f"full again in {lasting(max(0, window.reset_at - now) / SECOND_US)}")
     return f"rate limit, {plain(window.name)}: {', '.join(parts) or 'nothing told'}"
 
 

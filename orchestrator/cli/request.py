@@ -37,6 +37,7 @@ from orchestrator.settings import (
     RunSettings,
     VerifyRequest,
 )
+from orchestrator.units import MILLISECOND_US
 from orchestrator.web.addresses import parse_address, webhook_base_url
 
 LEDGER_DEFAULT: Final = Path("orchestrator.db")
@@ -62,7 +63,6 @@ NAME_CHARACTERS_MAX: Final = 200
 WHOLE_MAX: Final = 1_000_000_000
 RETENTION_US_MIN: Final = 1_000_000
 
-_MS_US: Final = 1_000
 _OTHERWISE: Final = "\nor run without an account: --endpoint local:FILE.py:FUNCTION"
 
 _WHOLE: Final = re.compile(r"\s*[0-9]{1,18}\s*")
@@ -162,8 +162,9 @@ def warnings(request: RunRequest) -> tuple[str, ...]:
     timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     if ttl_ms < timeout_ms:
         found.append(
-            f"the TTL ({format_duration(ttl_ms * _MS_US)}) is shorter than the execution timeout"
-            f" ({format_duration(timeout_ms * _MS_US)}): the service deletes a job at its TTL, even while it runs"
+            f"the TTL ({format_duration(ttl_ms * MILLISECOND_US)}) is shorter than the execution timeout"
+            f" ({format_duration(timeout_ms * MILLISECOND_US)}):"
+            " the service deletes a job at its TTL, even while it runs"
         )
     if request.connection.api_key and (open_way := key_warning(request.connection.serverless_url)):
         found.append(open_way)
@@ -349,7 +350,7 @@ def policy_of(choices: Choices) -> Policy:
 
 def _milliseconds(policy_with: Callable[[int], Policy]) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        milliseconds = parse_duration(text) // _MS_US
+        milliseconds = parse_duration(text) // MILLISECOND_US
         if problems := policy_problems(policy_with(milliseconds)):
             raise ValueError("; ".join(problems))
         return milliseconds

@@ -26,6 +26,7 @@ from yarl import URL
 from orchestrator.client.patience import Patience
 from orchestrator.client.places import LARGE_BYTES, Place, Places
 from orchestrator.errors import Unanswered
+from orchestrator.units import MIB
 
 IDLE_S_MAX: Final = 4.0
 """How long an unused connection is kept. Common servers close theirs after 5 s or more, and a POST that meets the
@@ -39,7 +40,7 @@ PIECE_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 64 * 1024
 """Twice as much of an answer is taken from its socket before somebody reads it."""
 
-UNKNOWN_BYTES: Final = 4 * 1024 * 1024
+UNKNOWN_BYTES: Final = 4 * MIB
 """What a large answer is taken for that does not say how long it is."""
 
 Headers = CIMultiDict[str]

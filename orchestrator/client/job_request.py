@@ -9,9 +9,10 @@ import msgspec
 from orchestrator.core.policy import Policy, encode_policy, policy_problems
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import UsageError
+from orchestrator.units import MIB
 
-RUN_BODY_BYTES_MAX: Final = 10 * 1024 * 1024
-RUNSYNC_BODY_BYTES_MAX: Final = 20 * 1024 * 1024
+RUN_BODY_BYTES_MAX: Final = 10 * MIB
+RUNSYNC_BODY_BYTES_MAX: Final = 20 * MIB
 """The largest bodies that the service takes; the contract names none, the service's documentation does."""
 
 WAIT_MS_MIN: Final = 1_000

@@ -18,7 +18,8 @@ from typing import Final
 
 import anyio
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
+from orchestrator.units import SECOND_US
 
 TICK_S: Final = 1.0
 """How often the ticker looks, at the least. Without a request it does not tick at all."""
@@ -167,7 +168,7 @@ class Watch:
         assert self._loop is not None
         self._awake_s = self.awake_s()
         clock_at, loop_s = self._clock.now(), self._loop.time()
-        unseen_s = (clock_at - self._clock_at) / SECOND - (loop_s - self._ticked_s)
+        unseen_s = (clock_at - self._clock_at) / SECOND_US - (loop_s - self._ticked_s)
         self._clock_at, self._ticked_s = clock_at, loop_s
         if unseen_s > LATE_S:
             self._on_sleep()

@@ -11,14 +11,13 @@ from typing import Final
 
 import anyio
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.quotas import read_windows
 from orchestrator.core.responses import Answer
+from orchestrator.units import MILLISECOND_US, SECOND_US
 
-_MILLISECOND: Final = 1_000
-
-TICK_US_MAX: Final = 50 * _MILLISECOND
+TICK_US_MAX: Final = 50 * MILLISECOND_US
 """A wait up to this long is slept through, which costs half as much as a sleep that an answer could cut short. Nothing
 but a raised limit can make it shorter."""
 
@@ -182,4 +181,4 @@ def _timer_s(wait_us: int) -> float:
     """Whole milliseconds, rounded up. uvloop's timers round to the nearest: half of them would fire too early, and a
     wait of 0.4 ms would be no wait but a busy loop. The pacer catches up what the rounding costs.
     """
-    return -(-wait_us // _MILLISECOND) * _MILLISECOND / SECOND
+    return -(-wait_us // MILLISECOND_US) * MILLISECOND_US / SECOND_US

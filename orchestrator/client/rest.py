@@ -23,10 +23,11 @@ from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.core.quotas import Quotas, Window, read_windows
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.units import SECOND_US
 
 PATIENCE_S: Final = 120.0
 """The longest wait for a rate limit; a day window may ask for hours, and a person should know that at once."""
@@ -144,7 +145,7 @@ class Rest:
         if error.status != _TOO_MANY:
             return method == "GET" and error.passing
         hold_s = pause_s if error.retry_after_s is None else error.retry_after_s
-        self._quotas.refused(self._clock.now() + round(hold_s * SECOND))
+        self._quotas.refused(self._clock.now() + round(hold_s * SECOND_US))
         return hold_s <= self._patience_s
 
     async def _send(self, method: str, path: str, body: bytes | None) -> Answer:
@@ -166,7 +167,7 @@ class Rest:
             wait_us, reason = self._quotas.wait(self._clock.now())
             if not wait_us:
                 return
-            wait_s = wait_us / SECOND
+            wait_s = wait_us / SECOND_US
             if wait_s > self._patience_s:
                 raise NotSent(f"{reason}, and it takes {math.ceil(wait_s)} s until it is free again")
             if self.notify and not told:

@@ -12,8 +12,9 @@ import anyio
 import msgspec
 
 from orchestrator.client.graphql import GraphQL, GraphQLError, Value, literal
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 IN_USE_S_MAX: Final = 120.0
 """How long after its last use a template may still refuse to be deleted (contract, Deletion rule)."""
@@ -127,12 +128,12 @@ class Templates:
         """
         if not name:
             raise UsageError("a template is deleted by its name; none was given")
-        until = self._clock.now() + round(wait_s * SECOND)
+        until = self._clock.now() + round(wait_s * SECOND_US)
         while True:
             try:
                 return await self._delete(name)
             except GraphQLError as error:
-                left_s = (until - self._clock.now()) / SECOND
+                left_s = (until - self._clock.now()) / SECOND_US
                 if left_s <= 0 or not _may_pass(error):
                     raise
                 waiting(f"template {name} cannot be deleted yet ({error.errors[0]}); trying for {left_s:.0f} s more")

@@ -26,11 +26,12 @@ from orchestrator.client.backends import AiohttpCarrier, Carried, Carrier, Httpx
 from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.proxies import proxy_of
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.core.loopback import is_loopback
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
+from orchestrator.units import MIB, SECOND_US
 
 CONNECT_S_MAX: Final = 10.0
 """How long a connection may take, name look-up and TLS included."""
@@ -38,7 +39,7 @@ CONNECT_S_MAX: Final = 10.0
 REQUEST_S_MAX: Final = 30.0
 """How long nothing may come of a request: no byte of it leaves, none of its answer comes. See `client.patience`."""
 
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+BODY_BYTES_MAX: Final = 64 * MIB
 """The longest answer that is read."""
 
 _NEVER_LEFT: Final = (
@@ -208,4 +209,4 @@ def retry_after_s(header: str | None, now: int) -> float | None:
         at_s = parsedate_to_datetime(header).timestamp()
     except (ValueError, OverflowError):
         return None
-    return min(max(0.0, at_s - now / SECOND), RETRY_AFTER_S_MAX)
+    return min(max(0.0, at_s - now / SECOND_US), RETRY_AFTER_S_MAX)

@@ -7,15 +7,14 @@ that are known: those that were answered for, told of, or accepted. Times are mi
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
 
-_SECOND: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 
 class Absences:
     """The jobs of one endpoint that were missing of late, by their submissions. Two windows are kept, and no older."""
 
-    WINDOW_US = 60 * _SECOND
+    WINDOW_US = 60 * SECOND_US
     SHARE_MAX = 0.05
     MANY = 20
 

@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from orchestrator.core.deadlines import margin_us
 from orchestrator.core.durations import Durations
-
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 OUTSTANDING_SHARE: Final = 0.8
 """The share of the status allowance of one retention that outstanding jobs may need to be collected in time."""

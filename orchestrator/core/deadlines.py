@@ -9,8 +9,8 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from orchestrator.core.job import Job
+from orchestrator.units import SECOND_US
 
-SECOND_US = 1_000_000
 ASK_GAP_US_MIN = 1 * SECOND_US
 """No job is asked for more often than once a second, whatever its deadline."""
 

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Final
 
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 FEW_SEEN: Final = 4
 """Who is doubtful concludes nothing from so few durations; of twice as many a sixteenth of the doubt is left."""

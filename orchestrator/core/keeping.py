@@ -10,7 +10,7 @@ would show the contrary are results that are collected late, and from then on no
 from collections import deque
 from typing import Final
 
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 LEAST_SHARE: Final = 1 / 12
 LEAST_US: Final = 5 * SECOND_US

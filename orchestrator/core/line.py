@@ -8,8 +8,7 @@ memory. Times are microseconds UTC.
 
 from typing import Final
 
-_SECOND: Final = 1_000_000
-_MIB: Final = 1024 * 1024
+from orchestrator.units import MIB, SECOND_US
 
 AT_ONCE: Final = 8
 """How many bodies there are at first: enough for a line whose round trips are long."""
@@ -17,13 +16,13 @@ AT_ONCE: Final = 8
 AT_ONCE_MIN: Final = 4
 AT_ONCE_MAX: Final = 64
 
-BYTES_MAX: Final = 32 * _MIB
+BYTES_MAX: Final = 32 * MIB
 """What all of them may hold together; one alone may always go."""
 
-EPOCH_US: Final = 1 * _SECOND
+EPOCH_US: Final = 1 * SECOND_US
 """The rate is taken over so long a time in which the line was full: all places on it were taken."""
 
-KNOWN_US: Final = 5 * _SECOND
+KNOWN_US: Final = 5 * SECOND_US
 """For so long after it was full it is taken for full."""
 
 STEADY_EPOCHS: Final = 10
@@ -96,7 +95,7 @@ class Line:
             return
         self._moved += size
         if now >= self._epoch_at + EPOCH_US:
-            self.bytes_per_s = self._moved * _SECOND / (now - self._epoch_at)
+            self.bytes_per_s = self._moved * SECOND_US / (now - self._epoch_at)
             self._epoch_at, self._moved = now, 0
             self._judge()
 

@@ -9,19 +9,18 @@ deadline. Times are microseconds UTC.
 from typing import Final
 
 from orchestrator.core.retry import spread_out
-
-_SECOND: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 MANY: Final = 10
 """Fewer questions than this in a row without an answer say nothing of the service."""
 
-LASTING_US: Final = 1 * _SECOND
+LASTING_US: Final = 1 * SECOND_US
 """They must have been put over this time: at full speed ten in a row are a moment, and where four of five answers are
 errors, the fifth still brings results that may be urgent.
 """
 
-PAUSE_US_MIN: Final = _SECOND // 2
-PAUSE_US_MAX: Final = 3 * _SECOND
+PAUSE_US_MIN: Final = SECOND_US // 2
+PAUSE_US_MAX: Final = 3 * SECOND_US
 """As long as it takes to notice, at the worst, that the service is back. Shorter than the wait of a single job that
 could not be asked for, so that one whose question fails for ever does not take all the turns.
 """

@@ -29,8 +29,7 @@ from typing import Final, Literal
 import msgspec
 
 from orchestrator.core.spacing import LARGE, least_gap_us
-
-_SECOND: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 EVEN_SHARE: Final = 0.995
 """Even pacing aims at this share of N/W: the rest absorbs what round trips do to the spacing."""
@@ -68,8 +67,8 @@ STEADY_WINDOWS: Final = 10
 """After so many windows since the cut more comes back in each, in proportion to their number: what the 429s were about
 may be over."""
 
-BACKOFF_US_MIN: Final = 1 * _SECOND
-BACKOFF_US_MAX: Final = 60 * _SECOND
+BACKOFF_US_MIN: Final = 1 * SECOND_US
+BACKOFF_US_MAX: Final = 60 * SECOND_US
 """The pause after a 429 that names none, doubled while 429s go on."""
 
 RETRY_AFTER_S_MAX: Final = 3_600.0
@@ -239,7 +238,7 @@ class Pacer:
         self._sent = self._throttled = 0
         self._queue_full = False
         self._full_episodes = self._full_until = 0
-        self._trip_us = min(TRIP_US_MAX, limit.window_s * _SECOND * TRIP_SHARE_UNKNOWN)
+        self._trip_us = min(TRIP_US_MAX, limit.window_s * SECOND_US * TRIP_SHARE_UNKNOWN)
         self.limit = limit
 
     @property
@@ -250,7 +249,7 @@ class Pacer:
     @limit.setter
     def limit(self, limit: Limit) -> None:
         self._limit = limit
-        self._window_us = round(limit.window_s * _SECOND)
+        self._window_us = round(limit.window_s * SECOND_US)
         self._catch_up_ns = round(self._window_us * 1000 * CATCH_UP_SHARE)
         self._set_share(self._share)
 
@@ -385,7 +384,7 @@ class Pacer:
             self._refused.popleft()
         news = sent_at > self._throttled_at
         if retry_after_s is not None:
-            pause_us = round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * _SECOND)
+            pause_us = round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US)
             self._blocked_until = max(self._blocked_until, now + pause_us)
         elif news:
             self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
@@ -423,7 +422,7 @@ class Pacer:
         Obeyed for an hour at most, like `Retry-After`.
         """
         if remaining <= self._in_flight:
-            latest = now + round(RETRY_AFTER_S_MAX * _SECOND)
+            latest = now + round(RETRY_AFTER_S_MAX * SECOND_US)
             self._blocked_until = max(self._blocked_until, min(reset_at, latest))
 
     def ease_in(self, now: int) -> None:

@@ -17,8 +17,7 @@ from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.remote_queue import Expected, RemoteQueue
 from orchestrator.core.spare import KNOWN, QUEUED_GAP_SHARE, Spare, ask_closely
-
-SECOND_US = 1_000_000
+from orchestrator.units import SECOND_US
 
 SCOUTS_MAX = 20
 """So many jobs are asked for at gaps of their age while nothing is known of an endpoint's times; the others wait for

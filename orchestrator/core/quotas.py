@@ -11,14 +11,13 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.structured_fields import Member, parse_list
+from orchestrator.units import SECOND_US
 
 RESERVE: Final = 1
 """Requests of each window that we leave."""
 
 WHOLE_MAX: Final = 10**9
 """Larger counts and seconds are nonsense."""
-
-_SECOND_US: Final = 1_000_000
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +38,7 @@ def read_windows(limit: str | None, policy: str | None, answered_at: int) -> tup
         Window(
             name=name,
             remaining=remaining,
-            reset_at=answered_at + reset_s * _SECOND_US,
+            reset_at=answered_at + reset_s * SECOND_US,
             quota=_whole(quotas.get(name), "q"),
             window_s=_whole(quotas.get(name), "w"),
         )

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-_SECOND: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
-SHOWN_AFTER_US: Final = 3 * _SECOND
+SHOWN_AFTER_US: Final = 3 * SECOND_US
 """A request that does not get through while others do is nothing to speak of; the next one tells."""
 
-STALE_US: Final = 120 * _SECOND
+STALE_US: Final = 120 * SECOND_US
 """What was found out longer ago says nothing: nobody has asked since. Whoever has to, does so every minute."""
 
 

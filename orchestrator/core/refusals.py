@@ -8,14 +8,13 @@ Times are microseconds UTC.
 from typing import Final
 
 from orchestrator.core.retry import spread_out
+from orchestrator.units import SECOND_US
 
-_SECOND: Final = 1_000_000
-
-LASTING_US: Final = 60 * _SECOND
+LASTING_US: Final = 60 * SECOND_US
 """For so long nothing but refusals must have come."""
 
-PAUSE_US_MIN: Final = 1 * _SECOND
-PAUSE_US_MAX: Final = 5 * _SECOND
+PAUSE_US_MIN: Final = 1 * SECOND_US
+PAUSE_US_MAX: Final = 5 * SECOND_US
 """As long as it takes to notice, at the worst, that it is over."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from orchestrator.core.compact import compact
 from orchestrator.errors import NotSent, Unanswered
+from orchestrator.units import MILLISECOND_US, MINUTE_US
 
 _REMOTE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -26,10 +27,8 @@ HINT_CHARS_MAX: Final = 200
 MILLISECONDS_MAX: Final = 8 * 24 * 3_600 * 1_000
 """No job is kept for longer than seven days, in the queue and in execution; so no time beyond eight is one."""
 
-TIME_SLACK_US: Final = 60_000_000
+TIME_SLACK_US: Final = MINUTE_US
 """A time may be longer than that since the submission by this much: clocks differ."""
-
-US_PER_MS: Final = 1_000
 
 
 class Trouble(StrEnum):
@@ -214,7 +213,7 @@ def plausible(record: Record, *, within_us: int) -> Record:
 
     They would be believed by all that is planned after them.
     """
-    most_ms = (max(within_us, 0) + TIME_SLACK_US) // US_PER_MS
+    most_ms = (max(within_us, 0) + TIME_SLACK_US) // MILLISECOND_US
     if (record.delay_ms or 0) <= most_ms and (record.execution_ms or 0) <= most_ms:
         return record
     return msgspec.structs.replace(

@@ -8,8 +8,8 @@ import msgspec
 
 from orchestrator.core.job import Job
 from orchestrator.core.responses import Trouble
+from orchestrator.units import SECOND_US
 
-SECOND_US = 1_000_000
 BACKOFF_S_MAX = 60
 """The longest wait before a request is tried again."""
 

@@ -9,19 +9,18 @@ the pauses stay short then, but the queue is not sent to nobody, a hundred jobs 
 from typing import Final
 
 from orchestrator.core.retry import spread_out
-
-_SECOND: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 MANY: Final = 10
 """So many unanswered submissions in a row are no chance: where every fifth goes unanswered, one run of ten in a million
 submissions.
 """
 
-PAUSE_US_MIN: Final = 1 * _SECOND
-PAUSE_US_MAX: Final = 60 * _SECOND
+PAUSE_US_MIN: Final = 1 * SECOND_US
+PAUSE_US_MAX: Final = 60 * SECOND_US
 """After submissions that may have to be paid twice."""
 
-FREE_PAUSE_US_MAX: Final = 3 * _SECOND
+FREE_PAUSE_US_MAX: Final = 3 * SECOND_US
 """After what cost nothing: as long as it takes to notice, at the worst, that the service is back."""
 
 

@@ -13,8 +13,7 @@ from typing import Final
 
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, FEW
 from orchestrator.core.durations import DurationHistogram
-
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 QUESTIONS: Final = 5
 """So many questions for each job there must be room for."""

@@ -11,8 +11,7 @@ import msgspec
 
 from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
-
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 FACTOR: Final = 3
 """A job is stuck after so many times what 99.9 % of the jobs took."""

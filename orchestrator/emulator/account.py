@@ -3,13 +3,14 @@
 import random
 from collections.abc import Callable, Collection, Sequence
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.account_routes import AccountApi
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
+from orchestrator.units import SECOND_US
 
 TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
@@ -37,11 +38,11 @@ class Account:
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
     ) -> None:
         self.secrets = Secrets(rng)
-        self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND))
+        self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND_US))
         self.endpoints = Endpoints(
             self.templates,
             rng,
-            propagation_us=round(propagation_s * SECOND),
+            propagation_us=round(propagation_s * SECOND_US),
             gpus=gpus,
             deployed=deployed,
             removed=removed,

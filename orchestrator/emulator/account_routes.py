@@ -23,11 +23,12 @@ from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
+from orchestrator.units import MIB
 
 if TYPE_CHECKING:
     from orchestrator.emulator.graphql import GraphQLApi
 
-BODY_BYTES_MAX = 1024 * 1024
+BODY_BYTES_MAX = MIB
 
 GRAPHQL = "document"
 """Under which name GraphQL's requests are counted; a document may hold many operations."""

@@ -4,10 +4,10 @@ import heapq
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.emulator.jobs import Job, Status
 from orchestrator.emulator.lies import Lies
+from orchestrator.units import SECOND_US
 
 WEBHOOK_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT})
 """The ends that call the webhook. Whether a cancellation does is not known."""
@@ -39,7 +39,7 @@ class Announcements:
         ]
         for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
             if self._dice.strikes(Fault.LATE_WEBHOOK):
-                at = now + round(self._dice.faults.late_webhook_s * SECOND)
+                at = now + round(self._dice.faults.late_webhook_s * SECOND_US)
                 self._late_count += 1
                 heapq.heappush(self._late, (at, self._late_count, webhook))
             else:

@@ -4,9 +4,10 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.wire import Cut, Sending, Wire
+from orchestrator.units import SECOND_US
 
 
 class Departures:
@@ -23,7 +24,7 @@ class Departures:
         The service may have gone down meanwhile.
         """
         if sending.delay_us:
-            await anyio.sleep(sending.delay_us / SECOND / self._scale)
+            await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
         self._wire.check_connection(self._clock.now())
         if sending.cut is Cut.BEFORE_ANSWER:
             raise ConnectionCut

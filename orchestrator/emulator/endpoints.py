@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.templates import Template, Templates
+from orchestrator.units import SECOND_US
 
 NAME_LENGTH_MAX = 191
 IDLE_TIMEOUT_S_MAX = 3600
@@ -226,4 +226,4 @@ def _worker_shown(endpoint: Endpoint, worker: WorkerView) -> dict[str, Any]:
 
 
 def _iso(at: int) -> str:
-    return datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(at / SECOND_US, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 T = TypeVar("T")
 
@@ -261,11 +261,11 @@ class FaultDice:
 
     def _look(self) -> None:
         """See which spells are on, and when that changes."""
-        now_s = (self._now - self._since) / SECOND
+        now_s = (self._now - self._since) / SECOND_US
         spells = self._faults.spells
         on = (self._faults, *(each for each in spells if each.from_s <= now_s < each.from_s + each.for_s))
         rates = {fault: max(each.rate(fault) for each in on) for fault in Fault}
         # Only those that strike at all: each request asks about a dozen.
         self._rates = {fault: rate for fault, rate in rates.items() if rate}
         edges = [edge for each in spells for edge in (each.from_s, each.from_s + each.for_s) if edge > now_s]
-        self._changes_at = self._since + math.ceil(min(edges) * SECOND) if edges else None
+        self._changes_at = self._since + math.ceil(min(edges) * SECOND_US) if edges else None

@@ -12,13 +12,13 @@ from itertools import islice
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.jobs import Job
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
-RESTART_US = 1 * SECOND
+RESTART_US = 1 * SECOND_US
 """A worker that ended by itself is replaced after this long, doubled for each one in a row."""
-RESTART_US_MAX = 60 * SECOND
+RESTART_US_MAX = 60 * SECOND_US
 
 
 class Scaler(StrEnum):
@@ -314,15 +314,15 @@ class Fleet:
 
     def _start(self, now: int) -> str:
         worker_id = self._new_id()
-        ready_at = None if self._announced else now + round(self.scaling.cold_start_s * SECOND)
+        ready_at = None if self._announced else now + round(self.scaling.cold_start_s * SECOND_US)
         worker = _Worker(started_at=now, ready_at=ready_at, idle_since=now)
         self._workers[worker_id] = self._starting[worker_id] = worker
         return worker_id
 
     @property
     def _idle_us(self) -> int:
-        return round(self.scaling.idle_timeout_s * SECOND)
+        return round(self.scaling.idle_timeout_s * SECOND_US)
 
     @property
     def _delay_us(self) -> int:
-        return round(self.scaling.scaler_value * SECOND)
+        return round(self.scaling.scaler_value * SECOND_US)

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 
 from starlette.responses import Response
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.departures import Departures
 from orchestrator.emulator.limits import Limit, Meter, MeterFigures
 from orchestrator.emulator.wire import Wire
+from orchestrator.units import SECOND_US
 
-FIGURES_WINDOW_US = 60 * SECOND
+FIGURES_WINDOW_US = 60 * SECOND_US
 """The window of the highest window count: the shortest that the contract of pods names."""
 
 

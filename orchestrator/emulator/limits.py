@@ -12,10 +12,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.counters import Algorithm, Counter, counter
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 
 class Operation(StrEnum):
@@ -39,7 +39,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
     requests: int | None = None
     """How many requests per window."""
-    window_us: int = 10 * SECOND
+    window_us: int = 10 * SECOND_US
     concurrent: int | None = None
     """How many requests at a time, from arrival until just before the answer is sent."""
 
@@ -116,7 +116,7 @@ class Meter:
     def enter(self, now: int) -> None:
         """Count a request that arrives at `now`; each one that enters must leave. Raises Refusal 429 over the limit."""
         if self._limit.concurrent is not None and self._concurrent >= self._limit.concurrent:
-            self._refuse("too many concurrent requests", 1 * SECOND)
+            self._refuse("too many concurrent requests", 1 * SECOND_US)
         if self._counter is not None and not self._counter.admit(now):
             self._refuse("rate limit exceeded", self._counter.wait_us(now))
         self._accepted += 1
@@ -158,5 +158,5 @@ class Meter:
 
     def _refuse(self, error: str, wait_us: int) -> None:
         self._refused += 1
-        seconds = max(1, math.ceil(wait_us / self._scale / SECOND))
+        seconds = max(1, math.ceil(wait_us / self._scale / SECOND_US))
         raise Refusal(429, error, (("retry-after", str(seconds)),) if self._retry_after else ())

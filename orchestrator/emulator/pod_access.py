@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.problems import Problem
+from orchestrator.units import SECOND_US
 
 READ = "pods:read"
 WRITE = "pods:write"
@@ -113,11 +113,11 @@ class Access:
 
     def _window(self, caller: Caller, name: str, now: int) -> tuple[int, int]:
         since, used = self._used.get((caller.user, name), (now, 0))
-        return (since, used) if now < since + self._quotas[name].window_s * SECOND else (now, 0)
+        return (since, used) if now < since + self._quotas[name].window_s * SECOND_US else (now, 0)
 
     def _left_s(self, since: int, quota: Quota, now: int) -> int:
         """Whole seconds until the window is over, rounded up: who waits so long is not refused again."""
-        return self._their_s((since + quota.window_s * SECOND - now) / SECOND)
+        return self._their_s((since + quota.window_s * SECOND_US - now) / SECOND_US)
 
     def _their_s(self, seconds: float) -> int:
         return math.ceil(seconds / self._scale)

@@ -21,8 +21,9 @@ from orchestrator.emulator.pod_templates import TemplateSource
 from orchestrator.emulator.pods import PodSettings, PodWorld
 from orchestrator.emulator.problems import Problem, invalid
 from orchestrator.emulator.wire import Wire
+from orchestrator.units import MIB
 
-BODY_BYTES_MAX = 1024 * 1024
+BODY_BYTES_MAX = MIB
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """All are let in, so that the wrong ones are answered in the service's form."""

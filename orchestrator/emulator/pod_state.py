@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.pod_bodies import Command, CpuWish, GpuWish, Mounts
 from orchestrator.emulator.pod_records import (
     COMPUTING,
@@ -24,6 +23,7 @@ from orchestrator.emulator.pod_records import (
     SshEndpoint,
     Status,
 )
+from orchestrator.units import SECOND_US
 
 SSH_PROXY = "ssh.emulator.invalid"
 SSH_PORT = "22/tcp"
@@ -172,9 +172,9 @@ def _networking(pod: PodState) -> Networking:
 
 def _runtime(pod: PodState, ports: tuple[RuntimePort, ...], now: int) -> Runtime:
     gpus = 0 if isinstance(pod.gpu, Omitted) else pod.gpu.count
-    uptime = (now - (pod.started_at or now)) // SECOND
+    uptime = (now - (pod.started_at or now)) // SECOND_US
     return Runtime(uptime=uptime, gpus=(GpuUse(),) * gpus, ports=ports)
 
 
 def _time(at: int) -> str:
-    return datetime.fromtimestamp(at / SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(at / SECOND_US, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

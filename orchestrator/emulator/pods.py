@@ -18,7 +18,6 @@ from typing import assert_never
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import (
@@ -42,6 +41,7 @@ from orchestrator.emulator.pod_records import (
 from orchestrator.emulator.pod_state import PodState, Prices, record_of
 from orchestrator.emulator.pod_templates import PodTemplate, TemplateSource
 from orchestrator.emulator.problems import Problem, invalid, not_found
+from orchestrator.units import SECOND_US
 
 NO_CAPACITY = "There are no longer any instances available with the requested specifications."
 """The live service's words (as observed)."""
@@ -219,10 +219,10 @@ class PodWorld:
 
     def _advance(self, pod: PodState, now: int) -> PodState:
         """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
-        provisioned_at = pod.status_at + round(self._settings.provisioning_s * SECOND)
+        provisioned_at = pod.status_at + round(self._settings.provisioning_s * SECOND_US)
         if pod.status is Status.PROVISIONING and provisioned_at <= now:
             self._move(pod, Status.STARTING, provisioned_at)
-        started_at = pod.status_at + round(self._settings.starting_s * SECOND)
+        started_at = pod.status_at + round(self._settings.starting_s * SECOND_US)
         if pod.status is Status.STARTING and started_at <= now:
             self._move(pod, Status.RUNNING, started_at)
         return pod

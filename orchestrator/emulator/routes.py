@@ -25,8 +25,9 @@ from orchestrator.emulator.submissions import MILLISECOND, parse_submission
 from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.wire import Sending
 from orchestrator.emulator.world import World
+from orchestrator.units import MIB
 
-RUNSYNC_BYTES_MAX = 20 * 1024 * 1024
+RUNSYNC_BYTES_MAX = 20 * MIB
 """The longest body of a `/runsync` (as observed)."""
 
 WAIT_MS_RANGE = (1_000, 300_000)

@@ -20,7 +20,7 @@ import msgspec
 from anyio.abc import TaskStatus
 from starlette.routing import Route
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.account import PROPAGATION_S, TEMPLATE_RELEASE_S, Account
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
@@ -45,6 +45,7 @@ from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.worker_routes import HOLD_S, WorkerApi
 from orchestrator.emulator.workers import Workers
 from orchestrator.emulator.world import Due, World
+from orchestrator.units import MIB, SECOND_US
 
 PINGS_MISSED = 4
 """A worker is silent for at least so many pings before the service gives it up, however fast time runs."""
@@ -100,7 +101,7 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The same for a job of `/runsync`."""
     stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT
     """How long an empty `/stream` is held unless `wait` says so."""
-    body_bytes_max: int = 10 * 1024 * 1024
+    body_bytes_max: int = 10 * MIB
     """The longest body of a `/run` (as observed); longer ones are answered 413."""
     webhook_delays_s: tuple[float, ...] = (10.0, 10.0)
     """The pauses before the second attempt, the third, ... (contract, Events)."""
@@ -153,9 +154,11 @@ class Emulator:
         self.world = World(
             workers=settings.workers,
             scaling=self._scaling_of,
-            retention_us=round(settings.retention_s * SECOND),
-            sync_retention_us=round(settings.sync_retention_s * SECOND),
-            silence_us=round(max(settings.silence_s, PINGS_MISSED * settings.ping_interval_s * self._scale) * SECOND),
+            retention_us=round(settings.retention_s * SECOND_US),
+            sync_retention_us=round(settings.sync_retention_s * SECOND_US),
+            silence_us=round(
+                max(settings.silence_s, PINGS_MISSED * settings.ping_interval_s * self._scale) * SECOND_US
+            ),
             dice=self.dice,
             rng=rng,
             tally=self.tally,
@@ -343,7 +346,7 @@ class Emulator:
             self._act(self.world.step(now))
             due = self.world.next_due()
             self._sleeps_until = math.inf if due is None else due
-            with anyio.move_on_after((self._sleeps_until - now) / SECOND / self._scale):
+            with anyio.move_on_after((self._sleeps_until - now) / SECOND_US / self._scale):
                 await self._bell.wait()
 
     def _act(self, due: Due) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-CHUNK_BYTES_MAX = 1024 * 1024
+from orchestrator.units import MIB
+
+CHUNK_BYTES_MAX = MIB
 """The longest chunk, as JSON."""
 
 

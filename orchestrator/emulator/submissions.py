@@ -2,11 +2,11 @@
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.jobs import Submission
+from orchestrator.units import SECOND_US
 
-MILLISECOND = SECOND // 1000
+MILLISECOND = SECOND_US // 1000
 DAY_MS = 86_400_000
 
 EXECUTION_TIMEOUT_MS_DEFAULT = 600_000

@@ -9,9 +9,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, in_form
 from orchestrator.emulator.faults import Fault, FaultDice
+from orchestrator.units import SECOND_US
 
 BARE_ERROR = b'{"error":"something went wrong"}'
 
@@ -85,7 +85,7 @@ class Wire:
         """
         answer = in_form(answer, self._error_bodies)
         is_slow = self._dice.strikes(Fault.SLOW_ANSWER) or (submits and self._dice.strikes(Fault.SLOW_RUN))
-        delay_us = round(self._dice.faults.slow_answer_s * SECOND) if is_slow else 0
+        delay_us = round(self._dice.faults.slow_answer_s * SECOND_US) if is_slow else 0
         if changes:
             if self._dice.strikes(Fault.LOST_ANSWER):
                 return Sending(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)

@@ -21,6 +21,7 @@ from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
 from orchestrator.emulator.polls import StopLine, TakePoll, TakeQueues
 from orchestrator.emulator.reports import parse_chunk, parse_done
 from orchestrator.emulator.world import World
+from orchestrator.units import MIB
 
 HOLD_S = 20.0
 """How long a poll is held; the worker gives up after 90 s."""
@@ -28,7 +29,7 @@ HOLD_S = 20.0
 REFUSED_HOLD_S = 1.0
 """A worker that is refused or sent away asks again at once; this makes it wait."""
 
-RESULT_BYTES_MAX = 20 * 1024 * 1024
+RESULT_BYTES_MAX = 20 * MIB
 """A longer result is refused, and its job COMPLETED without output (as reported of the service)."""
 
 SLOTS_MAX = 1_000

@@ -11,7 +11,6 @@ from itertools import islice
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.announcements import Announcements, Webhook
 from orchestrator.emulator.answers import Refusal
@@ -35,6 +34,7 @@ from orchestrator.emulator.replies import Health, JobCounts, Metrics, Purged, Re
 from orchestrator.emulator.streams import Streams
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.timers import Timers
+from orchestrator.units import SECOND_US
 
 REQUESTS_MAX = 100
 """The most jobs that one `/requests` lists."""
@@ -74,8 +74,8 @@ class World:
         retention_us: int,
         dice: FaultDice,
         rng: random.Random,
-        sync_retention_us: int = 60 * SECOND,
-        silence_us: int = 40 * SECOND,
+        sync_retention_us: int = 60 * SECOND_US,
+        silence_us: int = 40 * SECOND_US,
         tally: Tally | None = None,
         scaling: Callable[[str], tuple[Scaling, bool]] | None = None,
     ) -> None:
@@ -375,7 +375,7 @@ class World:
         stuck = not dead and self._dice.strikes(Fault.STUCK_WORKER)
         job.pings_count = pings and not dead
         if dead:
-            job.silent_until = now + round(self._dice.faults.silence_s * SECOND)
+            job.silent_until = now + round(self._dice.faults.silence_s * SECOND_US)
         elif pings and not stuck:
             job.silent_until = now + self._silence_us
         state = self._endpoint(job.endpoint)

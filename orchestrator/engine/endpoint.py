@@ -40,13 +40,12 @@ from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.past import Took
 from orchestrator.settings import CollectedBy, OnUncertain, RunSettings
+from orchestrator.units import MINUTE_US
 
-SECOND_US: Final = 1_000_000
-
-TOLD_AGAIN_US: Final = 60_000_000
+TOLD_AGAIN_US: Final = MINUTE_US
 """How long after one warning that nothing gets through the next one may come."""
 
-SUSPECT_US: Final = 60_000_000
+SUSPECT_US: Final = MINUTE_US
 """How long submitting pauses after an answer that makes the whole endpoint suspect."""
 
 

@@ -31,8 +31,8 @@ from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.past import took
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import Collecting, RunSettings
+from orchestrator.units import SECOND_US
 
-SECOND_US: Final = 1_000_000
 RECONCILE_EVERY_S: Final = 30.0
 """How often the ledger is compared with what is being done, and stuck jobs are looked for."""
 

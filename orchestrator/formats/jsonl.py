@@ -27,8 +27,9 @@ from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, witho
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
 from orchestrator.formats.lines import bounded_lines
 from orchestrator.formats.rows import Problem, Row
+from orchestrator.units import MIB
 
-BODY_BYTES_MAX: Final = 10 * 1024 * 1024
+BODY_BYTES_MAX: Final = 10 * MIB
 """What the service takes as the body of one request."""
 
 LINE_BYTES_EXTRA: Final = 64 * 1024

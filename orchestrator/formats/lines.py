@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-SKIP_BYTES: Final = 1024 * 1024
+from orchestrator.units import MIB
+
+SKIP_BYTES: Final = MIB
 """How much of an overlong line is read, and dropped, at a time."""
 
 

@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.units import MIB
 
-BUFFER_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = MIB
 
 _NEW_FILE_MODE: Final = 0o666
 """What any program creates files with; the umask takes away from it."""

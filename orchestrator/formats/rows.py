@@ -5,8 +5,10 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.units import MIB
+
 BATCH_ROWS_MAX: Final = 1_000
-BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+BATCH_BYTES_MAX: Final = 4 * MIB
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,12 +11,13 @@ from typing import Final
 from sqlalchemy import bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.clock import JUMP_US_MIN, SECOND
+from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.core.retry import BACKOFF_S_MAX
 from orchestrator.ledger.tables import events, jobs, runs, submissions, vitals
+from orchestrator.units import SECOND_US
 
-WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND
+WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 """What is queued, or is owed a `/cancel`, is put off for no longer."""
 
 _LATEST: Final = select(

@@ -31,12 +31,13 @@ from orchestrator.ledger.store import Payload
 from orchestrator.ledger.tables import SCHEMA_VERSION, endpoints, runs
 from orchestrator.ledger.writer import Settled, Subscriber, Then, Transaction, Writer
 from orchestrator.settings import RunSettings
+from orchestrator.units import MIB
 
 Result = TypeVar("Result")
 Boot = Callable[[], str | None]
 """What tells this boot of the machine from every other one, as `marks.this_boot` does."""
 
-CLAIM_BYTES_MAX: Final = 64 * 1024 * 1024
+CLAIM_BYTES_MAX: Final = 64 * MIB
 """The inputs of one claim come to no more, unless it is a single one."""
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())

@@ -14,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.ledger.tables import limits, meters
-
-_SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 _OPERATIONS: Final = frozenset(Operation)
 
@@ -62,7 +61,7 @@ async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operat
     found: dict[int, dict[Operation, Chosen]] = {}
     for row in await connection.execute(select(limits)):
         if row.operation in _OPERATIONS:
-            limit = Limit(row.requests, row.window_us / _SECOND_US, row.concurrent)
+            limit = Limit(row.requests, row.window_us / SECOND_US, row.concurrent)
             of_endpoint = found.setdefault(row.endpoint_id, {})
             of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
     return found
@@ -79,7 +78,7 @@ async def limits_set(
             "endpoint_id": endpoint_id,
             "operation": operation.value,
             "requests": limit.requests,
-            "window_us": round(limit.window_s * _SECOND_US),
+            "window_us": round(limit.window_s * SECOND_US),
             "concurrent": limit.concurrent,
             "set_at": at,
         }

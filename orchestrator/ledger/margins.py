@@ -1,7 +1,5 @@
 """How much time the results of a run had left when they were collected, and how much those have that still wait."""
 
-from typing import Final
-
 import msgspec
 from sqlalchemy import case, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -9,8 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.store import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
-
-SECOND_US: Final = 1_000_000
+from orchestrator.units import SECOND_US
 
 
 class Margins(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.lifecycle import Event
 from orchestrator.ledger.reports import ENDING
 from orchestrator.ledger.tables import events, jobs, outcomes, submissions
+from orchestrator.units import MILLISECOND_US
 
 EXECUTIONS_MAX: Final = 500
 """So many executions say enough, and weigh little enough to be forgotten once newer ones tell something else."""
@@ -18,8 +19,6 @@ EVENTS_LOOKED_AT_MAX: Final = 20_000
 
 AGE_US_MAX: Final = 86_400_000_000
 """What was so a day ago says little about today."""
-
-US_PER_MS: Final = 1_000
 
 
 class Took(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ _TOOK: Final = (
     select(
         outcomes.c.delay_ms,
         outcomes.c.execution_ms,
-        func.max(events.c.at - submissions.c.sent_at, 0) // US_PER_MS,
+        func.max(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US,
     )
     .select_from(
         events.join(outcomes, outcomes.c.job_id == events.c.job_id)

@@ -31,8 +31,6 @@ from orchestrator.ledger.tables import (
 from orchestrator.ledger.tables import secret_names as names_of_secrets
 from orchestrator.settings import RunSettings
 
-SECOND_US: Final = 1_000_000
-
 EVENTS_LOOKED_AT_MAX: Final = 60_000
 """A minute's events at ten times the contract's rate would be more; then the rate shown is too small."""
 

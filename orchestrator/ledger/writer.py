@@ -23,18 +23,19 @@ from orchestrator.core.notice import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger import store
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)
 
 BATCH_STEPS_MAX: Final = 2_000
 BATCH_ENTRIES_MAX: Final = 2_000
-BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+BATCH_BYTES_MAX: Final = 8 * MIB
 """Outputs in one transaction: they are packed, and held once more, until it has ended. A larger one goes alone."""
 
-SHRINK_BYTES_MIN: Final = 1024 * 1024
+SHRINK_BYTES_MIN: Final = MIB
 """After so many bytes of outputs in one transaction its pages are let go: they would fill the whole cache."""
 
-PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
+PENDING_BYTES_MAX: Final = 16 * MIB
 """So many bytes of outputs may wait; whoever could bring more waits for room first."""
 
 GATHER_S: Final = 0.015

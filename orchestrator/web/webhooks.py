@@ -27,9 +27,8 @@ from orchestrator.core.notice import HOOKS_PATH, Notice, submission_of
 from orchestrator.core.ports import NoticeSink
 from orchestrator.core.responses import Record, plausible, read_record
 from orchestrator.errors import OrchestratorError
+from orchestrator.units import MIB
 from orchestrator.web.application import answer, empty, not_found
-
-_MIB: Final = 1024 * 1024
 
 _NOTED: Final = empty(200)
 _NOTED_UNREAD: Final = empty(200, close=True)
@@ -41,7 +40,7 @@ _OF_ANOTHER: Final = Record(remote_id=None, status="", is_misnamed=True)
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one body, and all bodies that are being read at once, may take."""
 
-    body_bytes: int = 32 * _MIB
+    body_bytes: int = 32 * MIB
     body_s: float = 30.0
     """How long nothing of it may come; with `body_bytes_per_s`, how long it may take in all (`client.patience`)."""
 
@@ -49,7 +48,7 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
     place_s: float = 2.0
     """How long a large body waits for its place. Senders give up after some seconds, and what they sent was in vain."""
 
-    bodies_bytes: int = 256 * _MIB
+    bodies_bytes: int = 256 * MIB
     """Keeps the process's memory flat when many large bodies come at once; a body that finds no room makes a hint."""
 
 

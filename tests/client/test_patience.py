@@ -9,9 +9,9 @@ import pytest
 from orchestrator.client.backends import Request, header_table
 from orchestrator.client.patience import RATE_MIN, TICK_S, Watch
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
-from orchestrator.clock import SECOND
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import running_loop
 from tests.simulation.run import run
@@ -148,7 +148,7 @@ async def test_connections_are_not_trusted_after_the_machine_has_slept() -> None
     patience = watch.begin(1_000)
     await anyio.sleep(10)
     assert slept == []
-    clock.closed_us = 3_600 * SECOND  # the loop's own clock stood still
+    clock.closed_us = 3_600 * SECOND_US  # the loop's own clock stood still
     await anyio.sleep(2)
     assert len(slept) == 1
     watch.end(patience)

@@ -8,9 +8,9 @@ import pytest
 from anyio.abc import TaskStatus
 
 from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
-from orchestrator.clock import SECOND
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.responses import Answer
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT as START
 from tests.simulation.clock import VirtualClock
 
@@ -126,7 +126,7 @@ async def test_a_slot_is_taken_the_moment_its_window_is_over() -> None:
     throttle = throttle_of(Limit(1, 10))
     answer(await throttle.permit(RUN))
     await throttle.permit(RUN)
-    assert VirtualClock().now() == START + 10 * SECOND
+    assert VirtualClock().now() == START + 10 * SECOND_US
 
 
 async def test_a_request_given_up_on_keeps_its_place_and_one_that_never_left_does_not() -> None:
@@ -138,7 +138,7 @@ async def test_a_request_given_up_on_keeps_its_place_and_one_that_never_left_doe
     permit.use(RUN)
     permit.given_up(VirtualClock().now())
     await throttle.permit(RUN)
-    assert VirtualClock().now() == START + 10 * SECOND
+    assert VirtualClock().now() == START + 10 * SECOND_US
 
 
 async def test_nothing_leaves_before_retry_after() -> None:
@@ -165,15 +165,15 @@ async def test_a_rate_limit_header_that_leaves_nothing_is_obeyed(told: str, wait
     answer(await throttle.permit(RUN), rate_limit=told)
     await throttle.permit(RUN)
     waited_us = VirtualClock().now() - START
-    assert waited_us == pytest.approx(waits_s * SECOND, abs=1)
+    assert waited_us == pytest.approx(waits_s * SECOND_US, abs=1)
 
 
 async def test_requests_in_flight_count_against_what_a_rate_limit_header_leaves() -> None:
     throttle = throttle_of(Limit(100, 10))
     turns = [await throttle.permit(RUN) for _ in range(3)]
     answer(turns[0], rate_limit='"minute";r=2;t=5')
-    assert throttle.available(RUN, 4 * SECOND) == 0
-    assert throttle.available(RUN, 5 * SECOND) > 0
+    assert throttle.available(RUN, 4 * SECOND_US) == 0
+    assert throttle.available(RUN, 5 * SECOND_US) > 0
 
 
 async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
@@ -181,8 +181,8 @@ async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
     clock = VirtualClock()
     answer(await throttle.permit(RUN), 429)
     probe = await throttle.permit(RUN)
-    assert clock.now() == START + SECOND
-    assert throttle.available(RUN, SECOND) == 0
+    assert clock.now() == START + SECOND_US
+    assert throttle.available(RUN, SECOND_US) == 0
     came: list[int] = []
 
     async def next_one() -> None:
@@ -195,14 +195,14 @@ async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
         await anyio.sleep(4)
         assert came == []
         answer(probe)
-    assert came == [5 * SECOND, 5 * SECOND], "the queue takes again: all go"
+    assert came == [5 * SECOND_US, 5 * SECOND_US], "the queue takes again: all go"
 
 
 async def test_after_a_restart_even_a_bursting_pacing_is_even_for_a_window() -> None:
     throttle = throttle_of(Limit(100, 10))
     throttle.ease_in(RUN)
     assert throttle.available(RUN, 0) <= 2
-    assert 40 < throttle.available(RUN, 5 * SECOND) < 60
+    assert 40 < throttle.available(RUN, 5 * SECOND_US) < 60
     await anyio.sleep(10)
     assert throttle.available(RUN, 0) == 100
 
@@ -287,7 +287,7 @@ async def test_who_waits_in_line_is_counted_off_the_room() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(throttle.permit, RUN)
         await settle()
-        assert throttle.available(RUN, 20 * SECOND) == 0
+        assert throttle.available(RUN, 20 * SECOND_US) == 0
         for permit in turns:
             permit.give_back()
             await settle()
@@ -296,9 +296,9 @@ async def test_who_waits_in_line_is_counted_off_the_room() -> None:
 
 async def test_what_an_earlier_process_sent_holds_slots() -> None:
     throttle = throttle_of(Limit(2, 10))
-    throttle.hold(RUN, [START - SECOND, START - 2 * SECOND])
+    throttle.hold(RUN, [START - SECOND_US, START - 2 * SECOND_US])
     await throttle.permit(RUN)
-    assert VirtualClock().now() == START + 8 * SECOND
+    assert VirtualClock().now() == START + 8 * SECOND_US
 
 
 async def test_a_turn_serves_one_request_of_its_own_operation() -> None:

@@ -16,10 +16,11 @@ from orchestrator.client.backends import AiohttpCarrier, Request, header_table
 from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.transport import Transport, environment_proxy, retry_after_s
-from orchestrator.clock import SECOND, SystemClock
+from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.units import SECOND_US
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
 from tests.few_files import no_file_left
 
@@ -476,7 +477,7 @@ async def test_an_answered_request_leaves_neither_key_nor_path_in_the_log(
     ],
 )
 def test_retry_after_comes_as_seconds_or_as_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after_s(header, 946_684_800 * SECOND) == seconds
+    assert retry_after_s(header, 946_684_800 * SECOND_US) == seconds
 
 
 def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

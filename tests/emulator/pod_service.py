@@ -9,7 +9,7 @@ import httpx
 import msgspec
 from starlette.routing import Router
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.faults import FaultDice, Faults
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_routes import PodApi
@@ -19,9 +19,10 @@ from orchestrator.emulator.routes import application
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
+from orchestrator.units import SECOND_US
 
 KEY = "the-key-of-the-tests"
-T0 = 1_767_225_600 * SECOND
+T0 = 1_767_225_600 * SECOND_US
 GPU = {"name": "trainer", "image": "img:1", "gpu": {"id": "NVIDIA L4"}}
 CPU = {"name": "web", "image": "img:1", "cpu": {"id": "cpu3c", "vcpuCount": 4}}
 AT_ONCE = PodSettings(provisioning_s=0, starting_s=0)
@@ -37,7 +38,7 @@ class SetClock:
         return self.at
 
     def forward(self, seconds: float) -> None:
-        self.at += round(seconds * SECOND)
+        self.at += round(seconds * SECOND_US)
 
 
 class PodService:

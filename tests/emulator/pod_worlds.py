@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.pod_bodies import Creation, Modification, parse_creation, parse_modification
 from orchestrator.emulator.pod_records import Action, Cluster, PodRecord, Status
 from orchestrator.emulator.pod_templates import AccountTemplates
@@ -14,6 +13,7 @@ from orchestrator.emulator.pods import PodSettings, PodWorld
 from orchestrator.emulator.problems import Problem
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
+from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
 
 ME = "me"
@@ -39,7 +39,7 @@ class World:
     def __init__(self, settings: PodSettings = SLOW, body: Any = GPU, *, cluster: Cluster | None = None) -> None:
         self.clock = SetClock()
         rng = random.Random(1)
-        self.templates = Templates(Secrets(rng), rng, release_us=120 * SECOND)
+        self.templates = Templates(Secrets(rng), rng, release_us=120 * SECOND_US)
         self.web = str(self.templates.save(WEB).id)
         self.worker = str(self.templates.save(WORKER).id)
         self.world = PodWorld(settings, rng, AccountTemplates(self.templates))

@@ -6,12 +6,12 @@ import re
 import anyio
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.faults import Fault, Faults
 from orchestrator.emulator.handlers import Job, SimulatedHandler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.units import SECOND_US
 from tests.emulator.emulators import client_of, double, emulator, serving
 from tests.emulator.receiver import Receiver
 from tests.simulation.clock import EPOCH_AT, VirtualClock
@@ -255,7 +255,7 @@ async def test_an_answer_that_is_not_json_still_has_its_status() -> None:
 
 async def test_an_outage_that_begins_before_the_answer_leaves_cuts_it_off() -> None:
     subject = emulator(faults=Faults(slow_answer=1.0, slow_answer_s=5.0))
-    subject.gate.outage(EPOCH_AT + 2 * SECOND, EPOCH_AT + 60 * SECOND)
+    subject.gate.outage(EPOCH_AT + 2 * SECOND_US, EPOCH_AT + 60 * SECOND_US)
     async with client_of(subject) as client:
         with pytest.raises(ConnectionCut):
             await client.run()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.clock import SECOND
+from orchestrator.units import SECOND_US
 from tests.emulator.accounts import KEY, SAVE, TEMPLATE, Bare, Stopped, account
 
 pytestmark = pytest.mark.anyio
@@ -95,12 +95,12 @@ async def test_a_template_is_in_use_as_long_as_an_endpoint_has_it() -> None:
     assert "in use" in await bare.reason(delete)
     await bare.rest("PATCH", f"/endpoints/{record['id']}", {"templateId": other})
     assert "a moment ago" in await bare.reason(delete)
-    clock.at += 120 * SECOND
+    clock.at += 120 * SECOND_US
     await bare.data(delete)
     delete = 'mutation { deleteTemplate(templateName: "other") }'
     assert "in use" in await bare.reason(delete)
     await bare.rest("DELETE", f"/endpoints/{record['id']}")
-    clock.at += 120 * SECOND
+    clock.at += 120 * SECOND_US
     await bare.data(delete)
 
 
@@ -109,13 +109,13 @@ async def test_the_job_api_knows_an_endpoint_once_it_has_propagated() -> None:
     clock = Stopped()
     subject = account(clock, propagation_s=5.0)
     endpoint = (await created(Bare(subject)))["id"]
-    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND - 1)
-    assert subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND - 1)
-    assert subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND)
-    assert not subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND)
+    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US - 1)
+    assert subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND_US - 1)
+    assert subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US)
+    assert not subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND_US)
     assert not subject.endpoints.propagates("unknown", clock.now())
     subject.endpoints.delete(endpoint, clock.now())
-    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND)
+    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US)
 
 
 async def test_whoever_has_the_queues_is_told_of_every_endpoint() -> None:

@@ -8,12 +8,12 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import ConnectionCut, ErrorBodies
 from orchestrator.emulator.faults import Fault, Faults, Spell
 from orchestrator.emulator.pod_access import Quota
 from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.server import Emulator
+from orchestrator.units import SECOND_US
 from tests.emulator.emulators import KEY, emulator
 from tests.emulator.interfaces import ACCOUNT, EVERY, Interface
 from tests.emulator.pod_service import GPU
@@ -185,7 +185,7 @@ async def test_a_slow_answer_takes_its_time_and_less_of_it_where_time_runs_faste
 async def test_an_outage_cuts_requests_and_answers_under_way(interface: Interface) -> None:
     subject = emulator(faults=Faults(slow_answer=1.0, slow_answer_s=5.0))
     start = subject.clock.now()
-    subject.gate.outage(start + 2 * SECOND, start + 60 * SECOND)
+    subject.gate.outage(start + 2 * SECOND_US, start + 60 * SECOND_US)
     async with talking_to(subject) as http:
         for made in (1, 1):
             with pytest.raises(ConnectionCut):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.faults import Fault, FaultDice, Faults, Spell
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 
 def test_every_fault_has_a_rate_of_its_name_which_is_zero_by_default() -> None:
@@ -48,13 +48,13 @@ def test_a_spell_raises_rates_from_its_beginning_until_just_before_its_end() -> 
     faults = Faults(
         not_json=1.0, spells=(Spell(from_s=10, for_s=5, lost_job=1.0), Spell(from_s=12, for_s=5, reset=1.0))
     )
-    dice = FaultDice(faults, random.Random(1), since=100 * SECOND)
+    dice = FaultDice(faults, random.Random(1), since=100 * SECOND_US)
     seen = []
     while (at := dice.next_at()) is not None:
         for now in (at - 1, at):
             dice.pass_to(now)
             struck = {fault for fault in Fault if dice.strikes(fault)}
-            seen.append((round(now / SECOND - 100, 3), struck - {Fault.NOT_JSON}))
+            seen.append((round(now / SECOND_US - 100, 3), struck - {Fault.NOT_JSON}))
             assert Fault.NOT_JSON in struck
     job, both, reset = {Fault.LOST_JOB}, {Fault.LOST_JOB, Fault.RESET}, {Fault.RESET}
     assert seen == [

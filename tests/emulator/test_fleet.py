@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator import ids
 from orchestrator.emulator.fleet import Fleet, Scaler, Scaling, fixed
 from orchestrator.emulator.jobs import Job
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
-T0 = 1_000 * SECOND
+T0 = 1_000 * SECOND_US
 
 
 def fleet(*, announced: bool = False, **scaling: Any) -> Fleet:
     new_id = partial(ids.worker_id, random.Random(1))
-    return Fleet(Scaling(**scaling), new_id=new_id, announced=announced, guest_us=80 * SECOND)
+    return Fleet(Scaling(**scaling), new_id=new_id, announced=announced, guest_us=80 * SECOND_US)
 
 
 def waiting(*queued_at: int) -> dict[str, Job]:
@@ -42,7 +42,7 @@ def test_the_minimum_is_started_at_once_and_kept() -> None:
     subject = fleet(workers_min=2, idle_timeout_s=1)
     assert subject.next_due({}, 0) == 0
     assert len(subject.adjust({}, 0, T0).started) == 2
-    assert subject.adjust({}, 0, T0 + 100 * SECOND).stopped == ()
+    assert subject.adjust({}, 0, T0 + 100 * SECOND_US).stopped == ()
     assert subject.next_due({}, 0) is None
     assert subject.counts().idle == 2
 
@@ -50,22 +50,22 @@ def test_the_minimum_is_started_at_once_and_kept() -> None:
 def test_by_queue_delay_the_first_job_starts_a_worker_and_each_further_one_after_its_wait() -> None:
     """Contract, A job stays queued while there is no worker."""
     subject = fleet(workers_max=2, scaler_value=4, idle_timeout_s=600)
-    queue = waiting(T0, T0, T0 + SECOND)
+    queue = waiting(T0, T0, T0 + SECOND_US)
     assert subject.next_due(queue, 0) == 0
     assert len(subject.adjust(queue, 0, T0).started) == 1
-    assert subject.next_due(queue, 0) == T0 + 4 * SECOND
-    assert subject.adjust(queue, 0, T0 + 4 * SECOND - 1).started == ()
-    assert len(subject.adjust(queue, 0, T0 + 4 * SECOND).started) == 1
-    assert subject.adjust(queue, 0, T0 + 60 * SECOND).started == ()
+    assert subject.next_due(queue, 0) == T0 + 4 * SECOND_US
+    assert subject.adjust(queue, 0, T0 + 4 * SECOND_US - 1).started == ()
+    assert len(subject.adjust(queue, 0, T0 + 4 * SECOND_US).started) == 1
+    assert subject.adjust(queue, 0, T0 + 60 * SECOND_US).started == ()
 
 
 def test_jobs_that_workers_are_being_started_for_start_no_more() -> None:
     subject = fleet(workers_max=3, scaler_value=4, cold_start_s=30)
     queue = waiting(T0, T0)
     subject.adjust(queue, 0, T0)
-    assert len(subject.adjust(queue, 0, T0 + 5 * SECOND).started) == 1
-    assert subject.adjust(queue, 0, T0 + 6 * SECOND).started == ()
-    assert subject.next_due(queue, 0) == T0 + 30 * SECOND
+    assert len(subject.adjust(queue, 0, T0 + 5 * SECOND_US).started) == 1
+    assert subject.adjust(queue, 0, T0 + 6 * SECOND_US).started == ()
+    assert subject.next_due(queue, 0) == T0 + 30 * SECOND_US
 
 
 def test_by_request_count_there_is_a_worker_for_so_many_jobs() -> None:
@@ -81,8 +81,8 @@ def test_a_cold_start_takes_its_time() -> None:
     subject = fleet(workers_min=1, cold_start_s=10)
     subject.adjust({}, 0, T0)
     assert (subject.counts().initializing, subject.running(), subject.reserve()) == (1, 0, None)
-    assert subject.next_due({}, 0) == T0 + 10 * SECOND
-    assert subject.adjust({}, 0, T0 + 10 * SECOND).readied
+    assert subject.next_due({}, 0) == T0 + 10 * SECOND_US
+    assert subject.adjust({}, 0, T0 + 10 * SECOND_US).readied
     assert (subject.counts().ready, subject.running()) == (1, 1)
     assert subject.reserve() is not None
 
@@ -92,11 +92,11 @@ def test_an_idle_worker_above_the_minimum_is_stopped_after_the_time_out() -> Non
     (worker_id,) = subject.adjust(waiting(T0), 0, T0).started
     assert subject.reserve() == worker_id
     subject.began(worker_id)
-    assert subject.adjust({}, 1, T0 + 60 * SECOND).stopped == ()
-    subject.ended(worker_id, T0 + 60 * SECOND)
-    subject.give_back(worker_id, T0 + 60 * SECOND)
-    assert subject.next_due({}, 0) == T0 + 65 * SECOND
-    assert subject.adjust({}, 0, T0 + 65 * SECOND).stopped == (worker_id,)
+    assert subject.adjust({}, 1, T0 + 60 * SECOND_US).stopped == ()
+    subject.ended(worker_id, T0 + 60 * SECOND_US)
+    subject.give_back(worker_id, T0 + 60 * SECOND_US)
+    assert subject.next_due({}, 0) == T0 + 65 * SECOND_US
+    assert subject.adjust({}, 0, T0 + 65 * SECOND_US).stopped == (worker_id,)
     assert subject.counts().idle == 0
 
 
@@ -124,7 +124,7 @@ def test_a_worker_that_announces_itself_is_ready_when_it_is_seen() -> None:
     subject = fleet(announced=True, workers_min=1)
     (worker_id,) = subject.adjust({}, 0, T0).started
     assert subject.is_starting(worker_id)
-    subject.seen(worker_id, T0 + SECOND)
+    subject.seen(worker_id, T0 + SECOND_US)
     assert (subject.counts().ready, subject.own()) == (1, (worker_id,))
 
 
@@ -136,8 +136,8 @@ def test_a_worker_that_crashes_is_replaced_after_a_pause_that_grows() -> None:
         subject.crashed(worker_id, now)
         assert subject.counts().unhealthy == 1
         assert subject.adjust({}, 0, now).started == ()
-        assert subject.next_due({}, 0) == now + pause * SECOND
-        now += pause * SECOND
+        assert subject.next_due({}, 0) == now + pause * SECOND_US
+        now += pause * SECOND_US
 
 
 def test_a_guest_counts_until_nothing_is_heard_of_it() -> None:
@@ -146,8 +146,8 @@ def test_a_guest_counts_until_nothing_is_heard_of_it() -> None:
     subject.seen("guest", T0)
     subject.began("guest")
     assert (subject.knows("guest"), subject.counts().running) == (True, 1)
-    assert subject.next_due({}, 0) == T0 + 80 * SECOND
-    subject.adjust({}, 0, T0 + 80 * SECOND)
+    assert subject.next_due({}, 0) == T0 + 80 * SECOND_US
+    subject.adjust({}, 0, T0 + 80 * SECOND_US)
     assert (subject.knows("guest"), subject.counts().running) == (False, 1)
     subject.ended("guest", T0)
     assert subject.counts().running == 0

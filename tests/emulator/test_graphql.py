@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.clock import SECOND
+from orchestrator.units import SECOND_US
 from tests.emulator.accounts import KEY, SAVE, TEMPLATE, Bare, Stopped, account
 
 pytestmark = pytest.mark.anyio
@@ -93,8 +93,8 @@ async def test_a_template_in_use_is_not_deleted_nor_for_two_minutes_after() -> N
     subject.templates.use(template, "pod")
     assert await bare.reason(delete) == "template t is in use by a pod or an endpoint"
     subject.templates.release(template, "pod", clock.now())
-    subject.templates.release(template, "pod", clock.now() + SECOND)  # released once is released
-    clock.at += 120 * SECOND - 1
+    subject.templates.release(template, "pod", clock.now() + SECOND_US)  # released once is released
+    clock.at += 120 * SECOND_US - 1
     assert await bare.reason(delete) == "template t was in use a moment ago; try again in 2 minutes"
     clock.at += 1
     await bare.data(delete)

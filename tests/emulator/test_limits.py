@@ -1,10 +1,10 @@
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Meter, MeterFigures, Operation
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 
 def refusal_of(meter: Meter, now: int) -> Refusal:
@@ -17,7 +17,7 @@ def test_the_default_table_is_the_contracts() -> None:
     rows = {
         operation: (limit.requests, limit.window_us, limit.concurrent) for operation, limit in CONTRACT_LIMITS.items()
     }
-    ten = 10 * SECOND
+    ten = 10 * SECOND_US
     assert rows == {
         Operation.RUN: (1000, ten, 200),
         Operation.STATUS: (2000, ten, 400),
@@ -34,14 +34,14 @@ def test_the_default_table_is_the_contracts() -> None:
 
 
 def test_requests_over_the_rate_are_refused_and_counted() -> None:
-    meter = Meter(Limit(requests=2, window_us=SECOND), Algorithm.SLIDING_LOG)
+    meter = Meter(Limit(requests=2, window_us=SECOND_US), Algorithm.SLIDING_LOG)
     meter.enter(100)
     meter.enter(200)
     refusal = refusal_of(meter, 300)
     assert (refusal.status, refusal.headers) == (429, ())
-    meter.enter(100 + SECOND)
+    meter.enter(100 + SECOND_US)
     assert meter.figures() == MeterFigures(
-        accepted=3, refused=1, window_max=2, concurrent=3, concurrent_max=3, first_at=100, last_at=100 + SECOND
+        accepted=3, refused=1, window_max=2, concurrent=3, concurrent_max=3, first_at=100, last_at=100 + SECOND_US
     )
 
 
@@ -66,7 +66,7 @@ def test_a_request_refused_for_concurrency_uses_none_of_the_rate() -> None:
 def test_retry_after_is_rounded_up_to_whole_seconds() -> None:
     meter = Meter(Limit(requests=1), Algorithm.SLIDING_LOG, retry_after=True)
     meter.enter(0)
-    assert refusal_of(meter, SECOND // 2).headers == (("retry-after", "10"),)
+    assert refusal_of(meter, SECOND_US // 2).headers == (("retry-after", "10"),)
 
 
 def test_retry_after_is_in_the_senders_seconds_where_time_runs_faster() -> None:
@@ -76,12 +76,12 @@ def test_retry_after_is_in_the_senders_seconds_where_time_runs_faster() -> None:
 
 
 def test_an_unlimited_operation_is_still_measured() -> None:
-    meter = Meter(Limit(window_us=SECOND), Algorithm.FIXED_WINDOW)
-    for at in range(0, 3 * SECOND, SECOND // 10):
+    meter = Meter(Limit(window_us=SECOND_US), Algorithm.FIXED_WINDOW)
+    for at in range(0, 3 * SECOND_US, SECOND_US // 10):
         meter.enter(at)
         meter.leave()
     assert meter.figures() == MeterFigures(
-        accepted=30, window_max=10, concurrent_max=1, first_at=0, last_at=29 * SECOND // 10
+        accepted=30, window_max=10, concurrent_max=1, first_at=0, last_at=29 * SECOND_US // 10
     )
 
 

@@ -12,13 +12,14 @@ import anyio.from_thread
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.clock import SECOND, SystemClock
+from orchestrator.clock import SystemClock
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.handlers import Job
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.listen import bind, listen
 from orchestrator.emulator.server import Emulator
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 from tests.emulator.emulators import emulator
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +113,7 @@ async def test_a_cut_answer_has_its_head_and_half_its_body() -> None:
 async def test_during_an_outage_every_connection_is_cut_and_afterwards_none() -> None:
     clock = SystemClock()
     subject = emulator(clock=clock)
-    subject.gate.outage(clock.now(), clock.now() + 3600 * SECOND)
+    subject.gate.outage(clock.now(), clock.now() + 3600 * SECOND_US)
     async with listening(subject) as port:
         assert await exchange(port, request("GET /v2/ep/health")) == b""
         subject.gate.wire._outages.clear()

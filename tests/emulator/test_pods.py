@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.pod_records import VALID_ACTIONS, Action, Cluster, Status
 from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.problems import Problem
+from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, T0
 from tests.emulator.pod_worlds import ME, SLOW, World, creation, in_status, running, seen
 
@@ -396,12 +396,12 @@ def test_a_template_must_exist_and_be_one_for_pods() -> None:
 def test_a_template_is_in_use_while_one_of_its_pods_lives_and_a_little_longer() -> None:
     """Contract of templates, Deletion rule."""
     pod = World(body=from_template)
-    for at, words in ((T0, "in use by a pod"), (T0 + 60 * SECOND, "in use a moment ago")):
+    for at, words in ((T0, "in use by a pod"), (T0 + 60 * SECOND_US, "in use a moment ago")):
         if at > T0:
             pod.act(Action.TERMINATE)
         with pytest.raises(Refusal, match=words):
             pod.templates.delete("web", at)
-    pod.templates.delete("web", T0 + 200 * SECOND)
+    pod.templates.delete("web", T0 + 200 * SECOND_US)
 
 
 # --- properties ------------------------------------------------------------------------------------------------------

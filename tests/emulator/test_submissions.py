@@ -1,8 +1,8 @@
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.submissions import parse_submission
+from orchestrator.units import SECOND_US
 
 
 def test_the_input_is_kept_byte_for_byte() -> None:
@@ -12,7 +12,7 @@ def test_the_input_is_kept_byte_for_byte() -> None:
 
 def test_the_policys_defaults_are_the_contracts() -> None:
     submission = parse_submission(b'{"input":{}}')
-    assert (submission.execution_timeout_us, submission.ttl_us) == (600 * SECOND, 86_400 * SECOND)
+    assert (submission.execution_timeout_us, submission.ttl_us) == (600 * SECOND_US, 86_400 * SECOND_US)
     assert (submission.webhook, submission.s3_config) == (None, None)
 
 
@@ -21,7 +21,7 @@ def test_everything_that_may_be_given_is_taken() -> None:
         b'{"input":{"n":1},"webhook":"https://h/x","s3Config":{"bucketName":"b"},'
         b'"policy":{"executionTimeout":5000,"ttl":10000,"lowPriority":true}}'
     )
-    assert (submission.execution_timeout_us, submission.ttl_us) == (5 * SECOND, 10 * SECOND)
+    assert (submission.execution_timeout_us, submission.ttl_us) == (5 * SECOND_US, 10 * SECOND_US)
     assert (submission.webhook, submission.s3_config) == ("https://h/x", b'{"bucketName":"b"}')
 
 

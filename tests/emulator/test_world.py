@@ -3,11 +3,11 @@ import re
 import msgspec
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.jobs import ExecutionKey, Result
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.world import World
+from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submission, submit, take, world
 
 FAILURE = Result(error="bad")
@@ -31,9 +31,9 @@ def test_the_record_gains_its_fields_on_the_way() -> None:
     assert seen(subject.status(EP, job_id, T0)) == {"status": "IN_QUEUE"}
     execution = take(subject, T0 + 2210_000)
     started = {"delayTime": 2210, "workerId": "w1"}
-    assert seen(subject.status(EP, job_id, T0 + 3 * SECOND)) == {"status": "IN_PROGRESS", **started}
+    assert seen(subject.status(EP, job_id, T0 + 3 * SECOND_US)) == {"status": "IN_PROGRESS", **started}
     assert subject.done(execution, Result(output=b'{"n": 3.0}'), T0 + 3055_000)
-    record = subject.status(EP, job_id, T0 + 4 * SECOND)
+    record = subject.status(EP, job_id, T0 + 4 * SECOND_US)
     assert seen(record) == {"status": "COMPLETED", **started, "executionTime": 845, "output": {"n": 3.0}}
     assert b'"output":{"n": 3.0}' in msgspec.json.encode(record)
 
@@ -91,7 +91,7 @@ def test_at_its_ttl_a_job_is_deleted_whatever_its_state(progress: str) -> None:
         if progress == "finished":
             subject.done(execution, Result(), T0)
             subject.step(T0)
-    end = T0 + 10 * SECOND
+    end = T0 + 10 * SECOND_US
     assert subject.next_due() == end
     due = subject.step(end)
     assert due.webhooks == ()
@@ -104,7 +104,7 @@ def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
     """Contract, The TTL covers the queue: 7 days, 2 of them queued, leave 5."""
     subject = world()
     submit(subject, ttl=10_000)
-    assert subject.take(EP, "w1", T0 + 10 * SECOND) is None
+    assert subject.take(EP, "w1", T0 + 10 * SECOND_US) is None
     assert len(subject) == 0
 
 
@@ -113,7 +113,7 @@ def test_a_job_that_runs_too_long_times_out_and_its_execution_is_stopped() -> No
     subject = world()
     job_id = submit(subject, executionTimeout=5_000)
     execution = take(subject, T0 + MINUTE)
-    end = T0 + MINUTE + 5 * SECOND
+    end = T0 + MINUTE + 5 * SECOND_US
     assert subject.next_due() == end
     assert not subject.done(execution, Result(output=b"1"), end)
     assert subject.step(end).stopped == (ExecutionKey(job_id, 1),)
@@ -125,9 +125,9 @@ def test_a_question_after_the_time_out_is_answered_right_even_before_the_step() 
     subject = world()
     job_id = submit(subject, executionTimeout=5_000)
     take(subject)
-    assert status(subject, job_id, T0 + 5 * SECOND) == "TIMED_OUT"
+    assert status(subject, job_id, T0 + 5 * SECOND_US) == "TIMED_OUT"
     assert subject.next_due() == 0
-    assert subject.step(T0 + 5 * SECOND).stopped == (ExecutionKey(job_id, 1),)
+    assert subject.step(T0 + 5 * SECOND_US).stopped == (ExecutionKey(job_id, 1),)
 
 
 def test_a_cancelled_job_leaves_the_queue() -> None:
@@ -143,12 +143,12 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_its_result_dropped() -> 
     subject = world()
     job_id = submit(subject, webhook=HOOK)
     execution = take(subject)
-    subject.cancel(EP, job_id, T0 + SECOND)
-    due = subject.step(T0 + SECOND)
+    subject.cancel(EP, job_id, T0 + SECOND_US)
+    due = subject.step(T0 + SECOND_US)
     assert due.stopped == (ExecutionKey(job_id, 1),)
     assert due.webhooks == ()
-    assert not subject.done(execution, Result(output=b"1"), T0 + SECOND)
-    assert status(subject, job_id, T0 + SECOND) == "CANCELLED"
+    assert not subject.done(execution, Result(output=b"1"), T0 + SECOND_US)
+    assert status(subject, job_id, T0 + SECOND_US) == "CANCELLED"
 
 
 def test_cancelling_a_finished_job_changes_nothing_and_says_so() -> None:
@@ -166,7 +166,7 @@ def test_a_failed_job_is_retried_under_its_id_with_its_input_and_without_its_pas
     finish(subject, T0, Result(output=b"{}", error="bad"))
     assert seen(subject.retry(EP, job_id, T0 + MINUTE)) == {"status": "IN_QUEUE"}
     assert seen(subject.status(EP, job_id, T0 + MINUTE)) == {"status": "IN_QUEUE"}
-    execution = take(subject, T0 + MINUTE + SECOND)
+    execution = take(subject, T0 + MINUTE + SECOND_US)
     assert (execution.job_id, execution.number, execution.input) == (job_id, 2, b'{"n":7}')
     assert seen(subject.status(EP, job_id, T0 + 2 * MINUTE))["delayTime"] == 1000
 
@@ -175,7 +175,7 @@ def test_a_timed_out_job_can_be_retried_and_the_late_result_of_its_first_executi
     subject = world()
     job_id = submit(subject, executionTimeout=5_000)
     first = take(subject)
-    end = T0 + 5 * SECOND
+    end = T0 + 5 * SECOND_US
     subject.step(end)
     subject.retry(EP, job_id, end)
     assert not subject.done(first, FAILURE, end)
@@ -202,8 +202,8 @@ def test_a_retry_does_not_prolong_the_ttl() -> None:
     subject = world()
     job_id = submit(subject, ttl=10_000)
     finish(subject, T0, FAILURE)
-    subject.retry(EP, job_id, T0 + 9 * SECOND)
-    assert refused(subject, "status", job_id, T0 + 10 * SECOND) == 404
+    subject.retry(EP, job_id, T0 + 9 * SECOND_US)
+    assert refused(subject, "status", job_id, T0 + 10 * SECOND_US) == 404
 
 
 def test_a_purge_removes_what_is_queued_and_nothing_else() -> None:

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import ExecutionKey, Result
 from orchestrator.emulator.tally import Tally
+from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world
 
 
@@ -105,13 +105,13 @@ def test_a_dead_workers_job_is_queued_again_once_and_then_fails() -> None:
     subject = world(Faults(dead_worker=1.0))
     job_id = submit(subject, webhook=HOOK)
     assert take(subject).silent
-    first = T0 + 40 * SECOND
+    first = T0 + 40 * SECOND_US
     assert subject.next_due() == first
     due = subject.step(first)
     assert (due.stopped, due.queued, due.webhooks) == ((ExecutionKey(job_id, 1),), (EP,), ())
     assert seen(subject.status(EP, job_id, first))["retries"] == 1
     assert take(subject, first, "w2").number == 2
-    second = first + 40 * SECOND
+    second = first + 40 * SECOND_US
     due = subject.step(second)
     assert due.stopped == (ExecutionKey(job_id, 2),)
     assert seen(subject.status(EP, job_id, second)) == {
@@ -130,8 +130,8 @@ def test_a_job_that_was_dispatched_again_goes_to_the_head_of_the_queue() -> None
     silent = submit(subject)
     take(subject)
     submit(subject)
-    subject.step(T0 + 40 * SECOND)
-    assert take(subject, T0 + 40 * SECOND).job_id == silent
+    subject.step(T0 + 40 * SECOND_US)
+    assert take(subject, T0 + 40 * SECOND_US).job_id == silent
     assert subject.health(EP).jobs.retried == 1
 
 
@@ -139,16 +139,16 @@ def test_a_question_at_the_time_of_a_silence_finds_the_job_queued_again() -> Non
     subject = world(Faults(dead_worker=1.0))
     job_id = submit(subject)
     take(subject)
-    assert status(subject, job_id, T0 + 40 * SECOND) == "IN_QUEUE"
+    assert status(subject, job_id, T0 + 40 * SECOND_US) == "IN_QUEUE"
     assert subject.next_due() == 0
-    assert subject.step(T0 + 40 * SECOND).queued == (EP,)
+    assert subject.step(T0 + 40 * SECOND_US).queued == (EP,)
 
 
 def test_a_dead_worker_is_noticed_by_the_execution_time_out_if_that_is_sooner() -> None:
     subject = world(Faults(dead_worker=1.0))
     job_id = submit(subject, executionTimeout=5_000)
     take(subject)
-    assert status(subject, job_id, T0 + 5 * SECOND) == "TIMED_OUT"
+    assert status(subject, job_id, T0 + 5 * SECOND_US) == "TIMED_OUT"
 
 
 def test_a_lost_webhook_is_never_due() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.faults import FaultDice, Faults
 from orchestrator.emulator.jobs import Execution, Record, Result, Submission
 from orchestrator.emulator.submissions import parse_submission
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.world import World
+from orchestrator.units import SECOND_US
 
-T0 = 1_700_000_000 * SECOND
-MINUTE = 60 * SECOND
+T0 = 1_700_000_000 * SECOND_US
+MINUTE = 60 * SECOND_US
 EP = "ep"
 NO_FAULTS = Faults()
 SUCCESS = Result(output=b'{"ok":1}')

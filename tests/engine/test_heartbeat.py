@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api import status
-from orchestrator.clock import SECOND, SystemClock
+from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.heartbeat import Pulse
 from orchestrator.settings import CollectedBy, Collecting, RunStatus
+from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
 from tests.engine.test_limits_command import at_work
 from tests.ledger.ledgers import a_run, brought_to
@@ -21,7 +22,7 @@ RETENTION_S = 1_800
 async def seen(path: Path, *, age_s: int, ended: bool = False) -> RunStatus:
     """How a run with one job at the service looks, while the process that said something `age_s` ago works or after."""
     now = SystemClock().now()
-    said = Collecting(at=now - age_s * SECOND, by=CollectedBy.WEBHOOKS, safe_until=now + 700 * SECOND)
+    said = Collecting(at=now - age_s * SECOND_US, by=CollectedBy.WEBHOOKS, safe_until=now + 700 * SECOND_US)
     async with at_work(empty_ledger(path)) as ledger:
         run = await a_run(ledger)
         await brought_to(ledger, State.OUTSTANDING, now)

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from orchestrator.api.export import PAGE_JOBS
-from orchestrator.clock import SECOND
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import token
@@ -22,6 +21,7 @@ from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Claim, reports
 from orchestrator.ledger.store import Payload
 from orchestrator.settings import RunSettings
+from orchestrator.units import SECOND_US
 from tests.engine.process import KEY, process
 from tests.engine.rows import rows
 from tests.engine.scripted import COMPLETED, FAILED, Scripted, numbered
@@ -49,9 +49,9 @@ def test_policies_are_merged_and_the_row_wins() -> None:
     bodies = RequestBuilder(lambda: settings, {}, None)
     body = msgspec.json.decode(bodies.body(claim(policy=b'{"ttl":30000}')))
     assert body["policy"] == {"ttl": 30_000, "lowPriority": True}
-    assert bodies.ttl_us(claim(policy=b'{"ttl":30000}').payload) == 30 * SECOND
-    assert bodies.ttl_us(claim().payload) == 60 * SECOND
-    assert RequestBuilder(RunSettings, {}, None).ttl_us(claim().payload) == 86_400 * SECOND
+    assert bodies.ttl_us(claim(policy=b'{"ttl":30000}').payload) == 30 * SECOND_US
+    assert bodies.ttl_us(claim().payload) == 60 * SECOND_US
+    assert RequestBuilder(RunSettings, {}, None).ttl_us(claim().payload) == 86_400 * SECOND_US
 
 
 def test_a_changed_policy_applies_from_the_next_body() -> None:

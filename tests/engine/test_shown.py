@@ -11,9 +11,9 @@ import httpx
 import msgspec
 import pytest
 
-from orchestrator.clock import SECOND
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.settings import CollectedBy, Collecting, Hold, Snapshot
+from orchestrator.units import SECOND_US
 from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
@@ -108,6 +108,6 @@ async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_resul
         await program(tmp_path, service, clock, Silence(), jobs=10)
 
     assert [each.by for each in said] == [CollectedBy.POLLING] * 3
-    assert [(b.at - a.at) / SECOND for a, b in pairwise(said)] == pytest.approx([BEAT_S] * 2, abs=0.1)
+    assert [(b.at - a.at) / SECOND_US for a, b in pairwise(said)] == pytest.approx([BEAT_S] * 2, abs=0.1)
     assert said[0].safe_until is None, "nothing was outstanding"
-    assert 0 < 1_800 - ((said[-1].safe_until or 0) - said[-1].at) / SECOND < 3 * BEAT_S
+    assert 0 < 1_800 - ((said[-1].safe_until or 0) - said[-1].at) / SECOND_US < 3 * BEAT_S

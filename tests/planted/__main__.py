@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from tests.guarantees import record
 from tests.planted.faults import FAULTS, Fault
@@ -23,6 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("orchestrator", "migrations", "tests", "examples", "docs", "pyproject.toml", "README.md")
 RUN_S_MAX = 600
 """A planted fault may make the program wait for ever; pytest's own limit is shorter."""
+
+_SAID: Final = "said.txt"
+SAID_BYTES_MAX: Final = 4_000
 
 PASSED, FAILED = 0, 1
 """Exit codes of pytest and of `tests.simulation`; others mean that nothing was tested."""
@@ -41,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         copy = Path(folder) / "project"
         copy_project(copy)
         if (code := _tests(copy, sorted({test for fault in faults for test in fault.tests}))) != PASSED:
-            print(f"the tests do not pass without a planted fault (exit code {code})")
+            print(f"{(copy / _SAID).read_text()}\nthe tests do not pass without a planted fault (exit code {code})")
             return 1
         missed = [fault for fault in faults if not _is_caught(copy, fault, worlds=given.worlds)]
     if given.record:
@@ -96,14 +100,19 @@ def _worlds(copy: Path, scenario: str, first: int, number: int) -> int:
 
 
 def _run(copy: Path, *command: str) -> int:
-    """The exit code of one run of this Python in the copy; one that does not end counts as failed."""
+    """The exit code of one run of this Python in the copy; one that does not end counts as failed.
+
+    The end of what it said is in `_SAID`.
+    """
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             [sys.executable, *command], cwd=copy, env=environment, capture_output=True, timeout=RUN_S_MAX, check=False
         )
     except subprocess.TimeoutExpired:
+        (copy / _SAID).write_text(f"it did not end within {RUN_S_MAX} s\n")
         return FAILED
+    (copy / _SAID).write_bytes(done.stdout[-SAID_BYTES_MAX:] + done.stderr[-SAID_BYTES_MAX:])
     return done.returncode
 
 

@@ -11,28 +11,28 @@ from itertools import chain
 from typing import Final
 
 from orchestrator.client.transport import REQUEST_S_MAX
-from orchestrator.clock import SECOND
 from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.responses import SAME_ID
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import OnUncertain
+from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, read_books
 from tests.simulation.fates import Fate
 from tests.simulation.plan import Rate, Trouble
 from tests.simulation.play import API_KEY, WORKER_ID, WORKER_SECRET, Facts
 from tests.simulation.world import ENDPOINT
 
-BUDGET_US = 90 * SECOND
+BUDGET_US = 90 * SECOND_US
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
 that come to nothing are repeated within a minute at the latest, and a world has few jobs."""
 
-HUNG_US = 2 * round(REQUEST_S_MAX * SECOND)
+HUNG_US = 2 * round(REQUEST_S_MAX * SECOND_US)
 """Where answers may come later than we wait for them, two questions in a row may do nothing but hang."""
 
-SOON_US = 2 * SECOND
+SOON_US = 2 * SECOND_US
 """What a process has heard it acts upon within so long."""
 
-POINTLESS_US = 60 * SECOND
+POINTLESS_US = 60 * SECOND_US
 
 GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
 """What may be said of a submission whose result nobody has."""
@@ -223,7 +223,7 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
 def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
     if operation in rates:
         rate = rates[operation]
-        return Limit(requests=rate.requests, window_us=round(rate.window_s * SECOND), concurrent=rate.concurrent)
+        return Limit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
     return CONTRACT_LIMITS[operation]
 
 
@@ -231,7 +231,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
     """A result that was there long enough for a program that ran was collected."""
     faults = facts.plan.faults
     hung_us = HUNG_US if faults.slow_answer and faults.slow_answer_s > REQUEST_S_MAX else 0
-    enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND / 3) + hung_us
+    enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND_US / 3) + hung_us
     for row in chain.from_iterable(books.events.values()):
         if row.trouble not in GIVEN_UP or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
@@ -243,8 +243,8 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
         up_us = facts.up_us(end.at, until)
         if up_us > enough_us:
             yield (
-                f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND:.1f} s, "
-                f"of which we could ask for {up_us / SECOND:.1f} s, was given up as {row.trouble}"
+                f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
+                f"of which we could ask for {up_us / SECOND_US:.1f} s, was given up as {row.trouble}"
             )
 
 
@@ -267,7 +267,7 @@ def no_process_stops_for_a_moments_trouble(facts: Facts, _books: Books) -> Itera
         if not any(begun <= fate.accepted_at < at for fate in facts.fates.values()):
             continue  # a key that has never worked
         if at - begun < POINTLESS_US or facts.up_us(at - POINTLESS_US, at) > SOON_US:
-            yield f"a process stopped {(at - begun) / SECOND:.1f} s after it began, and the service was well"
+            yield f"a process stopped {(at - begun) / SECOND_US:.1f} s after it began, and the service was well"
 
 
 def what_is_sure_stays_sure(facts: Facts, books: Books) -> Iterator[str]:

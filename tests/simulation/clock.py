@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from orchestrator.clock import SECOND, SystemClock
+from orchestrator.clock import SystemClock
+from orchestrator.units import SECOND_US
 
-EPOCH_AT = 1_767_225_600 * SECOND
+EPOCH_AT = 1_767_225_600 * SECOND_US
 """2026-01-01T00:00:00Z, the wall time at which the loop's time is zero."""
 
 
@@ -27,7 +28,7 @@ class VirtualClock:
         except RuntimeError:
             return self._latest_at
         # Rounded, not cut: a timer set for a microsecond must find that microsecond on the clock when it fires.
-        self._latest_at = max(self._latest_at, self._epoch_at + round(loop_s * SECOND))
+        self._latest_at = max(self._latest_at, self._epoch_at + round(loop_s * SECOND_US))
         return self._latest_at
 
     def jump(self, by_us: int) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.jobs import Execution, Job, Record, Result, Status, Submission
 from orchestrator.emulator.world import World
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT
 
 Say = Callable[[str, str, str], None]
@@ -107,6 +107,6 @@ class Trace:
     def text(self) -> str:
         """A line for each, in order of time."""
         return "\n".join(
-            f"{(at - EPOCH_AT) / SECOND:13.6f} s  {who:<8} {what}{f'  [{job}]' if job else ''}"
+            f"{(at - EPOCH_AT) / SECOND_US:13.6f} s  {who:<8} {what}{f'  [{job}]' if job else ''}"
             for at, who, what, job in sorted(self.lines, key=lambda line: line[0])
         )

@@ -19,9 +19,9 @@ from orchestrator.core.durations import Durations
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.plan import Entry, Plan
+from orchestrator.units import SECOND_US
 from tests.guarantees import record
 
-SECOND_US: Final = 1_000_000
 COMMAND: Final = "python -m tests.simulation.many"
 MARGIN_SHARE_MIN: Final = 0.1
 """Three minutes of thirty."""

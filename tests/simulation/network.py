@@ -9,9 +9,9 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.clock import SECOND
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.errors import NotSent, Unanswered
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
 from tests.simulation.loop import running_loop
@@ -44,11 +44,11 @@ class Sky:
     def clock_offset_us(self, now: int) -> int:
         """By how much the wall clock is wrong."""
         jumps = self._plan.of(Trouble.CLOCK_JUMP)
-        return round(sum(each.size for each in jumps if each.at_s <= _seconds(now)) * SECOND)
+        return round(sum(each.size for each in jumps if each.at_s <= _seconds(now)) * SECOND_US)
 
 
 def _seconds(now: int) -> float:
-    return (now - EPOCH_AT) / SECOND
+    return (now - EPOCH_AT) / SECOND_US
 
 
 class Network(httpx.AsyncBaseTransport):
@@ -78,7 +78,7 @@ class Network(httpx.AsyncBaseTransport):
         self._side: Side | None = None
         service.receiver = self._deliver
         for gone in plan.of(Trouble.SERVICE_GONE):
-            service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND), EPOCH_AT + round(gone.until_s * SECOND))
+            service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US))
 
     def outlive(self, tasks: TaskGroup) -> None:
         """In a world where the program falls asleep, requests are carried by `tasks`, which do not."""

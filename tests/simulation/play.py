@@ -21,7 +21,7 @@ import anyio
 
 from orchestrator.api import run as run_program
 from orchestrator.client import Service, for_a_batch
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.emulator.faults import Faults
@@ -36,6 +36,7 @@ from orchestrator.errors import StoppedError, leading
 from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import EPOCH_AT, ProcessClock, VirtualClock
 from tests.simulation.database import async_creator
@@ -98,7 +99,7 @@ class Facts:
     def up_us(self, since: int, until: int) -> int:
         """How long, between two times of the true clock, the program ran and could reach the service."""
         edges = {since, until}
-        closed = [tuple(EPOCH_AT + round(s * SECOND) for s in times) for times in self.plan.closed()]
+        closed = [tuple(EPOCH_AT + round(s * SECOND_US) for s in times) for times in self.plan.closed()]
         for start, end in (*self.lives, *closed):
             edges |= {start, end}
         times = sorted(at for at in edges if since <= at <= until)
@@ -370,7 +371,7 @@ class Play:
                     execution_timeout_ms=round(plan.execution_timeout_s * 1000), ttl_ms=round(plan.ttl_s * 1000)
                 ),
                 max_attempts=plan.max_attempts,
-                retention_us=round(plan.retention_s * SECOND),
+                retention_us=round(plan.retention_s * SECOND_US),
                 on_uncertain=plan.on_uncertain,
                 on_expired=plan.on_expired,
                 output_required=True,
@@ -396,7 +397,7 @@ class Play:
         )
 
     def _clock_offset_us(self) -> Callable[[int], int]:
-        own_us = round(self._plan.offset_s(len(self.facts.lives) - 1) * SECOND)
+        own_us = round(self._plan.offset_s(len(self.facts.lives) - 1) * SECOND_US)
         return lambda now: own_us + self.facts.sky.clock_offset_us(now)
 
     def _connect(self, path: Path) -> Connect:
@@ -438,7 +439,7 @@ def _limit(rate: Rate) -> Limit:
 
 
 def _service_limit(rate: Rate) -> ServiceLimit:
-    return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND), concurrent=rate.concurrent)
+    return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
 
 
 def _write_input(plan: Plan, path: Path) -> None:

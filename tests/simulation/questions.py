@@ -18,10 +18,10 @@ from orchestrator.core.admission import Throughput, at_service_max
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.durations import Durations
 from orchestrator.core.plan import Entry, Plan
+from orchestrator.units import SECOND_US
 from tests.guarantees import record
 from tests.simulation.many import just_sent
 
-SECOND_US: Final = 1_000_000
 COMMAND: Final = "python -m tests.simulation.questions"
 MOST: Final = 2.0
 """Full speed affords no more: 200 questions a second for 100 submissions."""

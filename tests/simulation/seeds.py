@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator.clock import SECOND
+from orchestrator.units import SECOND_US
 from tests.simulation.books import read_books
 from tests.simulation.checks import violations
 from tests.simulation.clock import EPOCH_AT
@@ -47,7 +47,7 @@ def played(scenario: str, seed: int) -> Played:
         seed=seed,
         jobs=facts.plan.jobs,
         violations=found,
-        virtual_s=(facts.true.now() - EPOCH_AT) / SECOND,
+        virtual_s=(facts.true.now() - EPOCH_AT) / SECOND_US,
         cpu_s=time.process_time() - started_s,
     )
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.simulation.many import MARGIN_SHARE_MIN, SECOND_US, Many, Size
+from orchestrator.units import SECOND_US
+from tests.simulation.many import MARGIN_SHARE_MIN, Many, Size
 
 SMALL = Size(
     hours=0.5,

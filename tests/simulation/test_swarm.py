@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.clock import SECOND
+from orchestrator.units import SECOND_US
 from tests.simulation import __main__ as command
 from tests.simulation.books import read_books
 from tests.simulation.checks import CHECKS, violations
@@ -119,7 +119,7 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     """The first job as one that was given up and sent again."""
     (remote_id,) = (fate_id for fate_id, fate in spoilt.fates.items() if fate.input == b'{"n":1}')
     end = spoilt.fates[remote_id].ends[0]
-    an_hour_later = end.at + 3600 * SECOND
+    an_hour_later = end.at + 3600 * SECOND_US
     with closing(sqlite3.connect(spoilt.ledger)) as db, db:
         db.execute(
             "INSERT INTO events (job_id, at, event, submission_id, attempt, trouble, reason)"

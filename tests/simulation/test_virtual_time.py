@@ -17,7 +17,8 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from orchestrator.clock import SECOND, SystemClock
+from orchestrator.clock import SystemClock
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.loop import DeadlockError, VirtualLoop, running_loop
@@ -71,7 +72,7 @@ async def test_an_hour_of_sleep_takes_no_real_time() -> None:
     begun_at = real.now()
     await anyio.sleep(3600)
     assert running_loop().time() == 3600
-    assert real.now() - begun_at < REAL_S_MAX * SECOND
+    assert real.now() - begun_at < REAL_S_MAX * SECOND_US
 
 
 async def test_sleepers_wake_in_the_order_of_their_times() -> None:
@@ -97,20 +98,20 @@ async def test_fail_after_fails_at_its_very_time() -> None:
 async def test_the_clock_stands_at_the_microsecond_of_the_timer_that_fires() -> None:
     clock = VirtualClock()
     assert clock.now() == EPOCH_AT
-    for us in (1, 999_999, 3, 7 * 86_400 * SECOND):
+    for us in (1, 999_999, 3, 7 * 86_400 * SECOND_US):
         before_at = clock.now()
-        await anyio.sleep(us / SECOND)
+        await anyio.sleep(us / SECOND_US)
         assert clock.now() == before_at + us
 
 
 async def test_the_clock_jumps_forward_and_never_goes_back() -> None:
     clock = VirtualClock(epoch_at=0)
-    clock.jump(5 * SECOND)
-    assert clock.now() == 5 * SECOND
-    clock.jump(-3 * SECOND)
-    assert clock.now() == 5 * SECOND
+    clock.jump(5 * SECOND_US)
+    assert clock.now() == 5 * SECOND_US
+    clock.jump(-3 * SECOND_US)
+    assert clock.now() == 5 * SECOND_US
     await anyio.sleep(4)
-    assert clock.now() == 6 * SECOND
+    assert clock.now() == 6 * SECOND_US
 
 
 def test_outside_a_loop_the_clock_stands_still_and_the_next_world_goes_on_from_there() -> None:
@@ -124,9 +125,9 @@ def test_outside_a_loop_the_clock_stands_still_and_the_next_world_goes_on_from_t
         return clock.now()
 
     run(an_hour)
-    assert clock.now() == EPOCH_AT + 3600 * SECOND
-    assert run(now) == EPOCH_AT + 3600 * SECOND
-    assert run(now, start_s=4000) == EPOCH_AT + 4000 * SECOND
+    assert clock.now() == EPOCH_AT + 3600 * SECOND_US
+    assert run(now) == EPOCH_AT + 3600 * SECOND_US
+    assert run(now, start_s=4000) == EPOCH_AT + 4000 * SECOND_US
 
 
 def test_a_deadlock_is_reported_with_every_task_and_where_it_waits() -> None:

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.emulator.announcements import Webhook
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.counters import Algorithm
@@ -30,11 +30,12 @@ from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.world import World
 from orchestrator.errors import OrchestratorError
+from orchestrator.units import SECOND_US
 from tests.simulation.transport import SimulatedTransport
 
 ENDPOINT = "ep"
 URL = "http://service"
-WEBHOOK_PAUSE_US = 10 * SECOND
+WEBHOOK_PAUSE_US = 10 * SECOND_US
 WEBHOOK_TRIES = 3
 """Three tries, ten seconds apart (contract, Events)."""
 
@@ -94,7 +95,7 @@ class SimulatedService:
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
         self.world = make_world(
             workers=workers,
-            retention_us=round(retention_s * SECOND),
+            retention_us=round(retention_s * SECOND_US),
             dice=self.dice,
             rng=self._rng,
             tally=self.tally,
@@ -145,7 +146,7 @@ class SimulatedService:
                 self._step(now)
                 self._take(now)
                 self._try(now, deliveries)
-                with anyio.move_on_after((self._next_at() - now) / SECOND):
+                with anyio.move_on_after((self._next_at() - now) / SECOND_US):
                     await self._wakeup.wait()
 
     @asynccontextmanager
@@ -186,7 +187,7 @@ class SimulatedService:
                 return
             self._busy[ExecutionKey(execution.job_id, execution.number)] = execution
             if not execution.silent:
-                ends_at = now + round(self._seconds(self._rng) * SECOND)
+                ends_at = now + round(self._seconds(self._rng) * SECOND_US)
                 heapq.heappush(self._ends, (ends_at, next(self._numbers), execution))
 
     def _try(self, now: int, deliveries: TaskGroup) -> None:

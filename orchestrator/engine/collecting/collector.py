@@ -48,8 +48,8 @@ from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import is_cancelled_as_stuck
+from orchestrator.units import MIB, SECOND_US
 
-SECOND_US: Final = 1_000_000
 IDLE_S: Final = 5.0
 
 TROUBLES: Final = 4
@@ -58,7 +58,7 @@ TROUBLES: Final = 4
 TROUBLES_IN_OUTAGE: Final = 3
 """To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
 
-TORN_BYTES_MAX: Final = 1024 * 1024
+TORN_BYTES_MAX: Final = MIB
 """How much is kept of an answer that cannot be decoded."""
 
 TTL_OVER: Final = "the job's TTL ran out at the service"

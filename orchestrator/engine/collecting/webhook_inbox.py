@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import SECOND, Clock
+from orchestrator.clock import Clock
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import margin_left
 from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
@@ -29,6 +29,7 @@ from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import cancels_name, submissions_ran
 from orchestrator.ledger.reports import Submitted
 from orchestrator.ledger.writer import Settled
+from orchestrator.units import MIB, SECOND_US
 
 BATCH_MAX: Final = 500
 GATHER_S: Final = 0.02
@@ -39,7 +40,7 @@ IDLE_S: Final = 5.0
 WAITING_MAX: Final = 5_000
 """How many notices wait in memory at most."""
 
-BYTES_MAX: Final = 64 * 1024 * 1024
+BYTES_MAX: Final = 64 * MIB
 """No more are taken into memory once their outputs come to this."""
 
 Hint = Callable[[Job], None]
@@ -152,7 +153,7 @@ class WebhookInbox:
             if not self._waiting and self._unread is not None:
                 await self._read_on(self._unread)
             if not self._waiting:
-                return HELD_US / SECOND if self._held else IDLE_S
+                return HELD_US / SECOND_US if self._held else IDLE_S
             batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
             self._bytes -= sum(map(_size, batch))
             for notice in await self._go_through(batch):

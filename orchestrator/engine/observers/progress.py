@@ -9,11 +9,10 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.core.job import Transition, counters
 from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.units import SECOND_US
 
 RATE_WINDOW_US: Final = 20_000_000
 """Jobs a second are taken over this much of the past."""
-
-SECOND_US: Final = 1_000_000
 
 
 class Progress:

@@ -45,6 +45,7 @@ from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim, Ledger, reports
+from orchestrator.units import SECOND_US
 
 AHEAD_US: Final = 250_000
 """Jobs are claimed for what can be sent within this time: of what a crash catches, some may be uncertain."""
@@ -61,7 +62,6 @@ CLAIM_MAX: Final = 400
 COUNT_EVERY_US: Final = 15_000_000
 """How often the service is asked how many jobs it executes, while its queue is as deep as may be."""
 
-SECOND_US: Final = 1_000_000
 IDLE_S: Final = 5.0
 
 

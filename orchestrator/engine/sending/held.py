@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from orchestrator.ledger import Claim
+from orchestrator.units import MIB
 
-HELD_BYTES_MAX: Final = 32 * 1024 * 1024
+HELD_BYTES_MAX: Final = 32 * MIB
 """Their inputs come to no more than this, but for the last of them."""
 
 

@@ -11,8 +11,9 @@ from orchestrator.core.policy import format_duration
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.ledger.ledger import Claimed
 from orchestrator.ledger.line import HEAD, Passed
+from orchestrator.units import MINUTE_US
 
-AGAIN_US: Final = 60_000_000
+AGAIN_US: Final = MINUTE_US
 """So often those are looked at again that had waited for a time: a job whose `/retry` came to nothing may be there."""
 
 

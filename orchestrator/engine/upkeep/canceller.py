@@ -22,6 +22,7 @@ from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle, is_owed
+from orchestrator.units import SECOND_US
 
 PAGE: Final = 100
 """The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
@@ -32,8 +33,6 @@ answer to its `/run` came, the remote id is still to come."""
 
 CLOSE_LOOKS_FOR_US: Final = 180_000_000
 """For how long: longer than a `/cancel` is put off, and than an answer can take."""
-
-SECOND_US: Final = 1_000_000
 
 
 class Canceller:

@@ -32,12 +32,12 @@ from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.heartbeat import vitals_write
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import JanitorSummary, OnUncertain, RunSettings, StuckSummary
+from orchestrator.units import MINUTE_US, SECOND_US
 
 PAGE: Final = 1_000
-SAY_EVERY_US: Final = 60_000_000
+SAY_EVERY_US: Final = MINUTE_US
 """How often it is written down that all is well."""
 
-SECOND_US: Final = 1_000_000
 
 _GONE: Final[Mapping[Absence, Trouble | None]] = {
     Absence.TTL: Trouble.TIMED_OUT,

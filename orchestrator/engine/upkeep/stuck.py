@@ -17,6 +17,7 @@ from orchestrator.engine.health import ask_health
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import cancels_owe
 from orchestrator.settings import OnStuck, StuckSummary
+from orchestrator.units import SECOND_US
 
 EXAMPLES_MAX: Final = 3
 TOLD_AGAIN_US: Final = 600_000_000
@@ -25,7 +26,6 @@ TOLD_AGAIN_US: Final = 600_000_000
 RESUBMIT_MAX: Final = 1_000
 """The most jobs that one look hands to the canceller."""
 
-SECOND_US: Final = 1_000_000
 NOTHING: Final = StuckSummary()
 
 
