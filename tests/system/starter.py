@@ -168,6 +168,7 @@ def _become(start: Sequence[Any], streams: Sequence[int]) -> NoReturn:
     """The program: what the interpreter and the installed command do before and after its `main`."""
     target, arguments, folder, environment = start
     code: object = 1
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started to ignore it (nohup)
     try:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)

@@ -98,6 +98,11 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing(desk: Desk, service: S
     assert submitting == resumed.summary["uncertain"]["resubmitted"] == accepted.total() - JOBS
 
 
+def take_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started to ignore it
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(JOBS)
@@ -106,7 +111,7 @@ def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(de
     program = subprocess.Popen(
         [ORCHESTRATOR, *command], cwd=desk.folder, env=desk.environment({"TERM": "xterm"}), start_new_session=True,
         stdin=theirs, stdout=theirs, stderr=theirs,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  no thread of ours runs beside it
+        preexec_fn=take_terminal,  # noqa: PLW1509  no thread of ours runs beside it
     )  # fmt: skip
     os.close(theirs)
     service.wait("accepted", JOBS)
