@@ -15,15 +15,8 @@ if TYPE_CHECKING:
     from orchestrator.core.pacing import Limit, Operation
     from orchestrator.core.policy import Policy
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
-    from orchestrator.settings import (
-        ConnectionSettings,
-        OnExpired,
-        OnUncertain,
-        RunRequest,
-        RunSettings,
-        Snapshot,
-        Summary,
-    )
+    from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
+    from orchestrator.views import Snapshot, Summary
 
 __version__ = "0.1.0"
 
@@ -53,6 +46,7 @@ _HOME = (
     dict.fromkeys(("View", "results", "run", "status"), "api")
     | dict.fromkeys(("Limit", "Operation"), "core.pacing")
     | {"Policy": "core.policy"}
+    | dict.fromkeys(("Snapshot", "Summary"), "views")
     | dict.fromkeys(("InputError", "OrchestratorError", "StoppedError", "StorageError", "UsageError"), "errors")
 )
 

@@ -37,6 +37,10 @@ BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 """The largest body that the service takes on `/run`."""
 
 
+PRIORITY_MIN: Final = -10
+PRIORITY_MAX: Final = 10
+"""The bounds of a run's weight in its endpoint's turns."""
+
 EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000
 """How long events are kept: 30 days."""
 
@@ -79,6 +83,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     stop_after_failures: int | None = None
     """So many failed executions in a row end the sending; None: however many."""
+
+    priority: int = 0
+    """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""
 
     output_required: bool = False
     """Whether `COMPLETED` without any output is a failure."""
@@ -151,259 +158,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a command line has to repeat so that the next process runs as this one; None: it was not made from one."""
 
 
-class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Submissions whose answer never came, and what became of them."""
-
-    seen: int
-    adopted: int
-    resubmitted: int
-
-
-class MarginSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that were left to the results when they were collected: the least, and the first percentile."""
-
-    min: float | None
-    p1: float | None
-
-
 class Wish(StrEnum):
     """What a person can ask of a run while it goes on."""
 
     PAUSE = "pause"
     CONTINUE = "continue"
     CANCEL = "cancel"
-
-
-class RunControl(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a run."""
-
-    run: str
-    paused: bool
-    cancelled: bool
-    held_by: str | None
-    """Who works on the ledger, if anybody does."""
-
-
-class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Outstanding jobs that do not come to an end."""
-
-    in_progress: int = 0
-    """In progress far longer than nearly all others were."""
-
-    in_queue: int = 0
-    """In the queue for so long, while workers are idle."""
-
-    examples: tuple[str, ...] = ()
-    """The `custom_id`s of the oldest."""
-
-
-class JanitorSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """When the part that puts things in order last went through them, and what it could not do."""
-
-    at: int
-    """Microseconds since the epoch, UTC."""
-
-    failing: tuple[str, ...] = ()
-
-
-class CollectedBy(StrEnum):
-    """How a run learns that its jobs have finished."""
-
-    WEBHOOKS = "webhooks"
-    """The service tells; only late ones are asked for."""
-
-    POLLING = "polling"
-    """They are asked for."""
-
-    POLLING_INSTEAD = "polling-instead"
-    """They are asked for because most of the webhooks do not arrive."""
-
-
-class Collecting(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process at work collects the results of a run. Times are microseconds since the epoch, UTC."""
-
-    at: int
-    """When it said so."""
-
-    by: CollectedBy
-    safe_until: int | None
-    """Until when no result at the run's endpoint can expire; None where none can."""
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to: the object that `--json` prints, in this order."""
-
-    run: str
-    jobs: Mapping[str, int]
-    """`total`, then one number for each state."""
-
-    requests: Mapping[str, int]
-    """Requests that this process sent, by operation."""
-
-    throttled: int
-    uncertain: UncertainSummary
-    lost: int
-    expired: int
-    paid_twice: int = 0
-    failed_executions: int = 0
-    no_news: int = 0
-    """Answers and webhooks that said nothing of the job that they should have been about."""
-
-    stuck: StuckSummary = StuckSummary()
-    margin_s: MarginSummary
-    safe_offline_s: float | None = None
-    """For how long no result of the run can expire if nobody collects; None where none can."""
-
-    output: str | None = None
-    """Where the results were written; None: nowhere."""
-
-    errors: str | None = None
-    wall_s: float
-    interrupted: bool
-
-
-class Hold(StrEnum):
-    """Why no job of a run is sent at present, though some may be queued."""
-
-    PAUSED = "paused"
-    CANCELLED = "cancelled"
-    STOPPED = "stopped"
-    """Going on is pointless until somebody changes something."""
-
-    SUSPECT = "suspect"
-    """The service knows so few of the jobs (404) that the endpoint must be to blame."""
-
-    REFUSED = "refused"
-    """The service refuses the key, or to know the endpoint: one is sent now and then, to see whether that is over."""
-
-    UNANSWERED = "unanswered"
-    """Submissions go unanswered: one is sent now and then, to see whether that is over."""
-
-
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands at one moment, for the progress display."""
-
-    run: str
-    reading: bool
-    """True while the input is read and checked."""
-
-    rows_read: int
-    counts: Mapping[str, int]
-    """Jobs in each state."""
-
-    jobs_per_s: float | None
-    """Finished jobs a second of late; None before there is anything to say."""
-
-    eta_s: float | None
-    sent: int
-    """`/run` requests sent by this process."""
-
-    window_used: int
-    """`/run` requests that count in the service's present window, as far as we know."""
-
-    window_allowed: int
-    throttled: int
-    queue_full: bool = False
-    """Whether the service takes no more submissions for now, because its queue is full."""
-
-    hold: Hold | None = None
-    unreachable_s: float | None = None
-    """For how long no request has got through to the service; None while they do."""
-
-    line_bytes_per_s: float | None = None
-    """What the line to the service, or from it, brings while large bodies wait for it; None while none does."""
-
-    uncertain_seen: int
-    paid_twice: int = 0
-    failed_executions: int = 0
-    stuck: StuckSummary = StuckSummary()
-    janitor: JanitorSummary | None = None
-    margin_min_s: float | None
-    safe_offline_s: float | None = None
-    """For how long no result can expire if nobody collects; None where none can."""
-
-    webhooks_fail: bool = False
-    """Whether results are asked for because most of the webhooks do not arrive."""
-
-    wall_s: float
-
-
-class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a ledger, as `orchestrator status` shows it."""
-
-    run: str
-    endpoint: str
-    service_url: str
-    source: str
-    jobs: Mapping[str, int]
-    """`total`, then one number for each state."""
-
-    uncertain: UncertainSummary
-    lost: int
-    expired: int
-    paid_twice: int = 0
-    failed_executions: int = 0
-    no_news: int = 0
-    """Answers and webhooks that said nothing of the job that they should have been about."""
-
-    stuck: StuckSummary = StuckSummary()
-    margin_s: MarginSummary
-    created_at: int
-    """Microseconds since the epoch, UTC."""
-
-    safe_offline_s: float | None = None
-    """For how long no result of the run can expire if nobody collects; None where none can."""
-
-    collected_by: CollectedBy | None = None
-    """None where nobody works on the run, and for `local:` endpoints."""
-
-    janitor: JanitorSummary | None = None
-
-    paused: bool = False
-    cancelled: bool = False
-    """What people have asked of the run."""
-
-    jobs_per_s: float | None = None
-    """Finished jobs a second of late; None where nobody works on the run."""
-
-    held_by: str | None = None
-    """Who works on the ledger: process id and time, as text."""
-
-    window_used: int | None = None
-    """`/run` requests to the run's endpoint that count in the present window; None where nobody works on it."""
-
-    window_allowed: int | None = None
-    throttled: int | None = None
-    """Requests to the run's endpoint that were answered 429, since the process at work began."""
-
-
-class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limit of one operation of one endpoint, as `orchestrator limits` shows it."""
-
-    operation: str
-    limit: str
-    """As `--limit` takes it: what was set by a command, else the contract's."""
-
-    set_at: int | None
-    """When it was set by a command (microseconds UTC); None: it was not, and a run's own `--limit` counts."""
-
-    used: int | None
-    """How many requests count in the present window; None where nobody has sent any."""
-
-    allowed: int | None
-    throttled: int | None
-
-
-class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one endpoint."""
-
-    endpoint: str
-    service_url: str
-    runs: tuple[str, ...]
-    held_by: str | None
-    """Who works on the ledger: process id and time, as text."""
-
-    operations: tuple[OperationLimits, ...]
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):

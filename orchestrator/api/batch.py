@@ -51,8 +51,9 @@ from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.key import webhook_key
 from orchestrator.ledger.margins import Margins, margins_of
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.settings import RunRequest, RunSettings
 from orchestrator.units import SECOND_US
+from orchestrator.views import Snapshot, Summary
 from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks

@@ -8,7 +8,8 @@ from orchestrator.clock import SystemClock
 from orchestrator.ledger import command_ledger, reports
 from orchestrator.ledger.control import wish_set, wishes_of
 from orchestrator.ledger.lock import holder
-from orchestrator.settings import RunControl, Wish
+from orchestrator.settings import Wish
+from orchestrator.views import RunControl
 
 
 async def control(ledger: Path, name: str, wish: Wish) -> RunControl:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.reports import jobs_total
-from orchestrator.settings import MarginSummary, UncertainSummary
+from orchestrator.views import MarginSummary, UncertainSummary
 
 
 def state_counts(counts: Mapping[str, int]) -> dict[str, int]:

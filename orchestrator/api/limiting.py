@@ -12,7 +12,7 @@ from orchestrator.ledger import Ledger, command_ledger, read_ledger, reports
 from orchestrator.ledger.limits import Chosen, Reading, limits_all, meters_all
 from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import EndpointLimits, OperationLimits
+from orchestrator.views import EndpointLimits, OperationLimits
 
 
 async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:

@@ -21,8 +21,8 @@ from orchestrator.ledger.lock import holder
 from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import Collecting, RunStatus, StuckSummary
 from orchestrator.units import SECOND_US
+from orchestrator.views import Collecting, RunStatus, StuckSummary
 
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute."""

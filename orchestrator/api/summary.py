@@ -11,8 +11,8 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.parts import Parts
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.margins import Margins
-from orchestrator.settings import CollectedBy, Hold, Snapshot, Summary
 from orchestrator.units import SECOND_US
+from orchestrator.views import CollectedBy, Hold, Snapshot, Summary
 
 
 def summary_of(

@@ -15,7 +15,7 @@ from orchestrator.cli.access import confirm
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import RunStatus
+from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
     from orchestrator.client import EndpointJobs, JobRecord, Service  # at run time `--help` would pay for aiohttp

@@ -53,6 +53,7 @@ KEYS: Final[Mapping[str, Kind]] = {
     "max-attempts": Kind.WHOLE,
     "ttl": Kind.DURATION,
     "execution-timeout": Kind.DURATION,
+    "priority": Kind.WHOLE,
     "low-priority": Kind.SWITCH,
     "result-retention": Kind.DURATION,
     "on-uncertain": Kind.TEXT,

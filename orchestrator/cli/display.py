@@ -10,7 +10,7 @@ from typing import Final
 
 from orchestrator.cli import printing
 from orchestrator.cli.figures import finished, lasting, offline, percent, rate, standstill, total, troubles, window
-from orchestrator.settings import Snapshot
+from orchestrator.views import Snapshot
 
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""

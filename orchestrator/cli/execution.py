@@ -21,8 +21,9 @@ from orchestrator.cli.failures import (
 )
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import EndpointLimits, RunControl, RunRequest, RunStatus, Summary, VerifyRequest, Wish
+from orchestrator.settings import RunRequest, VerifyRequest, Wish
 from orchestrator.units import MIB
+from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
 
 if TYPE_CHECKING:
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program

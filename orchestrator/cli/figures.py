@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.settings import CollectedBy, Hold, RunStatus, Snapshot, StuckSummary
+from orchestrator.views import CollectedBy, Hold, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 

@@ -16,7 +16,7 @@ from orchestrator.cli.figures import window
 from orchestrator.cli.request import ledger_of
 from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.errors import UsageError
-from orchestrator.settings import EndpointLimits, OperationLimits
+from orchestrator.views import EndpointLimits, OperationLimits
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from orchestrator.cli.figures import (
     troubles,
     window,
 )
-from orchestrator.settings import Snapshot
+from orchestrator.views import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
 """Fast enough to look alive, slow enough to be read."""

@@ -148,6 +148,14 @@ ExecutionTimeout = Annotated[
         rich_help_panel=JOBS,
     ),
 ]
+Priority = Annotated[
+    str | None,
+    typer.Option(
+        metavar="-10...10",
+        help="The run's weight beside others at the same endpoint: more turns, or fewer below 0. Default: 0.",
+        rich_help_panel=JOBS,
+    ),
+]
 LowPriority = Annotated[
     bool | None,
     typer.Option(

@@ -28,6 +28,8 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.replace import same_file
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
     SERVERLESS_URL_DEFAULT,
     ConnectionSettings,
     OnExpired,
@@ -65,7 +67,7 @@ RETENTION_US_MIN: Final = 1_000_000
 
 _OTHERWISE: Final = "\nor run without an account: --endpoint local:FILE.py:FUNCTION"
 
-_WHOLE: Final = re.compile(r"\s*[0-9]{1,18}\s*")
+_WHOLE: Final = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 E = TypeVar("E", bound=StrEnum)
@@ -321,6 +323,7 @@ def _settings(choices: Choices) -> RunSettings:
         events_kept_us=choices.parsed("events-kept", parse_duration) or unset.events_kept_us,
         stop_after_failures=choices.parsed("stop-after-failures", whole(1)),
         queue_depth=choices.parsed("queue-depth", _parse_depth) or unset.queue_depth,
+        priority=choices.parsed("priority", whole(PRIORITY_MIN, PRIORITY_MAX)) or unset.priority,
         output_required=choices.switch("output-required"),
     )
 

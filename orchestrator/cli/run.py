@@ -16,7 +16,8 @@ from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.request import resume_request, run_request, warnings
 from orchestrator.cli.summary import summary_lines
 from orchestrator.errors import UsageError
-from orchestrator.settings import RunRequest, Summary
+from orchestrator.settings import RunRequest
+from orchestrator.views import Summary
 
 SIGNAL_EXIT_CODE_BASE = 128
 """What shells add to the number of the signal that ended a program."""
@@ -45,6 +46,7 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
         max_attempts: options.MaxAttempts = None,
         ttl: options.Ttl = None,
         execution_timeout: options.ExecutionTimeout = None,
+        priority: options.Priority = None,
         low_priority: options.LowPriority = None,
         queue_depth: options.Depth = None,
         result_retention: options.ResultRetention = None,

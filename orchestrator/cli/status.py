@@ -27,7 +27,7 @@ from orchestrator.cli.figures import (
 )
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
-from orchestrator.settings import Hold, RunStatus
+from orchestrator.views import Hold, RunStatus
 
 if TYPE_CHECKING:
     from rich.table import Table  # at run time `--help` would pay for it

@@ -6,7 +6,8 @@ from typing import Final
 
 from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate, stuck_text
 from orchestrator.cli.request import LEDGER_DEFAULT
-from orchestrator.settings import RunRequest, Snapshot, Summary
+from orchestrator.settings import RunRequest
+from orchestrator.views import Snapshot, Summary
 
 SECONDS_MIN: Final = 0.05
 """Nothing can be said about the speed of what took less."""

@@ -39,8 +39,9 @@ from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.past import Took
-from orchestrator.settings import CollectedBy, OnUncertain, RunSettings
+from orchestrator.settings import OnUncertain, RunSettings
 from orchestrator.units import MINUTE_US
+from orchestrator.views import CollectedBy
 
 TOLD_AGAIN_US: Final = MINUTE_US
 """How long after one warning that nothing gets through the next one may come."""

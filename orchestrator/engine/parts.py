@@ -30,8 +30,9 @@ from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.past import took
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import Collecting, RunSettings
+from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
+from orchestrator.views import Collecting
 
 RECONCILE_EVERY_S: Final = 30.0
 """How often the ledger is compared with what is being done, and stuck jobs are looked for."""

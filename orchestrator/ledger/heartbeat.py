@@ -9,7 +9,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.tables import vitals
-from orchestrator.settings import Collecting, JanitorSummary, StuckSummary
+from orchestrator.views import Collecting, JanitorSummary, StuckSummary
 
 _JANITOR: Final = "janitor"
 _STUCK: Final = "stuck"

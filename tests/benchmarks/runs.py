@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.settings import Summary
+from orchestrator.views import Summary
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import Verdict, orchestrator, stand_in
 from tests.benchmarks.stand_in import Behaviour, Observed

@@ -7,18 +7,8 @@ from orchestrator.api import View
 from orchestrator.api.emulation import EmulateRequest
 from orchestrator.api.verifying import Verification
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import (
-    EndpointLimits,
-    MarginSummary,
-    RunControl,
-    RunRequest,
-    RunStatus,
-    Snapshot,
-    Summary,
-    UncertainSummary,
-    VerifyRequest,
-    Wish,
-)
+from orchestrator.settings import RunRequest, VerifyRequest, Wish
+from orchestrator.views import EndpointLimits, MarginSummary, RunControl, RunStatus, Snapshot, Summary, UncertainSummary
 from tests.cli.command_line import Result, call
 
 LOCAL = "local:handlers.py:caption"

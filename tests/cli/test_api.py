@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from orchestrator.errors import StorageError
-from orchestrator.settings import RunStatus
+from orchestrator.views import RunStatus
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.cli.service import KEY, ok, refusal, service
 from tests.client.raw_server import closed_port, response

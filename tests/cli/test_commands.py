@@ -15,7 +15,7 @@ from orchestrator import __version__
 from orchestrator.api.emulation import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
-from orchestrator.settings import CollectedBy, MarginSummary, RunStatus, UncertainSummary
+from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
 

@@ -57,6 +57,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         max-attempts = 2
         ttl = "2h"
         execution-timeout = 60
+        priority = -10
         low-priority = true
         result-retention = 90.5
         on-uncertain = "fail"
@@ -84,6 +85,7 @@ def test_every_key_can_stand_in_the_file() -> None:
     assert request.settings is not None
     assert (request.name, request.retry_failed, request.body_bytes_max) == ("captions", True, 1000)
     assert (request.settings.policy.execution_timeout_ms, request.settings.policy.low_priority) == (60_000, True)
+    assert request.settings.priority == -10
     assert (request.settings.retention_us, request.settings.output_required) == (90_500_000, True)
     assert request.connection.limits[Operation.STATUS].requests == 7
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.cli.display import PlainView, QuietView, progress_line, view_for_stderr
 from orchestrator.cli.figures import HOLDS
 from orchestrator.cli.live import Display, LiveView, terminal
-from orchestrator.settings import Hold, Snapshot
+from orchestrator.views import Hold, Snapshot
 from tests.cli.fake_api import snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

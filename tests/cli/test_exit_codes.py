@@ -20,7 +20,7 @@ from orchestrator.errors import (
     Unanswered,
     UsageError,
 )
-from orchestrator.settings import Summary
+from orchestrator.views import Summary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, summary
 
 RUN = ("run", "captions.jsonl", "--endpoint", LOCAL)

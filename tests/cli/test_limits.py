@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import EndpointLimits, OperationLimits
+from orchestrator.views import EndpointLimits, OperationLimits
 from tests.cli.fake_api import FakeApp, invoke
 
 LIMITS = EndpointLimits(

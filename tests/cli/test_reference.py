@@ -12,7 +12,7 @@ from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS
 from orchestrator.core.responses import Trouble
-from orchestrator.settings import EndpointLimits, OperationLimits, RunStatus, Summary
+from orchestrator.views import EndpointLimits, OperationLimits, RunStatus, Summary
 from tests.cli.command_line import whole
 from tests.cli.fake_api import FakeApp, invoke
 

@@ -57,6 +57,7 @@ def test_every_flag_reaches_the_request() -> None:
         ),
         *("--serverless-url", "https://gpu.example/", "--listen", ":8080", "--webhook-url", "https://me.example/x/"),
         *("--max-attempts", "5", "--ttl", "2h", "--execution-timeout", "90s", "--low-priority"),
+        *("--priority", "-3"),
         *(
             "--result-retention",
             "10m",
@@ -92,6 +93,7 @@ def test_every_flag_reaches_the_request() -> None:
         settings=RunSettings(
             policy=Policy(execution_timeout_ms=90_000, ttl_ms=7_200_000, low_priority=True),
             max_attempts=5,
+            priority=-3,
             retention_us=600_000_000,
             queue_depth=5_000,
             on_uncertain=OnUncertain.HOLD,
@@ -168,6 +170,8 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint local:f.py:f --name ", "--name: a run's name has 1 to 200 printable characters"),
         ("run i.jsonl --endpoint local:f.py:f --max-attempts three", '--max-attempts: "three" is no whole number from 1 to 1000'),
         ("run i.jsonl --endpoint local:f.py:f --max-attempts 0", '--max-attempts: "0" is no whole number from 1 to 1000'),
+        ("run i.jsonl --endpoint local:f.py:f --priority 99", '--priority: "99" is no whole number from -10 to 10'),
+        ("run i.jsonl --endpoint local:f.py:f --priority high", '--priority: "high" is no whole number from -10 to 10'),
         ("run i.jsonl --endpoint local:f.py:f --ttl soon", '--ttl: "soon" is not a duration; write a number and a unit: 250ms, 90s, 30m, 24h or 7d'),
         ("run i.jsonl --endpoint local:f.py:f --ttl 5s", "--ttl: policy.ttl is 5000 ms; the service takes 10000 (10 s) to 604800000 (7 days)"),
         ("run i.jsonl --endpoint local:f.py:f --execution-timeout 8d", "--execution-timeout: policy.executionTimeout is 691200000 ms; the service takes 5000 (5 s) to 604800000 (7 days)"),

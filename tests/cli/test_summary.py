@@ -7,7 +7,8 @@ import pytest
 
 from orchestrator.cli.figures import lasting, percent, rate
 from orchestrator.cli.summary import results_command, summary_lines
-from orchestrator.settings import ConnectionSettings, MarginSummary, RunRequest, UncertainSummary
+from orchestrator.settings import ConnectionSettings, RunRequest
+from orchestrator.views import MarginSummary, UncertainSummary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
 
 REQUEST = RunRequest(

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import Summary
+from orchestrator.views import Summary
 from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService

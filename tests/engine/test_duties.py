@@ -15,7 +15,8 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import reports
 from orchestrator.ledger.cancels import cancels_due, cancels_owe
 from orchestrator.ledger.heartbeat import vitals_of
-from orchestrator.settings import JanitorSummary, OnStuck, RunSettings, StuckSummary
+from orchestrator.settings import OnStuck, RunSettings
+from orchestrator.views import JanitorSummary, StuckSummary
 from tests.engine.process import Process, process
 from tests.engine.scripted import (
     CANCELLED,

@@ -8,8 +8,8 @@ from orchestrator.api import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.heartbeat import Pulse
-from orchestrator.settings import CollectedBy, Collecting, RunStatus
 from orchestrator.units import SECOND_US
+from orchestrator.views import CollectedBy, Collecting, RunStatus
 from tests.engine.rows import empty_ledger
 from tests.engine.test_limits_command import at_work
 from tests.ledger.ledgers import a_run, brought_to

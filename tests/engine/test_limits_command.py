@@ -15,7 +15,8 @@ from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.limits import meters_write
 from orchestrator.ledger.lock import dispatcher_lock
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import EndpointLimits, OperationLimits, RunSettings
+from orchestrator.settings import RunSettings
+from orchestrator.views import EndpointLimits, OperationLimits
 from tests.engine.rows import empty_ledger
 
 pytestmark = pytest.mark.anyio

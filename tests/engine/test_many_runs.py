@@ -14,7 +14,7 @@ from orchestrator.api.look import runs_now
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.settings import CollectedBy, Collecting, JanitorSummary, MarginSummary
+from orchestrator.views import CollectedBy, Collecting, JanitorSummary, MarginSummary
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT

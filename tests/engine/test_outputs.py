@@ -15,7 +15,8 @@ from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import ConnectionSettings, Hold, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.views import Hold
 from tests.simulation.clock import VirtualClock
 
 

@@ -18,7 +18,8 @@ from orchestrator.emulator.faults import Faults
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.parts import Parts
 from orchestrator.errors import StoppedError
-from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.views import Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

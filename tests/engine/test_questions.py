@@ -12,7 +12,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.responses import Record
 from orchestrator.core.webhook_health import WebhookHealth
-from orchestrator.settings import CollectedBy
+from orchestrator.views import CollectedBy
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted
 from tests.simulation.clock import VirtualClock

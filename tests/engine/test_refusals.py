@@ -10,7 +10,7 @@ from orchestrator.api.summary import hold_of
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.ledger.control import Wishes
-from orchestrator.settings import Hold
+from orchestrator.views import Hold
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, IN_PROGRESS, WELL, Asked, Reply, Scripted, gaps, numbered
 

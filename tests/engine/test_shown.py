@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
-from orchestrator.settings import CollectedBy, Collecting, Hold, Snapshot
 from orchestrator.units import SECOND_US
+from orchestrator.views import CollectedBy, Collecting, Hold, Snapshot
 from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService

@@ -35,8 +35,9 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StoppedError, leading
 from orchestrator.ledger.database import Connect
 from orchestrator.ledger.lock import dispatcher_lock
-from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, Snapshot, Summary
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
+from orchestrator.views import Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import EPOCH_AT, ProcessClock, VirtualClock
 from tests.simulation.database import async_creator

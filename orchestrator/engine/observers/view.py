@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from orchestrator.settings import Snapshot
+from orchestrator.views import Snapshot
 
 
 class View(Protocol):

@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from orchestrator.engine.wakeup import keep_picturing
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeat import collecting_write
-from orchestrator.settings import Collecting
+from orchestrator.views import Collecting
 
 BEAT_S: Final = 5.0
 """How often. What was said so long ago still holds, if a little too careful: results become safer with each answer."""

@@ -31,8 +31,9 @@ from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.control import wishes_of
 from orchestrator.ledger.heartbeat import vitals_write
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import JanitorSummary, OnUncertain, RunSettings, StuckSummary
+from orchestrator.settings import OnUncertain, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views import JanitorSummary, StuckSummary
 
 PAGE: Final = 1_000
 SAY_EVERY_US: Final = MINUTE_US

@@ -16,8 +16,9 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.health import ask_health
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.cancels import cancels_owe
-from orchestrator.settings import OnStuck, StuckSummary
+from orchestrator.settings import OnStuck
 from orchestrator.units import SECOND_US
+from orchestrator.views import StuckSummary
 
 EXAMPLES_MAX: Final = 3
 TOLD_AGAIN_US: Final = 600_000_000
