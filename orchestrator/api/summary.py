@@ -93,7 +93,7 @@ def hold_of(run: int, wishes: Wishes, endpoint: Endpoint) -> Hold | None:
         return Hold.SUSPECT
     if endpoint.is_refused(endpoint.clock.now()):
         return Hold.REFUSED
-    return Hold.UNANSWERED if endpoint.silence.is_long else None
+    return Hold.UNANSWERED if endpoint.submission_breaker.is_tripped else None
 
 
 def line_bytes_per_s(endpoint: Endpoint) -> float | None:
@@ -103,5 +103,5 @@ def line_bytes_per_s(endpoint: Endpoint) -> float | None:
 
 
 def _unreachable_s(endpoint: Endpoint) -> float | None:
-    since_us = endpoint.reach.unreachable_us(endpoint.clock.now())
+    since_us = endpoint.connectivity.unreachable_us(endpoint.clock.now())
     return None if since_us is None else since_us / SECOND_US

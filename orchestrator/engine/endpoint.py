@@ -6,17 +6,16 @@ from typing import Final
 from orchestrator.clock import Clock
 from orchestrator.core.absences import Absences
 from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
+from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
 from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.durations import Durations
 from orchestrator.core.given_ids import GivenIds
 from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
 from orchestrator.core.keeping import Keeping
-from orchestrator.core.outage import Outage
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration, rough_duration
 from orchestrator.core.ports import JobApi
-from orchestrator.core.reach import Reach
 from orchestrator.core.refusals import Refusals
 from orchestrator.core.responses import (
     HINT_CHARS_MAX,
@@ -33,7 +32,6 @@ from orchestrator.core.responses import (
     Uncertain,
     sane_ms,
 )
-from orchestrator.core.silence import Silence
 from orchestrator.core.streak import Alarm, Streak
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
@@ -82,11 +80,11 @@ class Endpoint:
         self.absences = Absences()
         self.keeping = Keeping()
         self.stuck_detector = StuckDetector()
-        self.silence = Silence()
-        self.outage = Outage()
+        self.submission_breaker = CircuitBreaker(SUBMISSIONS)
+        self.question_breaker = CircuitBreaker(QUESTIONS)
         self.refused_submissions = Refusals()
         self.refused_questions = Refusals()
-        self.reach = Reach()
+        self.connectivity = Connectivity()
         self.throughput = Throughput()
         self.running = 0
         """How many jobs were in execution when the service was last asked how many."""
@@ -142,7 +140,7 @@ class Endpoint:
 
     def unreachable(self, reason: str, sent_at: int, now: int) -> None:
         """A request found no way to the service: it is repeated without end, so the user must hear of it."""
-        self.reach.failed(sent_at, now)
+        self.connectivity.record_failure(sent_at=sent_at, now=now)
         if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
             self._told_at = now
             self._warn(f"{reason}; trying again")
@@ -162,15 +160,12 @@ class Endpoint:
         elif self.refused_submissions.over(sent_at=sent_at):
             self._changed()
         if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
-            was_long, is_costly = self.silence.is_long, isinstance(outcome, Uncertain) and not by_retry
-            self.silence.unanswered(sent_at=sent_at, now=now, is_costly=is_costly)
-            if self.silence.is_long and not was_long and not _is_told(outcome):
+            is_costly = isinstance(outcome, Uncertain) and not by_retry
+            trips = self.submission_breaker.record_failure(sent_at=sent_at, now=now, is_costly=is_costly)
+            if trips and not _is_told(outcome):
                 self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
-        elif not by_retry or not self.silence.is_costly:
-            was_long = self.silence.is_long
-            self.silence.answered()
-            if was_long:
-                self._changed()
+        elif (not by_retry or not self.submission_breaker.is_costly) and self.submission_breaker.record_success(now):
+            self._changed()
 
     def question(self, job: int, outcome: StatusOutcome, sent_at: int, now: int) -> None:
         """What came of a `/status`: while none is answered, single ones go, and the first answer lets all go again.
@@ -191,10 +186,10 @@ class Endpoint:
                 return
         elif not isinstance(outcome, AskAgain) or _is_throttled(outcome):
             self._unread = None
-            if self.outage.heard(now):
+            if self.question_breaker.record_success(now):
                 self._changed()
             return
-        if self.outage.missed(sent_at=sent_at, now=now) and not _is_told(outcome):
+        if self.question_breaker.record_failure(sent_at=sent_at, now=now) and not _is_told(outcome):
             self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
 
     def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
@@ -231,25 +226,25 @@ class Endpoint:
     @property
     def is_silent(self) -> bool:
         """Whether nothing should be sent before a question that costs nothing was answered."""
-        return self.silence.is_long or self.outage.is_on
+        return self.submission_breaker.is_tripped or self.question_breaker.is_tripped
 
     async def is_heard(self) -> bool:
-        """Whether the service answers a question that costs nothing; else the silence goes on."""
+        """Whether the service answers a question that costs nothing; else the breaker stays tripped."""
         permit = await self.api.permit(Operation.HEALTH)
         sent_at = self.clock.now()
-        if self.silence.wait_us(sent_at):  # somebody else has found out meanwhile
+        if self.submission_breaker.wait_us(sent_at):  # somebody else has found out meanwhile
             permit.give_back()
             return False
         try:
             answer = await self.api.health(permit)
         except (NotSent, Unanswered):
             answer = None
-            self.reach.failed(sent_at, self.clock.now())
+            self.connectivity.record_failure(sent_at=sent_at, now=self.clock.now())
         else:
-            self.reach.answered(self.clock.now())
+            self.connectivity.record_success(self.clock.now())
         if answer is not None and is_of_service(answer.status, answer.body):
             return True
-        self.silence.unanswered(sent_at=sent_at, now=self.clock.now(), is_costly=False)
+        self.submission_breaker.record_failure(sent_at=sent_at, now=self.clock.now())
         return False
 
     def suspect(self, now: int) -> None:

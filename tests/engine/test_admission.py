@@ -196,8 +196,8 @@ async def test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent
         learn(p, delay_s=600, execution_s=20)
         await p.start("dispatcher", "collector")
         await anyio.sleep(10)
-        while not p.endpoint.silence.is_long:
-            p.endpoint.silence.unanswered(sent_at=p.clock.now(), now=p.clock.now(), is_costly=False)
+        while not p.endpoint.submission_breaker.is_tripped:
+            p.endpoint.submission_breaker.record_failure(sent_at=p.clock.now(), now=p.clock.now())
         transport.scripts["status"] = COMPLETED
         await p.until(State.SUCCEEDED)
         await anyio.sleep(10)

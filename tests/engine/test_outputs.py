@@ -9,8 +9,8 @@ import pytest
 from orchestrator.api.files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.identity import check_reach
 from orchestrator.api.summary import hold_of
+from orchestrator.core.circuit_breaker import MANY
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.core.silence import MANY
 from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
@@ -84,7 +84,7 @@ def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_s
     now = endpoint.clock.now()
     assert hold_of(1, Wishes(), endpoint) is None
     for _ in range(MANY):
-        endpoint.silence.unanswered(sent_at=now, now=now)
+        endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
     assert hold_of(1, Wishes(), endpoint) is Hold.UNANSWERED
     endpoint.suspect(now)
     assert hold_of(1, Wishes(), endpoint) is Hold.SUSPECT

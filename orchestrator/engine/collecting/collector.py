@@ -200,15 +200,15 @@ class Collector:
         entry = self._plan.next(now)
         if entry is not None:
             self._endpoint.refused_questions.asked(now)
-        if entry is not None and self._endpoint.outage.is_on:
+        if entry is not None and self._endpoint.question_breaker.is_tripped:
             lost_at = self._plan.soonest_deadline() or 0
-            self._endpoint.outage.asked(now, left_us=lost_at - now if lost_at > now else None)
+            self._endpoint.question_breaker.record_sent(now, left_us=lost_at - now if lost_at > now else None)
         return entry
 
     def _held_us(self) -> int:
         """How long no question may go because none is answered, or all are refused."""
         now = self._clock.now()
-        return max(self._endpoint.outage.wait_us(now), self._endpoint.refused_questions.wait_us(now))
+        return max(self._endpoint.question_breaker.wait_us(now), self._endpoint.refused_questions.wait_us(now))
 
     def _is_due(self) -> bool:
         now = self._clock.now()
@@ -237,7 +237,7 @@ class Collector:
         except (NotSent, Unanswered) as error:
             result = error
         else:
-            self._endpoint.reach.answered(self._clock.now())
+            self._endpoint.connectivity.record_success(self._clock.now())
         now = self._clock.now()
         entry.asked_at, entry.asks = now, entry.asks + 1
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
@@ -313,7 +313,7 @@ class Collector:
         entry.troubles += 1
         now = self._clock.now()
         left_us = safe_until(entry.job, self._retention_us(entry.job)) - now
-        if self._endpoint.outage.is_on:
+        if self._endpoint.question_breaker.is_tripped:
             wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
             self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
             return
@@ -382,7 +382,7 @@ class Collector:
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
             self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
-        elif self._endpoint.outage.is_on or not await self._is_well(now):
+        elif self._endpoint.question_breaker.is_tripped or not await self._is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
             self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")

@@ -125,10 +125,9 @@ class Dispatcher:
         available = min(self._endpoint.api.available(operation, AHEAD_US), CLAIM_MAX)
         now, in_flight = self._clock.now(), self._on_their_way()
         in_refusal = self._endpoint.refused_submissions.available(now, in_flight=in_flight)
-        in_silence = (
-            None if operation is not Operation.RUN else self._endpoint.silence.available(now, in_flight=in_flight)
-        )
-        return min(most for most in (available, in_refusal, in_silence) if most is not None)
+        is_run, breaker = operation is Operation.RUN, self._endpoint.submission_breaker
+        when_tripped = breaker.available(now, in_flight=in_flight) if is_run else None
+        return min(most for most in (available, in_refusal, when_tripped) if most is not None)
 
     def held_s(self) -> float:
         """Seconds after which to look again whether jobs may be sent at all; 0 where they may."""
@@ -139,7 +138,7 @@ class Dispatcher:
         is_suspect = endpoint.is_suspect(now) and not endpoint.refused_submissions.are_on  # else single ones find out
         if not self._may_send() or is_suspect or endpoint.refused_questions.are_of_late(now):
             return AHEAD_US / SECOND_US
-        return max(endpoint.silence.wait_us(now), endpoint.refused_submissions.wait_us(now)) / SECOND_US
+        return max(endpoint.submission_breaker.wait_us(now), endpoint.refused_submissions.wait_us(now)) / SECOND_US
 
     def admissible(self) -> int:
         """How many more jobs may be sent now; those on their way count as sent (`core.admission`)."""
@@ -325,14 +324,14 @@ class Dispatcher:
         except NotSent as error:
             result = error
         except Unanswered as error:
-            self._endpoint.reach.failed(sent_at, self._clock.now())
+            self._endpoint.connectivity.record_failure(sent_at=sent_at, now=self._clock.now())
             result = error
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._ledger.step(self._interrupted(job, sent_at))
             raise
         if isinstance(result, Answer):
-            self._endpoint.reach.answered(result.answered_at)
+            self._endpoint.connectivity.record_success(result.answered_at)
             sent_at = result.sent_at
             if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
                 result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))

@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+BREAKER = "tests/core/test_circuit_breaker.py::"
 ABSENCES = "tests/core/test_absences.py::"
 FORGETFUL = "tests/engine/test_forgetful.py::"
 MISSING = "tests/engine/test_missing.py::"
@@ -36,9 +37,26 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs are given up while the whole service answers with pages",
         path="orchestrator/engine/collecting/collector.py",
-        old="        elif self._endpoint.outage.is_on or not await self._is_well(now):\n",
+        old="        elif self._endpoint.question_breaker.is_tripped or not await self._is_well(now):\n",
         new="        elif False:\n",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
+    ),
+    Fault(
+        name="many submissions at once are risked while none is answered",
+        path="orchestrator/core/circuit_breaker.py",
+        old="max(0, 1 - in_flight)",
+        new="1",
+        tests=(BREAKER + "test_after_many_in_a_row_one_leaves_at_a_time_after_a_pause",),
+    ),
+    Fault(
+        name="a question that hangs holds up the next one, whose result may be about to be lost",
+        path="orchestrator/core/circuit_breaker.py",
+        old="    is_one_at_a_time=False,",
+        new="    is_one_at_a_time=True,",
+        tests=(
+            BREAKER + "test_pauses_grow_to_some_seconds_and_one_answer_ends_them",
+            BREAKER + "test_the_next_question_does_not_wait_for_the_answer_to_one_that_hangs",
+        ),
     ),
     Fault(
         name="a page in the place of health is good health",
