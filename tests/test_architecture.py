@@ -32,6 +32,13 @@ REGISTRIES: Final = re.compile(
 STATEMENT: Final = re.compile(r"\b(?:SELECT\b.*\bFROM|INSERT INTO|UPDATE\b.*\bSET|DELETE FROM|PRAGMA|CREATE TABLE)\b")
 """SQL in a string."""
 
+SQLITES_OWN: Final = re.compile(
+    r"\bPRAGMA\b|json_each|json_extract|\bOR (?:REPLACE|IGNORE)\b|on_conflict|sqlite_\w+|\bsqlalchemy\.dialects|exec_driver_sql"
+    r"|literal_column\(f?[\"']\+|func\.(?:min|max)\([^()]*,|^(?:import|from) (?:aiosqlite|sqlite3|fcntl|mmap)\b",
+    re.MULTILINE,
+)
+"""What only SQLite has, or how it says it: statements, hints, kinds of tables, its drivers, its files."""
+
 
 def modules(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
@@ -113,13 +120,13 @@ def test_the_doors_are_the_only_way_to_a_connection() -> None:
         for place in calls(path, "create_async_engine", "_writer.begin", "_readers.begin", "aiosqlite.connect")
     ]
     assert opened
-    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/database.py"}
+    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/sqlite/database.py"}
 
 
 def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
     opened = [place for path in modules("orchestrator") for place in calls(path, "sqlite3.connect", "create_engine")]
 
-    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/migrations.py"}
+    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/sqlite/migrations.py"}
 
 
 def test_sql_is_spoken_in_the_ledger_only() -> None:
@@ -131,6 +138,16 @@ def test_sql_is_spoken_in_the_ledger_only() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.search(node.value)
     ]
     assert spoken == []
+
+
+def test_what_is_sqlite_s_own_stands_in_its_room() -> None:
+    found = [
+        f"{name_of(path)}: {match[0]}"
+        for path in modules("orchestrator")
+        if not name_of(path).startswith("orchestrator/ledger/sqlite/")
+        for match in SQLITES_OWN.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
 
 
 def test_tests_patch_nothing() -> None:

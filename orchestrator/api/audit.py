@@ -131,9 +131,9 @@ async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -
     the runs can be read.
     """
     runs = await ledger.read(reports.runs_all)
-    size = await ledger.read(audit.file_bytes)
+    size = await ledger.file_bytes()
     progress(f"the file, {size / 1e6:,.0f} MB", 0, 0)
-    for fault in await _readable(findings, "pages", partial(ledger.read, audit.damage)) or ():
+    for fault in await _readable(findings, "pages", ledger.damage) or ():
         findings.add(Kind.DAMAGE, fault)
     figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or AuditCounts()
     submissions = await _readable(findings, "submissions", partial(_submissions, ledger, findings, progress)) or 0

@@ -46,9 +46,8 @@ from orchestrator.engine.parts import Parts, Webhook
 from orchestrator.engine.secrets import Secrets
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.errors import StoppedError, StorageError, UsageError, leading
-from orchestrator.ledger import Ledger, open_ledger, reports
+from orchestrator.ledger import Ledger, open_ledger, reports, webhook_key
 from orchestrator.ledger.control import wishes_of
-from orchestrator.ledger.key import webhook_key
 from orchestrator.ledger.margins import Margins, margins_of
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import RunRequest, RunSettings

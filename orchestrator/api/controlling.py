@@ -5,9 +5,8 @@ from pathlib import Path
 
 from orchestrator.api.look import unknown_run
 from orchestrator.clock import SystemClock
-from orchestrator.ledger import command_ledger, reports
+from orchestrator.ledger import command_ledger, holder, reports
 from orchestrator.ledger.control import wish_set, wishes_of
-from orchestrator.ledger.lock import holder
 from orchestrator.settings import Wish
 from orchestrator.views import RunControl
 

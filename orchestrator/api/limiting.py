@@ -8,9 +8,8 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.engine.local import is_local
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, command_ledger, read_ledger, reports
+from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger, reports
 from orchestrator.ledger.limits import Chosen, Reading, limits_all, meters_all
-from orchestrator.ledger.lock import holder
 from orchestrator.ledger.reports import Run
 from orchestrator.views import EndpointLimits, OperationLimits
 

@@ -14,10 +14,9 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.engine.local import LOCAL
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, read_ledger, reports
+from orchestrator.ledger import Ledger, holder, read_ledger, reports
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeat import Vitals
-from orchestrator.ledger.lock import holder
 from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.reports import Run

@@ -14,10 +14,7 @@ from orchestrator.client import Service, for_a_batch
 from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
-from orchestrator.ledger.database import Connect
-from orchestrator.ledger.ledger import Boot
-from orchestrator.ledger.lock import dispatcher_lock
-from orchestrator.ledger.marks import this_boot
+from orchestrator.ledger import Boot, Connect, dispatcher_lock, this_boot
 from orchestrator.settings import ConnectionSettings
 from orchestrator.web.addresses import Address
 
@@ -25,7 +22,7 @@ MakeService = Callable[[ConnectionSettings, Clock], Service]
 
 
 class HoldLedger(Protocol):
-    """Makes sure that nobody else works on a ledger while the block runs; see `ledger.lock.dispatcher_lock`."""
+    """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
 
     def __call__(self, ledger: Path, /, *, now: int) -> AbstractContextManager[None]:
         """The block's context."""

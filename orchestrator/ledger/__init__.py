@@ -1,5 +1,23 @@
 """The ledger: the only SQL in the program, and the only place where its parts meet."""
 
-from orchestrator.ledger.ledger import Claim, Ledger, command_ledger, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.ledger import Claim, Ledger
+from orchestrator.ledger.sqlite.database import Connect
+from orchestrator.ledger.sqlite.key import webhook_key
+from orchestrator.ledger.sqlite.lock import dispatcher_lock, holder
+from orchestrator.ledger.sqlite.marks import Boot, this_boot
+from orchestrator.ledger.sqlite.opening import command_ledger, no_ledger, open_ledger, read_ledger
 
-__all__ = ["Claim", "Ledger", "command_ledger", "no_ledger", "open_ledger", "read_ledger"]
+__all__ = [
+    "Boot",
+    "Claim",
+    "Connect",
+    "Ledger",
+    "command_ledger",
+    "dispatcher_lock",
+    "holder",
+    "no_ledger",
+    "open_ledger",
+    "read_ledger",
+    "this_boot",
+    "webhook_key",
+]

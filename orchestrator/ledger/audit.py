@@ -4,7 +4,7 @@ Each question is one view of the ledger, so that the audit can run beside the pr
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from sqlalchemy import exists, func, literal_column, select
@@ -15,9 +15,6 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import checksum, unpack
 from orchestrator.ledger.tables import counts, events, jobs, outcomes, payloads, runs, submissions
-
-DAMAGE_ROWS_MAX: Final = 100
-"""So many faults of the file are asked for; more say nothing new."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -64,23 +61,6 @@ class Page(msgspec.Struct, frozen=True):
     stories: Sequence[Story]
     strays: Sequence[tuple[int, int]]
     """(job, submission) of events whose submission is another job's, or is not there."""
-
-
-async def damage(connection: AsyncConnection) -> list[str]:
-    """What SQLite finds wrong with the file: pages, indexes, constraints, and rows that lack the row they belong to."""
-    rows = await connection.exec_driver_sql(f"PRAGMA integrity_check({DAMAGE_ROWS_MAX})")
-    found = [str(row[0]) for row in rows if row[0] != "ok"]
-    orphans = await connection.exec_driver_sql("PRAGMA foreign_key_check")
-    return found + [
-        f"row {row} of {table} belongs to a row of {parent} that is not there"
-        for table, row, parent, _ in map(tuple[Any, ...], orphans)
-    ]
-
-
-async def file_bytes(connection: AsyncConnection) -> int:
-    """The size of the ledger, pages in the write-ahead log included."""
-    pages = (await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()
-    return int(pages) * int((await connection.exec_driver_sql("PRAGMA page_size")).scalar_one())
 
 
 _latest = submissions.alias("latest")

@@ -4,7 +4,6 @@ A debt is a row, made by the transaction that finds it. A crash leaves it standi
 service, or by the submission's TTL, since what is past that no longer runs.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -16,15 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import PAID_TWICE, RAN, CancelWhy
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field
 from orchestrator.ledger.store import counts_add
 from orchestrator.ledger.tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
-
-_batch = func.json_each(bindparam("batch")).table_valued("value")
-_OF_BATCH: Final = select(_batch.c.value)
-
-
-def _field(position: int) -> Any:
-    return func.json_extract(_batch.c.value, f"$[{position}]")
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,8 +74,8 @@ async def is_owed(connection: AsyncConnection, submission: int) -> bool:
 
 _SETTLE: Final = (
     update(submissions)
-    .values(cancel_at=_field(1))
-    .where(submissions.c.id == _field(0), submissions.c.cancel_at.is_not(None))
+    .values(cancel_at=field(1))
+    .where(submissions.c.id == field(0), submissions.c.cancel_at.is_not(None))
 )
 _WRITE_OFF: Final = (
     update(submissions)
@@ -93,7 +86,7 @@ _WRITE_OFF: Final = (
 
 async def cancels_settle(connection: AsyncConnection, until: Mapping[int, int | None]) -> None:
     """Puts each submission's debt off until that time, or with None writes it off."""
-    await connection.execute(_SETTLE, {"batch": json.dumps(list(until.items()))})
+    await connection.execute(_SETTLE, batch_of(until.items()))
 
 
 async def cancels_write_off(connection: AsyncConnection, *, now: int) -> None:
@@ -107,7 +100,7 @@ _OWE: Final = (
     .where(
         submissions.c.id.in_(
             select(jobs.c.submission_id).where(
-                jobs.c.id.in_(_OF_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
+                jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
             )
         ),
         submissions.c.cancel_why.is_(None),
@@ -121,7 +114,7 @@ async def cancels_owe(connection: AsyncConnection, ids: Collection[int], why: Ca
 
     Only of outstanding jobs, and once for each submission.
     """
-    found = await connection.execute(_OWE, {"batch": json.dumps(list(ids)), "why": why.value, "now": now})
+    found = await connection.execute(_OWE, {**batch_of(ids), "why": why.value, "now": now})
     return list(found.scalars())
 
 
@@ -150,10 +143,10 @@ _RAN: Final = (
     update(submissions)
     .values(
         ended=case((_BESIDE, literal(PAID_TWICE)), else_=literal(RAN)),
-        remote_id=func.coalesce(submissions.c.remote_id, _field(1)),
+        remote_id=func.coalesce(submissions.c.remote_id, field(1)),
         cancel_at=None,
     )
-    .where(submissions.c.id == _field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
+    .where(submissions.c.id == field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
     .returning(submissions.c.job_id, submissions.c.ended)
 )
 
@@ -164,32 +157,32 @@ async def submissions_ran(connection: AsyncConnection, told: Sequence[Notice]) -
     Those beside which another one of their job has run, or is at the service, are paid twice. Each is counted once,
     however often it is told; returns how many more there are by run.
     """
-    found = await connection.execute(_RAN, {"batch": _told(told)})
+    found = await connection.execute(_RAN, _told(told))
     twice = [row[0] for row in found if row[1] == PAID_TWICE]
     if not twice:
         return {}
-    runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(_OF_BATCH))
-    more = Counter(row[1] for row in await connection.execute(runs, {"batch": json.dumps(twice)}))
+    runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(IN_BATCH))
+    more = Counter(row[1] for row in await connection.execute(runs, batch_of(twice)))
     await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
     return more
 
 
 _NAME: Final = (
     update(submissions)
-    .values(remote_id=_field(1))
+    .values(remote_id=field(1))
     .where(
-        submissions.c.id == _field(0),
+        submissions.c.id == field(0),
         submissions.c.remote_id.is_(None),
         submissions.c.cancel_at.is_not(None),
-        _field(1).is_not(None),
+        field(1).is_not(None),
     )
 )
 
 
 async def cancels_name(connection: AsyncConnection, told: Sequence[Notice]) -> int:
     """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
-    return (await connection.execute(_NAME, {"batch": _told(told)})).rowcount
+    return (await connection.execute(_NAME, _told(told))).rowcount
 
 
-def _told(notices: Sequence[Notice]) -> str:
-    return json.dumps([(notice.submission, notice.record.remote_id if notice.record else None) for notice in notices])
+def _told(notices: Sequence[Notice]) -> dict[str, Any]:
+    return batch_of([(notice.submission, notice.record.remote_id if notice.record else None) for notice in notices])

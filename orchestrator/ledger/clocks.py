@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.core.retry import BACKOFF_S_MAX
+from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.tables import events, jobs, runs, submissions, vitals
 from orchestrator.units import SECOND_US
 
@@ -21,7 +22,7 @@ WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 """What is queued, or is owed a `/cancel`, is put off for no longer."""
 
 _LATEST: Final = select(
-    func.max(
+    greatest(
         select(func.coalesce(func.max(submissions.c.id), 0)).scalar_subquery(),
         select(func.coalesce(func.max(vitals.c.at), 0)).scalar_subquery(),
         func.coalesce(select(events.c.at).order_by(events.c.id.desc()).limit(1).scalar_subquery(), 0),
@@ -39,7 +40,7 @@ _QUEUED: Final = (
 )
 _UNCERTAIN: Final = (
     update(jobs)
-    .values(due_at=func.max(jobs.c.due_at - bindparam("ahead"), bindparam("now")))
+    .values(due_at=greatest(jobs.c.due_at - bindparam("ahead"), bindparam("now")))
     .where(jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), jobs.c.due_at > bindparam("now"))
 )
 _SENT: Final = (

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import CancelWhy, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.tables import jobs, runs, submissions
 from orchestrator.settings import Wish
 
@@ -46,8 +47,8 @@ _TAKE_BACK: Final = (
     .where(
         submissions.c.cancel_at.is_not(None),
         submissions.c.cancel_why == literal_column(f"'{CancelWhy.ASKED}'"),
-        # With a plus, or SQLite goes through all jobs of the run.
-        exists().where(jobs.c.id == submissions.c.job_id, literal_column("+jobs.run_id") == bindparam("run")),
+        # Else SQLite goes through all jobs of the run.
+        exists().where(jobs.c.id == submissions.c.job_id, without_index(jobs.c.run_id) == bindparam("run")),
     )
 )
 
@@ -63,7 +64,7 @@ async def jobs_not_there(connection: AsyncConnection, *, run: int, most: int) ->
     """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
     queued = select_jobs().where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
     uncertain = select_jobs().where(
-        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), literal_column("+jobs.run_id") == run
+        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
     )
     found = [job_of(row) for row in await connection.execute(queued.order_by(jobs.c.due_at).limit(most))]
     if len(found) < most:

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import select
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.tables import vitals
 from orchestrator.views import Collecting, JanitorSummary, StuckSummary
 
@@ -15,10 +15,7 @@ _JANITOR: Final = "janitor"
 _STUCK: Final = "stuck"
 _COLLECTING: Final = "collecting"
 
-_write = insert(vitals)
-_WRITE: Final = _write.on_conflict_do_update(
-    index_elements=["run_id", "name"], set_={name: _write.excluded[name] for name in ("value", "at")}
-)
+_WRITE: Final = upsert(vitals, lambda new: {name: new[name] for name in ("value", "at")})
 _janitor: Final = msgspec.json.Decoder(JanitorSummary)
 _stuck: Final = msgspec.json.Decoder(StuckSummary)
 _collecting: Final = msgspec.json.Decoder(Collecting)

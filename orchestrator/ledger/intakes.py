@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
-from sqlalchemy import Table, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.records import pack
+from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
 from orchestrator.ledger.store import counts_add
 from orchestrator.ledger.tables import intake_known, intake_repeats, intakes, jobs, payloads, runs
 
@@ -69,7 +68,6 @@ class _Known(msgspec.Struct, frozen=True):
     in_this_intake: bool
 
 
-_ids = func.json_each(bindparam("ids")).table_valued("value")
 _KNOWN = (
     select(
         jobs.c.custom_id,
@@ -83,7 +81,7 @@ _KNOWN = (
             intake_known, (intake_known.c.job_id == jobs.c.id) & (intake_known.c.intake_id == bindparam("intake"))
         )
     )
-    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(select(_ids.c.value)))
+    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
 )
 
 
@@ -146,20 +144,17 @@ async def _names_and_known(
 
 
 async def _known(connection: AsyncConnection, intake: Intake, custom_ids: Iterable[str]) -> dict[str, _Known]:
-    parameters = {"run": intake.run, "intake": intake.id, "ids": msgspec.json.encode(list(custom_ids)).decode()}
+    parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
     found = await connection.execute(_KNOWN, parameters)
     return {row[0]: _Known(row[1], row[2], row[3], bool(row[4])) for row in found}
 
 
-_REPEATS_SET = upsert(intake_repeats)
-_REPEATS_SET = _REPEATS_SET.on_conflict_do_update(
-    index_elements=[intake_repeats.c.base], set_={"n": _REPEATS_SET.excluded.n}
-)
+_REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
 
 
 async def _repeats(connection: AsyncConnection, bases: Sequence[str]) -> dict[str, int]:
-    query = select(intake_repeats.c.base, intake_repeats.c.n).where(intake_repeats.c.base.in_(select(_ids.c.value)))
-    found = await connection.execute(query, {"ids": msgspec.json.encode(bases).decode()})
+    query = select(intake_repeats.c.base, intake_repeats.c.n).where(intake_repeats.c.base.in_(IN_BATCH))
+    found = await connection.execute(query, batch_of(bases))
     return {row[0]: row[1] for row in found}
 
 
@@ -190,13 +185,8 @@ async def _next_job(connection: AsyncConnection) -> int:
     return (latest or 0) + 1
 
 
-def _bulk_insert(table: Table, *columns: str) -> str:
-    """The INSERT of these columns as text: tuples handed to the driver as they are cost half of what rows cost."""
-    return str(insert(table).compile(dialect=sqlite.dialect(), column_keys=columns))
-
-
-_JOB = _bulk_insert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line")
-_PAYLOAD = _bulk_insert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
+_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line")
+_PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
 
 
 async def _insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, InputRow]) -> None:
@@ -208,8 +198,8 @@ async def _insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[st
         packed_input, packed = pack(row.input)
         job_rows.append((job, run, endpoint, custom_id, number, row.line))
         payload_rows.append((job, packed_input, packed, row.digest[:DIGEST_BYTES], row.policy, row.s3_config))
-    await connection.exec_driver_sql(_JOB, job_rows)
-    await connection.exec_driver_sql(_PAYLOAD, payload_rows)
+    await _JOB.execute(connection, job_rows)
+    await _PAYLOAD.execute(connection, payload_rows)
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,9 +268,9 @@ async def intake_remove_some(connection: AsyncConnection) -> bool:
     )
     ids = (await connection.execute(doomed)).scalars().all()
     if ids:
-        parameters = {"ids": msgspec.json.encode(ids).decode()}
-        await connection.execute(delete(payloads).where(payloads.c.job_id.in_(select(_ids.c.value))), parameters)
-        await connection.execute(delete(jobs).where(jobs.c.id.in_(select(_ids.c.value))), parameters)
+        parameters = batch_of(ids)
+        await connection.execute(delete(payloads).where(payloads.c.job_id.in_(IN_BATCH)), parameters)
+        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), parameters)
         return True
     await connection.execute(delete(intake_known))
     await connection.execute(delete(intake_repeats))

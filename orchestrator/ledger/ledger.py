@@ -1,17 +1,14 @@
 """The ledger as the rest of the program holds it: doors, writer and verbs under one roof."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
 import msgspec
-from anyio import to_thread
 from anyio.abc import TaskStatus
 from sqlalchemy import false, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
@@ -19,24 +16,20 @@ from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.errors import UsageError, leading
-from orchestrator.ledger import clocks, intakes, limits, migrations, reports, store
-from orchestrator.ledger.database import Connect, Database
+from orchestrator.ledger import clocks, intakes, limits, reports, store
 from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
-from orchestrator.ledger.lock import dispatcher_lock
-from orchestrator.ledger.marks import Marks, Seal, new_number, this_boot
-from orchestrator.ledger.place import Place
 from orchestrator.ledger.reports import Run
+from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.sqlite.marks import Boot, Marks, marks_of, this_boot
+from orchestrator.ledger.sqlite.place import Place
+from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.store import Payload
-from orchestrator.ledger.tables import SCHEMA_VERSION, endpoints, runs
+from orchestrator.ledger.tables import endpoints, runs
 from orchestrator.ledger.writer import Settled, Subscriber, Then, Transaction, Writer
 from orchestrator.settings import RunSettings
 from orchestrator.units import MIB
 
 Result = TypeVar("Result")
-Boot = Callable[[], str | None]
-"""What tells this boot of the machine from every other one, as `marks.this_boot` does."""
-
 CLAIM_BYTES_MAX: Final = 64 * MIB
 """The inputs of one claim come to no more, unless it is a single one."""
 
@@ -102,31 +95,8 @@ class Ledger:
         await self._database.open_readers()
         self._latest_submission = await self.read(reports.submissions_latest_id)
         self._secret_names = await self.read(reports.secret_names)
-        await self._open_marks(boot())
+        self._marks, self.unmarked = await marks_of(self._database, boot(), latest=self._latest_submission)
         self.place = Place(self.path)
-
-    async def _open_marks(self, boot: str | None) -> None:
-        """Takes up the marks of earlier processes, or begins new ones where those cannot be believed.
-
-        The ledger notes the number of the new ones before anything is claimed; 0 where they cannot be kept, so that no
-        later process believes an older file.
-        """
-        ledger, latest = self.path.resolve(), self._latest_submission
-        path = ledger.with_name(ledger.name + ".sent")
-        number = await self._database.number()
-        kept = None if boot is None else Marks.kept(path, Seal.of(ledger, boot=boot, number=number), latest=latest)
-        if kept is not None:
-            self._marks = kept
-            return
-        number = 0
-        self._marks = Marks.unkept(floor=latest)
-        if boot is not None:
-            try:
-                number = new_number()
-                self._marks = Marks.made(path, Seal.of(ledger, boot=boot, number=number), floor=latest)
-            except OSError as error:
-                number, self.unmarked = 0, f"{path} cannot be kept ({error.strerror})"
-        await self._database.set_number(number)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes until cancelled. Nothing can be written before it has started."""
@@ -260,7 +230,7 @@ class Ledger:
         async def block(transaction: Transaction) -> None:
             connection = transaction.connection
             of = {"service_url": service_url, "endpoint": endpoint}
-            await connection.execute(upsert(endpoints).on_conflict_do_nothing(), of)
+            await connection.execute(insert_new(endpoints), of)
             query = select(endpoints.c.id).filter_by(**of)
             row = {
                 "name": name,
@@ -340,6 +310,14 @@ class Ledger:
         while await self._writer.run(block):
             pass
 
+    async def damage(self) -> list[str]:
+        """What is wrong with the ledger itself, whatever it says."""
+        return await self._database.damage()
+
+    async def file_bytes(self) -> int:
+        """The size of the ledger."""
+        return await self._database.file_bytes()
+
     async def copy_to(self, path: Path) -> None:
         """Writes all that is committed into the empty file at `path`, also where the ledger's own is gone.
 
@@ -350,64 +328,3 @@ class Ledger:
     async def aclose(self) -> None:
         """Closes the file."""
         await self._database.aclose()
-
-
-@asynccontextmanager
-async def open_ledger(
-    path: Path, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
-) -> AsyncIterator[Ledger]:
-    """The ledger at `path`, brought to this program's schema, created if need be. The caller holds its lock.
-
-    Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
-    """
-    if connect is None:
-        await to_thread.run_sync(migrations.migrate, path)
-    else:
-        migrations.migrate(path)
-    ledger = Ledger(Database(path, connect=connect), clock)
-    try:
-        await ledger.prepare(boot)
-        yield ledger
-    finally:
-        await ledger.aclose()
-
-
-def no_ledger(path: Path) -> UsageError:
-    """There is none at `path`."""
-    return UsageError(f"{path}: there is no ledger here; name it with --ledger")
-
-
-@asynccontextmanager
-async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to look at, beside whoever works on it.
-
-    One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
-    `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
-    """
-    found = migrations.version_of(path)
-    if found is None:
-        raise no_ledger(path)
-    migrations.refuse_unknown(path, found)
-    if found != SCHEMA_VERSION:
-        with dispatcher_lock(path, now=clock.now()):
-            await to_thread.run_sync(migrations.migrate, path)
-    ledger = Ledger(Database(path), clock)
-    try:
-        yield ledger
-    finally:
-        await ledger.aclose()
-
-
-@asynccontextmanager
-async def command_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
-
-    For few and small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
-    """
-    try:
-        async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
-            yield ledger
-            tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise leading(group) from group

@@ -3,39 +3,32 @@
 Both belong to an endpoint, since the service counts by endpoint, whichever run a request is for.
 """
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Limit, Meter, Operation
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.tables import limits, meters
 from orchestrator.units import SECOND_US
 
 _OPERATIONS: Final = frozenset(Operation)
 
-_set = insert(limits)
-_SET: Final = _set.on_conflict_do_update(
-    index_elements=["endpoint_id", "operation"],
-    set_={name: _set.excluded[name] for name in ("requests", "window_us", "concurrent", "set_at")},
+_SET: Final = upsert(
+    limits, lambda new: {name: new[name] for name in ("requests", "window_us", "concurrent", "set_at")}
 )
 _RESET: Final = delete(limits).where(
     limits.c.endpoint_id == bindparam("of"),
-    limits.c.operation.in_(select(func.json_each(bindparam("operations")).table_valued("value").c.value)),
+    limits.c.operation.in_(IN_BATCH),
 )
 _FORGET: Final = delete(meters).where(
     meters.c.endpoint_id == bindparam("of"),
-    meters.c.operation.in_(select(func.json_each(bindparam("operations")).table_valued("value").c.value)),
+    meters.c.operation.in_(IN_BATCH),
 )
-_write = insert(meters)
-_WRITE: Final = _write.on_conflict_do_update(
-    index_elements=["endpoint_id", "operation"],
-    set_={name: _write.excluded[name] for name in ("used", "allowance", "throttled", "at")},
-)
+_WRITE: Final = upsert(meters, lambda new: {name: new[name] for name in ("used", "allowance", "throttled", "at")})
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +88,7 @@ async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations
 
 
 def _these(endpoint_id: int, operations: Collection[Operation]) -> Mapping[str, object]:
-    return {"of": endpoint_id, "operations": json.dumps(sorted(operations))}
+    return {"of": endpoint_id, **batch_of(sorted(operations))}
 
 
 async def meters_replace(connection: AsyncConnection, read: Mapping[tuple[int, Operation], Meter], *, at: int) -> None:

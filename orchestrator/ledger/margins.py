@@ -5,6 +5,7 @@ from sqlalchemy import case, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
+from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.store import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
 from orchestrator.units import SECOND_US
@@ -70,10 +71,10 @@ async def waiting_by_run(connection: AsyncConnection, *, now: int, run: int | No
         )
         .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
         .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
-        # With pluses, or SQLite prefers the index of all jobs of a run, most of which have ended.
-        .group_by(literal_column("+jobs.run_id"))
+        # Else SQLite prefers the index of all jobs of a run, most of which have ended.
+        .group_by(without_index(jobs.c.run_id))
     )
-    found = await connection.execute(query if run is None else query.where(literal_column("+jobs.run_id") == run))
+    found = await connection.execute(query if run is None else query.where(without_index(jobs.c.run_id) == run))
     return {row[0]: Waiting(row[1], row[2]) for row in found}
 
 

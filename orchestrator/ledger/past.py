@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import Event
 from orchestrator.ledger.reports import ENDING
+from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.tables import events, jobs, outcomes, submissions
 from orchestrator.units import MILLISECOND_US
 
@@ -36,7 +37,7 @@ _TOOK: Final = (
     select(
         outcomes.c.delay_ms,
         outcomes.c.execution_ms,
-        func.max(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US,
+        greatest(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US,
     )
     .select_from(
         events.join(outcomes, outcomes.c.job_id == events.c.job_id)

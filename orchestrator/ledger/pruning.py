@@ -7,21 +7,15 @@ Its submissions shrink to the one that brought the outcome and the latest one, o
 Both are gone through in the order of their numbers, which is that of time: what is young is never looked at.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from sqlalchemy import Column, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import Column, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.tables import events, jobs, outcomes, runs, submissions
-
-_batch = func.json_each(bindparam("batch")).table_valued("value")
-
-
-def _field(position: int) -> Any:
-    return func.json_extract(_batch.c.value, f"$[{position}]")
 
 
 class Doomed(msgspec.Struct, frozen=True):
@@ -31,15 +25,15 @@ class Doomed(msgspec.Struct, frozen=True):
     upto: int | None
 
 
-_is_old = (literal_column("+jobs.run_id") == _field(0)) & (jobs.c.ended_at < _field(1))
-"""Of a run in the batch, and ended before its time there. With a plus, or SQLite goes through all jobs of the run for
+_is_old = (without_index(jobs.c.run_id) == field(0)) & (jobs.c.ended_at < field(1))
+"""Of a run in the batch, and ended before its time there. Else SQLite goes through all jobs of the run for
 each page, and asks for the rows of each: half a second at a million jobs.
 """
 
 _later = events.alias("later")
 _EVENTS_DOOMED: Final = (
     select(events.c.id)
-    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(_batch, _is_old))
+    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(BATCH, _is_old))
     .where(
         events.c.id > bindparam("after"),
         events.c.id <= bindparam("upto"),
@@ -53,7 +47,7 @@ async def events_doomed(connection: AsyncConnection, before: Mapping[int, int], 
     upto = await _upto(connection, events.c.id, events.c.at, max(before.values()), after=after, most=most)
     if upto is None:
         return Doomed((), None)
-    parameters = {"after": after, "upto": upto, "batch": json.dumps(list(before.items()))}
+    parameters = {"after": after, "upto": upto, **batch_of(before.items())}
     return Doomed(tuple((await connection.execute(_EVENTS_DOOMED, parameters)).scalars()), upto)
 
 
@@ -67,7 +61,7 @@ async def _upto(
 
 _SUBMISSIONS_DOOMED: Final = (
     select(submissions.c.id)
-    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(_batch, _is_old))
+    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(BATCH, _is_old))
     .where(
         submissions.c.id > bindparam("after"),
         submissions.c.id <= bindparam("upto"),
@@ -94,23 +88,23 @@ async def submissions_doomed(
     upto = await _upto(connection, number, number, max(before.values()), after=after, most=most)
     if upto is None:
         return Doomed((), None)
-    parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, "batch": json.dumps(list(before.items()))}
+    parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, **batch_of(before.items())}
     return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
 
 
 _PRUNED: Final = (
-    update(runs).values(pruned_before=_field(1)).where(runs.c.id == _field(0), runs.c.pruned_before < _field(1))
+    update(runs).values(pruned_before=field(1)).where(runs.c.id == field(0), runs.c.pruned_before < field(1))
 )
-_EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(select(_batch.c.value)))
-_SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(select(_batch.c.value)))
+_EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(IN_BATCH))
+_SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_BATCH))
 
 
 async def events_prune(connection: AsyncConnection, before: Mapping[int, int], ids: Sequence[int]) -> None:
     """Deletes these events, and records how far back the histories of the runs are whole."""
-    await connection.execute(_PRUNED, {"batch": json.dumps(list(before.items()))})
-    await connection.execute(_EVENTS_DELETE, {"batch": json.dumps(list(ids))})
+    await connection.execute(_PRUNED, batch_of(before.items()))
+    await connection.execute(_EVENTS_DELETE, batch_of(ids))
 
 
 async def submissions_prune(connection: AsyncConnection, ids: Sequence[int]) -> None:
     """Deletes these submissions."""
-    await connection.execute(_SUBMISSIONS_DELETE, {"batch": json.dumps(list(ids))})
+    await connection.execute(_SUBMISSIONS_DELETE, batch_of(ids))

@@ -14,6 +14,7 @@ from orchestrator.core.responses import Failure
 from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import job_of as job_of_row
 from orchestrator.ledger.records import notice_of, select_jobs, unpack
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, lesser, without_index
 from orchestrator.ledger.tables import (
     FATE_UNKNOWN,
     GIVEN_UP,
@@ -36,8 +37,6 @@ EVENTS_LOOKED_AT_MAX: Final = 60_000
 
 ENDING: Final = tuple(event.value for event in Event if {row.get(event) for row in TRANSITIONS.values()} & TERMINAL)
 """The events that end a job, computed from the table."""
-
-_ids = func.json_each(bindparam("ids")).table_valued("value")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +124,8 @@ async def jobs_in(connection: AsyncConnection, *, state: State, after: tuple[int
 
 async def jobs_given_up(connection: AsyncConnection, *, run: int, after: int, most: int) -> list[Job]:
     """Up to `most` failed or cancelled jobs of `run` with an id above `after`, by id."""
-    # With a plus, or SQLite goes through all jobs of the run and sorts them, for each page.
-    of_run = literal_column("+jobs.run_id") == run
+    # Else SQLite goes through all jobs of the run and sorts them, for each page.
+    of_run = without_index(jobs.c.run_id) == run
     query = (
         select_jobs()
         .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after)
@@ -159,8 +158,8 @@ async def next_queued_at(
 
 _SUBMISSIONS = select(
     submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why, submissions.c.remote_id
-).where(submissions.c.id.in_(select(_ids.c.value)))
-_JOBS = select_jobs().where(jobs.c.id.in_(select(_ids.c.value)))
+).where(submissions.c.id.in_(IN_BATCH))
+_JOBS = select_jobs().where(jobs.c.id.in_(IN_BATCH))
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -182,7 +181,7 @@ class Submitted(msgspec.Struct, frozen=True):
 
 async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -> Submitted:
     """The jobs of these submissions, and what became of those."""
-    found = (await connection.execute(_SUBMISSIONS, {"ids": msgspec.json.encode(ids).decode()})).all()
+    found = (await connection.execute(_SUBMISSIONS, batch_of(ids))).all()
     job_of = {row[0]: row[1] for row in found}
     given_up = frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN)
     stuck = frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value)
@@ -192,14 +191,14 @@ async def jobs_of_submissions(connection: AsyncConnection, ids: Sequence[int]) -
 
 async def jobs_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, Job]:
     """The jobs of these numbers."""
-    rows = await connection.execute(_JOBS, {"ids": msgspec.json.encode(ids).decode()})
+    rows = await connection.execute(_JOBS, batch_of(ids))
     return {row[0]: job_of_row(row) for row in rows}
 
 
 async def custom_ids(connection: AsyncConnection, ids: Sequence[int]) -> list[str]:
     """What the input calls these jobs, in the same order."""
-    query = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(select(_ids.c.value)))
-    rows = await connection.execute(query, {"ids": msgspec.json.encode(ids).decode()})
+    query = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
+    rows = await connection.execute(query, batch_of(ids))
     names = {row[0]: row[1] for row in rows}
     return [names[job] for job in ids]
 
@@ -300,7 +299,7 @@ async def sent_since(connection: AsyncConnection, *, endpoint_id: int, since: in
     The service can have seen one until `answer_us` after its sending. No time is later than `now`.
     """
     is_answered = submissions.c.answered_at.is_not(None)
-    seen_at = func.min(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
+    seen_at = lesser(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
     query = (
         select(is_answered, seen_at)
         .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
@@ -377,7 +376,7 @@ async def finished_page(
     )
     found = (await connection.execute(sizes)).all()
     taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
-    rows = await connection.execute(_FINISHED, {"ids": msgspec.json.encode(taken).decode()})
+    rows = await connection.execute(_FINISHED, batch_of(taken))
     return [
         FinishedJob(
             line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
@@ -397,7 +396,7 @@ _FINISHED = (
         jobs.c.ended_at, jobs.c.failures,
     )
     .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
-    .where(jobs.c.id.in_(select(_ids.c.value)))
+    .where(jobs.c.id.in_(IN_BATCH))
     .order_by(jobs.c.line, jobs.c.id)
 )  # fmt: skip
 

@@ -6,15 +6,11 @@ submission, outcome and counts follow in the same transaction, or nothing does.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Insert, Update, bindparam, delete, func, insert, literal_column, null, select, update
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import bindparam, delete, func, insert, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import (
@@ -32,6 +28,19 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.records import checksum, notice_row, pack, unpack
+from orchestrator.ledger.sqlite.statements import (
+    BATCH,
+    IN_BATCH,
+    Many,
+    batch_of,
+    field,
+    insert_new,
+    lesser,
+    ordered_batch,
+    replace_into,
+    upsert,
+    without_index,
+)
 from orchestrator.ledger.tables import (
     counts,
     events,
@@ -46,48 +55,6 @@ from orchestrator.ledger.tables import (
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
-
-
-ROWS_AT_ONCE: Final = 16
-"""Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
-
-
-class _Many:
-    """A statement that is executed for each of many rows, which are mappings.
-
-    The driver gets plain tuples: what SQLAlchemy does for each row costs more than what SQLite does (measured: a fifth
-    of a step's whole cost). `columns` are those that an INSERT sets.
-    """
-
-    def __init__(self, statement: Insert | Update, *columns: str) -> None:
-        compiled = statement.compile(dialect=sqlite.dialect(), column_keys=columns)
-        assert compiled.positiontup is not None
-        self._sql = str(compiled)
-        self._tuple_of = itemgetter(*compiled.positiontup)
-        self._sql_at_once: str | None = None
-        if isinstance(statement, Insert):
-            row = f"({', '.join('?' * len(compiled.positiontup))})"
-            assert self._sql.endswith(f"VALUES {row}")
-            self._sql_at_once = self._sql + f", {row}" * (ROWS_AT_ONCE - 1)
-
-    async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Executes it for each of `rows`."""
-        tuples = [self._tuple_of(row) for row in rows]
-        together = len(tuples) - len(tuples) % ROWS_AT_ONCE
-        if self._sql_at_once is not None and together > ROWS_AT_ONCE:  # a single one would be waited for
-            starts = range(0, together, ROWS_AT_ONCE)
-            chunks = [tuple(chain.from_iterable(tuples[start : start + ROWS_AT_ONCE])) for start in starts]
-            await connection.exec_driver_sql(self._sql_at_once, chunks)
-            tuples = tuples[together:]
-        if tuples:
-            await connection.exec_driver_sql(self._sql, tuples)
-
-
-_batch = func.json_each(bindparam("batch")).table_valued("value")
-
-
-def _field(position: int) -> Any:
-    return func.json_extract(_batch.c.value, f"$[{position}]")
 
 
 _CHANGED: Final = (
@@ -108,12 +75,12 @@ _CHANGED: Final = (
 
 _APPLY = (
     update(jobs)
-    .values({name: _field(position) for position, name in enumerate(_CHANGED, start=4)})
+    .values({name: field(position) for position, name in enumerate(_CHANGED, start=4)})
     .where(
-        jobs.c.id == _field(0),
-        jobs.c.state == _field(1),
-        jobs.c.submission_id.is_not_distinct_from(_field(2)),
-        jobs.c.attempt == _field(3),
+        jobs.c.id == field(0),
+        jobs.c.state == field(1),
+        jobs.c.submission_id.is_not_distinct_from(field(2)),
+        jobs.c.attempt == field(3),
     )
     .returning(jobs.c.id)
 )
@@ -126,8 +93,8 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
     """
     if not steps:
         return []
-    batch = msgspec.json.encode([_changes(step) for step in steps]).decode()
-    applied = set((await connection.execute(_APPLY, {"batch": batch})).scalars())
+    batch = batch_of([_changes(step) for step in steps])
+    applied = set((await connection.execute(_APPLY, batch)).scalars())
     done = [step for step in steps if step.before.id in applied]
     stale = [step for step in steps if step.before.id not in applied and step.event is Event.ACCEPTED]
     await _submissions_write(connection, done, stale)
@@ -162,11 +129,9 @@ def _changes(step: Transition) -> tuple[int | str | None, ...]:
     )
 
 
-_OPEN = _Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at")
-_FAILURE = _Many(
-    update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure"))
-)
-_WIN = _Many(
+_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at")
+_FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
+_WIN = Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
@@ -176,7 +141,7 @@ _WIN = _Many(
         cancel_at=null(),
     )
 )
-_OWE = _Many(
+_OWE = Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
@@ -186,7 +151,7 @@ _OWE = _Many(
         cancel_why=bindparam("b_cancel_why"),
     )
 )
-_SETTLE = _Many(
+_SETTLE = Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
@@ -272,7 +237,7 @@ def _settled(step: Transition) -> dict[str, Any] | None:
             return None
 
 
-_EVENT = _Many(insert(events).inline(), "job_id", "at", "event", "submission_id", "attempt", "trouble", "reason")
+_EVENT = Many(insert(events).inline(), "job_id", "at", "event", "submission_id", "attempt", "trouble", "reason")
 
 
 async def _events_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
@@ -291,8 +256,8 @@ async def _events_write(connection: AsyncConnection, done: Sequence[Transition])
     await _EVENT.execute(connection, rows)
 
 
-_OUTCOME = _Many(insert(outcomes).prefix_with("OR REPLACE"), *(column.name for column in outcomes.c))
-_OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(select(_batch.c.value)))
+_OUTCOME = Many(replace_into(outcomes), *(column.name for column in outcomes.c))
+_OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH))
 
 
 async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
@@ -301,7 +266,7 @@ async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition
         await _OUTCOME.execute(connection, rows)
     reopened = [step.after.id for step in done if step.event is Event.REOPENED]
     if reopened:
-        await connection.execute(_OUTCOMES_DELETE, {"batch": msgspec.json.encode(reopened).decode()})
+        await connection.execute(_OUTCOMES_DELETE, batch_of(reopened))
 
 
 def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
@@ -333,10 +298,7 @@ async def _counts_write(connection: AsyncConnection, done: Sequence[Transition])
     await _margins_add(connection, done)
 
 
-_COUNT = upsert(counts)
-_COUNT = _COUNT.on_conflict_do_update(
-    index_elements=[counts.c.run_id, counts.c.name], set_={"n": counts.c.n + _COUNT.excluded.n}
-)
+_COUNT = upsert(counts, lambda new: {"n": counts.c.n + new.n})
 
 
 async def counts_add(connection: AsyncConnection, changes: Counter[tuple[int, str]]) -> None:
@@ -346,11 +308,7 @@ async def counts_add(connection: AsyncConnection, changes: Counter[tuple[int, st
         await connection.execute(_COUNT, rows)
 
 
-_MARGIN = upsert(margins)
-_MARGIN = _MARGIN.on_conflict_do_update(
-    index_elements=[margins.c.run_id, margins.c.step],
-    set_={"n": margins.c.n + _MARGIN.excluded.n, "least_us": func.min(margins.c.least_us, _MARGIN.excluded.least_us)},
-)
+_MARGIN = upsert(margins, lambda new: {"n": margins.c.n + new.n, "least_us": lesser(margins.c.least_us, new.least_us)})
 
 
 async def _margins_add(connection: AsyncConnection, done: Iterable[Transition]) -> None:
@@ -377,7 +335,7 @@ class Payload(msgspec.Struct, frozen=True):
     s3_config: bytes | None
 
 
-_ORDERED = func.json_each(bindparam("batch")).table_valued("key", "value")
+_ORDERED = ordered_batch()
 _SIZED = (
     select(
         payloads.c.job_id,
@@ -397,7 +355,7 @@ _PAYLOADS = (
 
 async def payloads_of(connection: AsyncConnection, ids: Sequence[int], bytes_max: int) -> dict[int, Payload]:
     """The payloads of the first jobs in `ids`, at least of one, until their inputs come to `bytes_max`."""
-    parameters = {"batch": msgspec.json.encode(ids).decode(), "bytes_max": bytes_max}
+    parameters = {**batch_of(ids), "bytes_max": bytes_max}
     found: dict[int, Payload] = {}
     room = bytes_max
     for row in await connection.execute(_PAYLOADS, parameters):
@@ -410,7 +368,7 @@ async def payloads_of(connection: AsyncConnection, ids: Sequence[int], bytes_max
 
 
 _REFERENCE: Final = re.compile(rb'"env:([A-Za-z_][A-Za-z0-9_]*)"')
-_NAMES = insert(secret_names).prefix_with("OR IGNORE")
+_NAMES = insert_new(secret_names)
 
 
 def references_of(found: Iterable[Payload]) -> frozenset[str]:
@@ -427,9 +385,7 @@ async def secret_names_add(connection: AsyncConnection, names: Iterable[str]) ->
 # --- notices and news ------------------------------------------------------------------------------------------------
 
 
-_NOTE = _Many(
-    insert(notices).prefix_with("OR IGNORE").inline(), *(column.name for column in notices.c if column.name != "id")
-)
+_NOTE = Many(insert_new(notices).inline(), *(column.name for column in notices.c if column.name != "id"))
 
 
 async def notices_add(connection: AsyncConnection, added: Sequence[Notice]) -> None:
@@ -440,26 +396,26 @@ async def notices_add(connection: AsyncConnection, added: Sequence[Notice]) -> N
 async def notices_delete(connection: AsyncConnection, dealt_with: Sequence[Notice]) -> None:
     """Forgets these notices, and no other of the same submission that came in between."""
     rows = [(notice.submission, notice.record.status if notice.record else "") for notice in dealt_with]
-    await connection.execute(_NOTICES_DELETE, {"batch": msgspec.json.encode(rows).decode()})
+    await connection.execute(_NOTICES_DELETE, batch_of(rows))
 
 
 _NOTICES_DELETE = delete(notices).where(
     notices.c.id.in_(
         select(notices.c.id).select_from(
-            _batch.join(notices, (notices.c.submission_id == _field(0)) & (notices.c.status == _field(1)))
+            BATCH.join(notices, (notices.c.submission_id == field(0)) & (notices.c.status == field(1)))
         )
     )
 )
 
 _SEEN = (
     update(jobs)
-    .values(unfinished_at=_field(3))
+    .values(unfinished_at=field(3))
     .where(
-        jobs.c.id == _field(0),
-        jobs.c.submission_id == _field(1),
-        jobs.c.attempt == _field(2),
-        # With a plus, or SQLite goes through all outstanding jobs for each row of the batch: minutes at 300,000.
-        literal_column("+jobs.state") == literal_column(f"'{State.OUTSTANDING}'"),
+        jobs.c.id == field(0),
+        jobs.c.submission_id == field(1),
+        jobs.c.attempt == field(2),
+        # Else SQLite goes through all outstanding jobs for each row of the batch: minutes at 300,000.
+        without_index(jobs.c.state) == literal_column(f"'{State.OUTSTANDING}'"),
     )
 )
 
@@ -467,4 +423,4 @@ _SEEN = (
 async def jobs_seen(connection: AsyncConnection, seen: Sequence[Job]) -> None:
     """Writes `unfinished_at` of outstanding jobs that were found not finished. No step: nothing happened to them."""
     rows = [(job.id, job.submission, job.attempt, job.unfinished_at) for job in seen]
-    await connection.execute(_SEEN, {"batch": msgspec.json.encode(rows).decode()})
+    await connection.execute(_SEEN, batch_of(rows))

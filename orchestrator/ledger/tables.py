@@ -20,12 +20,12 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
-    text,
 )
 
 from orchestrator.core.job import PAID_TWICE, RAN
 from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
+from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 SCHEMA_VERSION: Final = "0004"
 """The migration that these definitions are the result of."""
@@ -106,7 +106,7 @@ intakes = Table(
     Column("started_at", INTEGER, nullable=False),
     Column("accepted_at", INTEGER),  # NULL: unfinished or refused, removed on the next open
     Column("first_job", INTEGER, nullable=False),  # the id that its first new job got, or would have got
-    sqlite_autoincrement=True,  # a removed intake's number must not come back: jobs carry it
+    **NO_NUMBER_TWICE,  # a removed intake's number must not come back: jobs carry it
 )
 
 intake_known = Table(
@@ -126,7 +126,7 @@ intake_repeats = Table(
     Column("base", TEXT, nullable=False),
     Column("n", INTEGER, nullable=False),
     PrimaryKeyConstraint("base"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """How often an input without a custom_id has come up in the intake at work, where that is more than once."""
 
@@ -178,8 +178,8 @@ jobs = Table(
 )
 
 Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
-Index("jobs_claimable", jobs.c.run_id, jobs.c.due_at, sqlite_where=text(f"state = '{State.QUEUED}'"))
-Index("jobs_at_service", jobs.c.state, jobs.c.due_at, sqlite_where=text(one_of("state", AT_SERVICE)))
+Index("jobs_claimable", jobs.c.run_id, jobs.c.due_at, **only_where(f"state = '{State.QUEUED}'"))
+Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(one_of("state", AT_SERVICE)))
 
 payloads = Table(
     "payloads",
@@ -208,7 +208,7 @@ submissions = Table(
     Column("cancel_why", TEXT),  # why it is, or was, to be cancelled (CancelWhy)
     Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON
 )
-Index("submissions_to_cancel", submissions.c.cancel_at, sqlite_where=text("cancel_at IS NOT NULL"))
+Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
 
 outcomes = Table(
     "outcomes",
@@ -266,7 +266,7 @@ counts = Table(
     Column("name", TEXT, nullable=False),
     Column("n", INTEGER, nullable=False),
     PrimaryKeyConstraint("run_id", "name"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """Jobs of each state, and the run's cumulative counters, kept by the transactions that change them."""
 
@@ -278,7 +278,7 @@ margins = Table(
     Column("n", INTEGER, nullable=False),
     Column("least_us", INTEGER, nullable=False),
     PrimaryKeyConstraint("run_id", "step"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 
 limits = Table(
@@ -292,7 +292,7 @@ limits = Table(
     Column("set_at", INTEGER, nullable=False),
     PrimaryKeyConstraint("endpoint_id", "operation"),
     CheckConstraint("requests >= 1 AND window_us >= 1 AND concurrent >= 1", name="limits_allow_something"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
 
@@ -306,7 +306,7 @@ meters = Table(
     Column("throttled", INTEGER, nullable=False),
     Column("at", INTEGER, nullable=False),
     PrimaryKeyConstraint("endpoint_id", "operation"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """How the process at work stands with its limits, written now and then for those who look from outside."""
 
@@ -318,7 +318,7 @@ vitals = Table(
     Column("value", BLOB, nullable=False),
     Column("at", INTEGER, nullable=False),
     PrimaryKeyConstraint("run_id", "name"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """What the process at work last said of itself, as JSON, for those who look from outside."""
 
@@ -327,6 +327,6 @@ secret_names = Table(
     metadata,
     Column("name", TEXT, nullable=False),
     PrimaryKeyConstraint("name"),
-    sqlite_with_rowid=False,
+    **KEPT_BY_KEY,
 )
 """The environment variables whose values have left with a submission: never the values."""

@@ -22,7 +22,7 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger import store
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
 from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)

@@ -34,10 +34,9 @@ from orchestrator.engine.upkeep.pruning import Tidy
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Ledger, open_ledger, reports
-from orchestrator.ledger.ledger import Boot
-from orchestrator.ledger.marks import this_boot
+from orchestrator.ledger import Boot, Ledger, open_ledger, reports
 from orchestrator.ledger.reports import EventRow, FinishedJob, Run
+from orchestrator.ledger.sqlite.marks import this_boot
 from orchestrator.settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import migrations
+from orchestrator.ledger.sqlite import migrations
 
 
 def rows(number: int, *, policy: bytes | None = None, s3_config: bytes | None = None) -> list[Row]:

@@ -13,7 +13,7 @@ from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.limits import meters_write
-from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 from orchestrator.views import EndpointLimits, OperationLimits

@@ -14,12 +14,11 @@ from orchestrator.clock import Clock
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.intakes import Intake
-from orchestrator.ledger.ledger import Boot
-from orchestrator.ledger.marks import this_boot
 from orchestrator.ledger.records import job_of, select_jobs
 from orchestrator.ledger.reports import Run
+from orchestrator.ledger.sqlite.marks import this_boot
 from orchestrator.ledger.tables import jobs
 from orchestrator.settings import RunSettings
 from tests.factories import SETTINGS, STEPS, a_row

@@ -21,7 +21,7 @@ from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Record
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, reports, writer
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.writer import Settled, Transaction, Writer
 from tests.factories import STEPS, S, a_job, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened

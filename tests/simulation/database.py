@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, Self
 
 import aiosqlite
 
-from orchestrator.ledger.connection import Cursor, ThreadedConnection
+from orchestrator.ledger.sqlite.connection import Cursor, ThreadedConnection
 from tests.simulation.loop import VirtualLoop, running_loop
 
 BUSY_TIMEOUT_S = 5.0

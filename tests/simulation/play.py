@@ -33,8 +33,7 @@ from orchestrator.emulator.limits import Operation as ServiceOperation
 from orchestrator.emulator.tally import Tally
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StoppedError, leading
-from orchestrator.ledger.database import Connect
-from orchestrator.ledger.lock import dispatcher_lock
+from orchestrator.ledger import Connect, dispatcher_lock
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot, Summary

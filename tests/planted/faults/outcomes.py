@@ -112,8 +112,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="forgetting old rows goes through all jobs of a run for each page",
         path="orchestrator/ledger/pruning.py",
-        old='literal_column("+jobs.run_id") == _field(0)',
-        new="jobs.c.run_id == _field(0)",
+        old="without_index(jobs.c.run_id) == field(0)",
+        new="jobs.c.run_id == field(0)",
         tests=("tests/ledger/test_reports.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",),
     ),
     Fault(

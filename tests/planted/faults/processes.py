@@ -38,24 +38,24 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="marks are believed after the machine was started again",
-        path="orchestrator/ledger/marks.py",
+        path="orchestrator/ledger/sqlite/marks.py",
         old="self.boot.encode()[:40]",
         new='b""',
         tests=(
-            "tests/ledger/test_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
+            "tests/ledger/sqlite/test_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
             "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
         name="torn marks are believed",
-        path="orchestrator/ledger/marks.py",
+        path="orchestrator/ledger/sqlite/marks.py",
         old="        return marks if marks._is_whole(latest) else None\n",
         new="        return marks\n",
-        tests=("tests/ledger/test_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
+        tests=("tests/ledger/sqlite/test_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
     ),
     Fault(
         name="a new file of marks has no floor",
-        path="orchestrator/ledger/ledger.py",
+        path="orchestrator/ledger/sqlite/marks.py",
         old="number=number), floor=latest)\n",
         new="number=number), floor=0)\n",
         tests=(
@@ -64,10 +64,12 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a mark that is overwritten is forgotten",
-        path="orchestrator/ledger/marks.py",
+        path="orchestrator/ledger/sqlite/marks.py",
         old="            words[_FLOOR] = overwritten\n",
         new="            pass\n",
-        tests=("tests/ledger/test_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",),
+        tests=(
+            "tests/ledger/sqlite/test_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",
+        ),
     ),
     Fault(
         name="our own crashes use up a job's uncertain tries",
@@ -78,17 +80,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a ledger is worked on under two names",
-        path="orchestrator/ledger/lock.py",
+        path="orchestrator/ledger/sqlite/lock.py",
         old="    if names > 1 and",
         new="    if names > 2 and",
         tests=(
             "tests/system/test_two_processes.py::test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second",
-            "tests/ledger/test_migrations.py::test_a_ledger_with_a_second_name_is_refused_even_an_empty_one",
+            "tests/ledger/sqlite/test_migrations.py::test_a_ledger_with_a_second_name_is_refused_even_an_empty_one",
         ),
     ),
     Fault(
         name="a ledger that is deleted under a run goes unnoticed",
-        path="orchestrator/ledger/place.py",
+        path="orchestrator/ledger/sqlite/place.py",
         old="            if _identity(self._file(suffix)) != identity:\n",
         new="            if False:\n",
         tests=(
@@ -98,7 +100,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="only the name of a ledger is looked for, not the file",
-        path="orchestrator/ledger/place.py",
+        path="orchestrator/ledger/sqlite/place.py",
         old="            if _identity(self._file(suffix)) != identity:\n",
         new="            if _identity(self._file(suffix)) is None:\n",
         tests=("tests/system/test_misplaced.py::test_a_ledger_that_is_lost_under_a_run_is_noticed_and_saved",),
@@ -158,6 +160,6 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/ledger.py",
         old="        await self._database.open_readers()\n",
         new="",
-        tests=("tests/ledger/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
+        tests=("tests/ledger/sqlite/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
     ),
 )

@@ -43,14 +43,14 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of a step forgets the attempt",
         path="orchestrator/ledger/store.py",
-        old="        jobs.c.attempt == _field(3),\n",
+        old="        jobs.c.attempt == field(3),\n",
         new="",
         tests=("tests/ledger/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",),
     ),
     Fault(
         name="the first result does not win",
         path="orchestrator/ledger/store.py",
-        old="        jobs.c.state == _field(1),\n",
+        old="        jobs.c.state == field(1),\n",
         new="",
         tests=("tests/ledger/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),

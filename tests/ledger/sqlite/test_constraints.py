@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger.migrations import migrate
+from orchestrator.ledger.sqlite.migrations import migrate
 from orchestrator.ledger.tables import AT_SERVICE, GIVEN_UP
 
 Columns = Mapping[str, str | int | None]

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.notice import KEY_BYTES
 from orchestrator.errors import StorageError
-from orchestrator.ledger.key import webhook_key
+from orchestrator.ledger.sqlite.key import webhook_key
 
 
 def test_the_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -18,12 +18,17 @@ import os
 import secrets
 import subprocess
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from struct import Struct
 from typing import Final, Self
 
 import msgspec
+
+from orchestrator.ledger.sqlite.database import Database
+
+Boot = Callable[[], str | None]
+"""What tells this boot of the machine from every other one, as `this_boot` does."""
 
 SLOTS: Final = 1 << 15
 """Marks that are kept: those of half a minute at a thousand submissions a second. What is claimed and has not left is
@@ -137,6 +142,30 @@ class Marks:
         marks = self._words[_FIRST:].tolist()
         found = len(marks) - marks.count(0)
         return found in (min(self._count, SLOTS), self._count + 1) and max(marks) <= latest
+
+
+async def marks_of(database: Database, boot: str | None, *, latest: int) -> tuple[Marks, str | None]:
+    """The marks of earlier processes, or new ones where those cannot be believed; and why they are not kept, if so.
+
+    `latest` is the ledger's latest submission. The ledger notes the number of new ones before anything is claimed; 0
+    where they cannot be kept, so that no later process believes an older file.
+    """
+    ledger = database.path.resolve()
+    path = ledger.with_name(ledger.name + ".sent")
+    number = await database.number()
+    kept = None if boot is None else Marks.kept(path, Seal.of(ledger, boot=boot, number=number), latest=latest)
+    if kept is not None:
+        return kept, None
+    number, unkept = 0, None
+    marks = Marks.unkept(floor=latest)
+    if boot is not None:
+        try:
+            number = new_number()
+            marks = Marks.made(path, Seal.of(ledger, boot=boot, number=number), floor=latest)
+        except OSError as error:
+            number, unkept = 0, f"{path} cannot be kept ({error.strerror})"
+    await database.set_number(number)
+    return marks, unkept
 
 
 def new_number() -> int:

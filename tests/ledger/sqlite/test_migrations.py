@@ -22,15 +22,15 @@ from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.limits import limits_all
-from orchestrator.ledger.lock import dispatcher_lock
-from orchestrator.ledger.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
+from orchestrator.ledger.sqlite.lock import dispatcher_lock
+from orchestrator.ledger.sqlite.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
 
 CUT_OFF = """
 import resource, signal, sys
 from pathlib import Path
 from orchestrator.errors import StorageError
-from orchestrator.ledger.migrations import migrate
+from orchestrator.ledger.sqlite.migrations import migrate
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
@@ -212,7 +212,7 @@ def test_the_scripts_are_found_inside_an_installed_package(tmp_path: Path) -> No
     subprocess.run(["cp", "-r", package, installed], check=True)
     subprocess.run(["cp", "-r", SCRIPTS, installed / "migrations"], check=True)
     code = (
-        "import sys; from pathlib import Path; from orchestrator.ledger.migrations import SCRIPTS, migrate; "
+        "import sys; from pathlib import Path; from orchestrator.ledger.sqlite.migrations import SCRIPTS, migrate; "
         "migrate(Path('l.db')); print(SCRIPTS)"
     )
     found = subprocess.run(

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from orchestrator.clock import SystemClock
 from orchestrator.core.job import Job
 from orchestrator.ledger import Ledger, open_ledger, read_ledger, reports
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.writer import Transaction
 from tests.factories import STEPS, S
 from tests.ledger.ledgers import a_run, dump, jobs_now

@@ -10,9 +10,9 @@ from sqlalchemy.exc import IntegrityError, StatementError
 
 from orchestrator.errors import StorageError
 from orchestrator.ledger import open_ledger, reports
-from orchestrator.ledger.database import READERS_MAX, Database, storage_errors
-from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.records import PACK_BYTES_MIN, pack, unpack
+from orchestrator.ledger.sqlite.database import READERS_MAX, Database, storage_errors
+from orchestrator.ledger.sqlite.migrations import migrate
 from tests.few_files import no_file_left
 from tests.ledger.ledgers import dump
 from tests.simulation.clock import VirtualClock

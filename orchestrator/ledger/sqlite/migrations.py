@@ -14,11 +14,11 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import LedgerVersionError, UsageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, storage_errors
-from orchestrator.ledger.lock import refuse_second_name
+from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, storage_errors
+from orchestrator.ledger.sqlite.lock import refuse_second_name
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
 
-_PACKAGE: Final = Path(__file__).resolve().parent.parent
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
 SCRIPTS: Final = next(
     (folder for folder in (_PACKAGE / "migrations", _PACKAGE.parent / "migrations") if folder.is_dir()),
     _PACKAGE / "migrations",

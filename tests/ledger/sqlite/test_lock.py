@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger.lock import NETWORK_FILE_SYSTEMS, dispatcher_lock, holder, refuse_network_file_system
+from orchestrator.ledger.sqlite.lock import NETWORK_FILE_SYSTEMS, dispatcher_lock, holder, refuse_network_file_system
 from tests.simulation.clock import EPOCH_AT
 
 

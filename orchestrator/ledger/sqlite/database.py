@@ -21,8 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.connection import ThreadedConnection
-from orchestrator.ledger.dialect import COMPILED, URL
+from orchestrator.ledger.sqlite.connection import ThreadedConnection
+from orchestrator.ledger.sqlite.dialect import COMPILED, URL
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -32,6 +32,9 @@ CHECKPOINT_PAGES: Final = 8_000
 """The write-ahead log is folded into the file at 32 MB: pages written often in between are folded once."""
 
 CACHE_KIB: Final = 64 * 1024
+
+DAMAGE_ROWS_MAX: Final = 100
+"""So many faults of the file are asked for; more say nothing new."""
 
 Connect = Callable[[], Awaitable[aiosqlite.Connection]]
 """Makes a raw connection to the database file; the simulation brings one without a thread."""
@@ -115,6 +118,22 @@ class Database:
         """Notes another one, 31 bits at most."""
         async with self.writing() as connection:
             await connection.exec_driver_sql(f"PRAGMA user_version = {number:d}")
+
+    async def damage(self) -> list[str]:
+        """What is wrong with the file: pages, indexes, constraints, and rows that lack the row they belong to."""
+        async with self.reading() as connection:
+            rows = (await connection.exec_driver_sql(f"PRAGMA integrity_check({DAMAGE_ROWS_MAX})")).all()
+            orphans = (await connection.exec_driver_sql("PRAGMA foreign_key_check")).all()
+        return [str(row[0]) for row in rows if row[0] != "ok"] + [
+            f"row {row} of {table} belongs to a row of {parent} that is not there"
+            for table, row, parent, _ in map(tuple[Any, ...], orphans)
+        ]
+
+    async def file_bytes(self) -> int:
+        """The size of the ledger, pages in the write-ahead log included."""
+        async with self.reading() as connection:
+            pages = (await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()
+            return int(pages) * int((await connection.exec_driver_sql("PRAGMA page_size")).scalar_one())
 
     async def copy_to(self, path: Path) -> None:
         """Writes all that is committed into the empty file at `path`. Raises `StorageError`."""

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from orchestrator.ledger.connection import ThreadedConnection
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.sqlite.connection import ThreadedConnection
+from orchestrator.ledger.sqlite.database import Database
 
 pytestmark = pytest.mark.anyio
 

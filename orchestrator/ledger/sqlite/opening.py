@@ -1,0 +1,78 @@
+"""Opening a ledger: to work on it, to look at it, or to leave a word in it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.clock import Clock
+from orchestrator.errors import UsageError, leading
+from orchestrator.ledger.ledger import Ledger
+from orchestrator.ledger.sqlite import migrations
+from orchestrator.ledger.sqlite.database import Connect, Database
+from orchestrator.ledger.sqlite.lock import dispatcher_lock
+from orchestrator.ledger.sqlite.marks import Boot, this_boot
+from orchestrator.ledger.tables import SCHEMA_VERSION
+
+
+@asynccontextmanager
+async def open_ledger(
+    path: Path, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
+) -> AsyncIterator[Ledger]:
+    """The ledger at `path`, brought to this program's schema, created if need be. The caller holds its lock.
+
+    Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
+    """
+    if connect is None:
+        await to_thread.run_sync(migrations.migrate, path)
+    else:
+        migrations.migrate(path)
+    ledger = Ledger(Database(path, connect=connect), clock)
+    try:
+        await ledger.prepare(boot)
+        yield ledger
+    finally:
+        await ledger.aclose()
+
+
+def no_ledger(path: Path) -> UsageError:
+    """There is none at `path`."""
+    return UsageError(f"{path}: there is no ledger here; name it with --ledger")
+
+
+@asynccontextmanager
+async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to look at, beside whoever works on it.
+
+    One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
+    `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
+    """
+    found = migrations.version_of(path)
+    if found is None:
+        raise no_ledger(path)
+    migrations.refuse_unknown(path, found)
+    if found != SCHEMA_VERSION:
+        with dispatcher_lock(path, now=clock.now()):
+            await to_thread.run_sync(migrations.migrate, path)
+    ledger = Ledger(Database(path), clock)
+    try:
+        yield ledger
+    finally:
+        await ledger.aclose()
+
+
+@asynccontextmanager
+async def command_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
+
+    For few and small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
+    """
+    try:
+        async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            yield ledger
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group
