@@ -26,7 +26,8 @@ from pathlib import Path
 import anyio
 
 from orchestrator import Connection, RunRequest, RunSettings, Summary, run
-from orchestrator.client import EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Service, Template
+from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Template
+from orchestrator.client import Service
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 NAME = "orchestrator-example"
@@ -49,17 +50,17 @@ async def deleted_in_the_end(delete: Callable[[], Awaitable[None]]) -> AsyncIter
 
 
 @asynccontextmanager
-async def secret(service: Service, value: str) -> AsyncIterator[str]:
+async def secret(account: Account, value: str) -> AsyncIterator[str]:
     """Its name, as templates refer to it."""
-    created = await service.secrets.create(f"{NAME}-token", value)
-    async with deleted_in_the_end(partial(service.secrets.delete, created.id)):
+    created = await account.secrets.create(f"{NAME}-token", value)
+    async with deleted_in_the_end(partial(account.secrets.delete, created.id)):
         yield created.name
 
 
 @asynccontextmanager
-async def template(service: Service, token: str) -> AsyncIterator[str]:
+async def template(account: Account, token: str) -> AsyncIterator[str]:
     """Its id. Deleting waits until the endpoint that used it is forgotten, which can take two minutes."""
-    saved = await service.templates.save(
+    saved = await account.templates.save(
         Template(
             name=NAME,
             image_name=IMAGE,
@@ -70,19 +71,19 @@ async def template(service: Service, token: str) -> AsyncIterator[str]:
         )
     )
     assert saved.id is not None
-    async with deleted_in_the_end(partial(service.templates.delete, NAME, waiting=print)):
+    async with deleted_in_the_end(partial(account.templates.delete, NAME, waiting=print)):
         yield saved.id
 
 
 @asynccontextmanager
-async def endpoint(service: Service, template_id: str) -> AsyncIterator[str]:
+async def endpoint(account: Account, template_id: str) -> AsyncIterator[str]:
     """Its id, once the job API knows it."""
     spec = EndpointSpec(
         name=NAME, template_id=template_id, gpu_type_ids=GPUS, workers_min=0, workers_max=2, idle_timeout=5
     )
-    created = await service.endpoints.create(spec)
-    async with deleted_in_the_end(partial(service.endpoints.delete, created.id)):
-        await service.endpoint(created.id).known(wait=READY_S_MAX)
+    created = await account.endpoints.create(spec)
+    async with deleted_in_the_end(partial(account.endpoints.delete, created.id)):
+        await account.service.endpoint(created.id).known(wait=READY_S_MAX)
         yield created.id
 
 
@@ -105,10 +106,10 @@ async def batch(folder: Path, endpoint_id: str, connection: Connection) -> Summa
 
 
 @asynccontextmanager
-async def pod(service: Service) -> AsyncIterator[str]:
+async def pod(account: Account) -> AsyncIterator[str]:
     """Its id."""
-    created = await service.pods.create(PodCreate(name=NAME, gpu=GpuRequest(id=GPUS[0]), image=IMAGE, disk=5))
-    async with deleted_in_the_end(partial(service.pods.terminate, created.id)):
+    created = await account.pods.create(PodCreate(name=NAME, gpu=GpuRequest(id=GPUS[0]), image=IMAGE, disk=5))
+    async with deleted_in_the_end(partial(account.pods.terminate, created.id)):
         yield created.id
 
 
@@ -119,24 +120,24 @@ async def main(environment: Mapping[str, str]) -> Summary:
         api_key=key, serverless_url=environment.get("ORCHESTRATOR_SERVERLESS_URL", SERVERLESS_URL_DEFAULT)
     )
     folder = Path(tempfile.mkdtemp(prefix="orchestrator-"))
-    async with Service(
-        connection.serverless_url,
-        key,
-        rest_url=environment.get("ORCHESTRATOR_REST_URL", REST_URL_DEFAULT),
-        base_url=environment.get("ORCHESTRATOR_BASE_URL", BASE_URL_DEFAULT),
-        graphql_url=environment.get("ORCHESTRATOR_GRAPHQL_URL", GRAPHQL_URL_DEFAULT),
-    ) as service:
+    async with Service(connection.serverless_url, key) as service:
+        account = Account(
+            service,
+            rest_url=environment.get("ORCHESTRATOR_REST_URL", REST_URL_DEFAULT),
+            base_url=environment.get("ORCHESTRATOR_BASE_URL", BASE_URL_DEFAULT),
+            graphql_url=environment.get("ORCHESTRATOR_GRAPHQL_URL", GRAPHQL_URL_DEFAULT),
+        )
         async with (
-            secret(service, "not really a secret") as token,
-            template(service, token) as template_id,
-            endpoint(service, template_id) as endpoint_id,
+            secret(account, "not really a secret") as token,
+            template(account, token) as template_id,
+            endpoint(account, template_id) as endpoint_id,
         ):
             print(f"endpoint {endpoint_id} is ready")
             summary = await batch(folder, endpoint_id, connection)
             print(f"{summary.jobs['succeeded']} of {JOBS} jobs succeeded; their results are in {folder}")
-        async with pod(service) as pod_id:
-            print(f"pod {pod_id} is {(await service.pods.stop(pod_id, wait=READY_S_MAX)).status}")
-            print(f"pod {pod_id} is {(await service.pods.start(pod_id, wait=READY_S_MAX)).status}")
+        async with pod(account) as pod_id:
+            print(f"pod {pod_id} is {(await account.pods.stop(pod_id, wait=READY_S_MAX)).status}")
+            print(f"pod {pod_id} is {(await account.pods.start(pod_id, wait=READY_S_MAX)).status}")
     print("everything is deleted again")
     return summary
 

@@ -1,6 +1,6 @@
 """The pages about the interface list every line of the contract, with commands and tests that exist.
 
-A page explains its shorthands (*client* is `client/test_pods.py`). In a column headed "Test", each part between
+A page explains its shorthands (*client* is `account/test_pods.py`). In a column headed "Test", each part between
 semicolons begins with one and names functions of that file; one of them says in its docstring which line of the
 contract it is about.
 """

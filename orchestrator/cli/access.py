@@ -32,7 +32,7 @@ from orchestrator.settings import (
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
-    from orchestrator.client import Service  # at run time `--help` would pay for it
+    from orchestrator.account import Account  # at run time `--help` would pay for it
 
 
 WAIT_DEFAULT: Final = "10m"
@@ -98,20 +98,19 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return f"Access({', '.join(map(repr, self.urls.values()))})"
 
 
-Connect = Callable[[Access], "Service"]
-Command = Callable[["Service", bool], Awaitable[int | None]]
-"""What a command does with the service; the flag is `--json`. None is exit code 0."""
+Connect = Callable[[Access], "Account"]
+Command = Callable[["Account", bool], Awaitable[int | None]]
+"""What a command does with the account; the flag is `--json`. None is exit code 0."""
 
 
-def connect(access: Access) -> "Service":
-    """The service over the network, spoken to within the share that people have of its limits."""
+def connect(access: Access) -> "Account":
+    """The account over the network, and its endpoints within the share that people have of their limits."""
+    from orchestrator.account import Account  # noqa: PLC0415
     from orchestrator.client import Service, for_people  # noqa: PLC0415
 
     url = {interface: default for interface, (default, _) in _URLS.items()} | dict(access.urls)
-    return Service(
-        url[Interface.JOBS],
-        access.key,
-        limits=for_people(access.limits),
+    return Account(
+        Service(url[Interface.JOBS], access.key, limits=for_people(access.limits)),
         base_url=url[Interface.PODS],
         team_id=access.team,
         rest_url=url[Interface.ENDPOINTS],
@@ -141,7 +140,7 @@ def carry_out(
     assert command is not None, "either of the two"
     for warning in filter(None, map(key_warning, access.urls.values())):
         printing.warn(warning)
-    raise typer.Exit(execute(partial(_with_service, make, access, command, choices.switch("json"))))
+    raise typer.Exit(execute(partial(_with_account, make, access, command, choices.switch("json"))))
 
 
 def _access(interface: Interface, choices: Choices) -> Access:
@@ -166,11 +165,12 @@ def _key_place(text: str) -> KeyPlace:
     return place  # type: ignore[no-any-return]  # get_args knows no types
 
 
-async def _with_service(make: Connect, access: Access, command: Command, as_json: bool) -> int:
-    async with make(access) as service:
-        service.on_wait(lambda reason, wait_s: printing.say(f"waiting {lasting(wait_s)}: {reason}"))
+async def _with_account(make: Connect, access: Access, command: Command, as_json: bool) -> int:
+    account = make(access)
+    async with account.service:
+        account.on_wait(lambda reason, wait_s: printing.say(f"waiting {lasting(wait_s)}: {reason}"))
         try:
-            return await command(service, as_json) or 0
+            return await command(account, as_json) or 0
         except (NotSent, Unanswered) as error:
             raise StoppedError(str(error)) from None
 

@@ -18,7 +18,8 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
-    from orchestrator.client import EndpointJobs, JobRecord, Service  # at run time `--help` would pay for aiohttp
+    from orchestrator.account import Account  # at run time `--help` would pay for aiohttp
+    from orchestrator.client import EndpointJobs, JobRecord
 
 JOB_FAILED_EXIT_CODE: Final = 1
 
@@ -40,9 +41,9 @@ class Shown(msgspec.Struct, frozen=True):
 Work = Callable[["EndpointJobs", Shown], Awaitable[int]]
 
 
-async def send(endpoint_id: str, quiet: bool, work: Work, service: "Service", as_json: bool) -> int:
+async def send(endpoint_id: str, quiet: bool, work: Work, account: "Account", as_json: bool) -> int:
     """Does `work` at the endpoint. Within which limits is said once, when something is really sent."""
-    endpoint = service.endpoint(endpoint_id)
+    endpoint = account.service.endpoint(endpoint_id)
     shown = Shown(as_json, quiet)
 
     def say_within() -> None:

@@ -15,8 +15,8 @@ from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
-    from orchestrator.client import Service  # at run time `--help` would pay for them
-    from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
+    from orchestrator.account import Account  # at run time `--help` would pay for them
+    from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
 
 _HEADINGS: Final = ("id", "name", "template", "workers", "idle", "GPU types")
 _SHOWN: Final = frozenset({"id", "name", "templateId", "workersMin", "workersMax", "idleTimeout", "gpuTypeIds"})
@@ -123,26 +123,26 @@ def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> Non
     carry_out(connect, flags, Interface.ENDPOINTS, command)
 
 
-async def _create(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
+async def _create(flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
     wait_s = access.wait_s(flags["wait"], flags["timeout"])
-    record = await service.endpoints.create(_spec(flags), more=_more(flags["set_"] or ()))
+    record = await account.endpoints.create(_spec(flags), more=_more(flags["set_"] or ()))
     _put(record, as_json)
     if wait_s is None:
         printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
         return
     printing.say(f"endpoint {record.id}: created; waiting until the job API knows it")
-    await service.endpoint(record.id).known(wait=wait_s)
+    await account.service.endpoint(record.id).known(wait=wait_s)
     printing.say(f"endpoint {record.id}: ready for jobs")
 
 
-async def _update(endpoint_id: str, flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
-    record = await service.endpoints.update(endpoint_id, _spec(flags), more=_more(flags["set_"] or ()))
+async def _update(endpoint_id: str, flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
+    record = await account.endpoints.update(endpoint_id, _spec(flags), more=_more(flags["set_"] or ()))
     _put(record, as_json)
     printing.say(f"endpoint {record.id}: updated")
 
 
 def _spec(flags: Mapping[str, Any]) -> "EndpointSpec":
-    from orchestrator.client.endpoints import EndpointSpec  # noqa: PLC0415
+    from orchestrator.account.endpoints import EndpointSpec  # noqa: PLC0415
 
     idle_timeout = flags["idle_timeout"]
     return EndpointSpec(
@@ -180,9 +180,9 @@ def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
     return more
 
 
-async def _list(service: "Service", as_json: bool) -> None:
+async def _list(account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await service.endpoints.list(),
+        await account.endpoints.list(),
         as_json=as_json,
         none="the account has no endpoints",
         headings=_HEADINGS,
@@ -191,8 +191,8 @@ async def _list(service: "Service", as_json: bool) -> None:
     )
 
 
-async def _show(endpoint_id: str, service: "Service", as_json: bool) -> None:
-    _put(await service.endpoints.show(endpoint_id), as_json)
+async def _show(endpoint_id: str, account: "Account", as_json: bool) -> None:
+    _put(await account.endpoints.show(endpoint_id), as_json)
 
 
 def _put(record: "EndpointRecord", as_json: bool) -> None:
@@ -225,9 +225,9 @@ def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
-async def _delete(endpoint_id: str, yes: bool, service: "Service", as_json: bool) -> None:
+async def _delete(endpoint_id: str, yes: bool, account: "Account", as_json: bool) -> None:
     if not yes:
-        record = await service.endpoints.show(endpoint_id)
+        record = await account.endpoints.show(endpoint_id)
         access.confirm(f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?", yes=False)
-    await service.endpoints.delete(endpoint_id)
+    await account.endpoints.delete(endpoint_id)
     tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)

@@ -5,11 +5,11 @@ from typing import Final
 
 from rich.text import Text
 
+from orchestrator.account.pod_records import Pod, PodStatus
 from orchestrator.cli import tables
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.tables import plain
-from orchestrator.core.pods import Pod, PodStatus
-from orchestrator.core.quotas import Window
+from orchestrator.core.rate_windows import Window
 from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR: "red", PodStatus.EXITED: "dim"}

@@ -1,9 +1,10 @@
 """`orchestrator pods`: list, show, start, stop, restart, terminate."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from orchestrator.cli import access, options, printing
@@ -12,10 +13,9 @@ from orchestrator.cli.execution import App
 from orchestrator.cli.sharing import Flags, also
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
-from orchestrator.core.pods import Pod, PodAction, encode_pod
 
 if TYPE_CHECKING:
-    from orchestrator.client import Service  # at run time `--help` would pay for it
+    from orchestrator.account import Account, Pod  # at run time `--help` would pay for it
 
 PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
 Team = Annotated[
@@ -64,16 +64,16 @@ def _add_looks(pods: typer.Typer, connect: Connect) -> None:
 
 def _add_actions(pods: typer.Typer, connect: Connect) -> None:
     descriptions = {
-        PodAction.START: "Boot a stopped pod again. --wait: until it is RUNNING.",
-        PodAction.STOP: "Stop a pod: its compute is released, its disk is kept. --wait: until it has EXITED.",
-        PodAction.RESTART: "Restart a running pod's container, which wipes its disk. --wait: until it is RUNNING.",
+        "start": "Boot a stopped pod again. --wait: until it is RUNNING.",
+        "stop": "Stop a pod: its compute is released, its disk is kept. --wait: until it has EXITED.",
+        "restart": "Restart a running pod's container, which wipes its disk. --wait: until it is RUNNING.",
     }
     for action, description in descriptions.items():
         _add_action(pods, connect, action, description)
 
 
-def _add_action(pods: typer.Typer, connect: Connect, action: PodAction, description: str) -> None:
-    @pods.command(action.value, help=description)
+def _add_action(pods: typer.Typer, connect: Connect, action: str, description: str) -> None:
+    @pods.command(action, help=description)
     @_shared
     def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> None:
         _run(connect, flags, partial(_act, action, pod_id, wait, timeout))
@@ -93,73 +93,67 @@ def _run(connect: Connect, flags: Flags, command: Command) -> None:
     carry_out(connect, flags, Interface.PODS, partial(_with_limits, command, bool(flags["verbose"])))
 
 
-async def _with_limits(command: Command, verbose: bool, service: "Service", as_json: bool) -> None:
+async def _with_limits(command: Command, verbose: bool, account: "Account", as_json: bool) -> None:
     try:
-        await command(service, as_json)
+        await command(account, as_json)
     finally:
         if verbose:
-            _say_limits(service)
+            _say_limits(account)
 
 
-def _say_limits(service: "Service") -> None:
+def _say_limits(account: "Account") -> None:
     from orchestrator.cli.pod_tables import window_line  # noqa: PLC0415
 
-    windows = service.pods.windows
+    windows = account.pods.windows
     for window in windows:
         printing.say(window_line(window, SystemClock().now()))
     if not windows:
         printing.say("rate limit: the service told none")
 
 
-async def _list(include_cluster_pods: bool, service: "Service", as_json: bool) -> None:
+async def _list(include_cluster_pods: bool, account: "Account", as_json: bool) -> None:
     from orchestrator.cli.pod_tables import put_pods  # noqa: PLC0415
 
-    pods = await service.pods.list(include_cluster_pods=include_cluster_pods)
+    pods = await account.pods.list(include_cluster_pods=include_cluster_pods)
     if as_json:
-        printing.put_json([encode_pod(pod) for pod in pods])
+        printing.put_json([msgspec.Raw(pod.raw) for pod in pods])
     elif pods:
         put_pods(pods)
     else:
         printing.say("the account has no pods")
 
 
-async def _show(pod_id: str, service: "Service", as_json: bool) -> None:
+async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
     from orchestrator.cli.pod_tables import put_pod  # noqa: PLC0415
 
-    pod = await service.pods.show(pod_id)
+    pod = await account.pods.show(pod_id)
     if as_json:
-        printing.put_json(encode_pod(pod))
+        printing.put_json(msgspec.Raw(pod.raw))
     else:
         put_pod(pod)
 
 
-async def _act(
-    action: PodAction, pod_id: str, wait: bool, timeout: str | None, service: "Service", as_json: bool
-) -> None:
+async def _act(action: str, pod_id: str, wait: bool, timeout: str | None, account: "Account", as_json: bool) -> None:
     wait_s = access.wait_s(wait, timeout)
-    acts: Mapping[PodAction, Callable[..., Awaitable[Pod]]] = {
-        PodAction.START: service.pods.start,
-        PodAction.STOP: service.pods.stop,
-        PodAction.RESTART: service.pods.restart,
-    }
+    acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
     pod = await acts[action](pod_id, wait=wait_s, watch=_watch)
     if as_json:
-        printing.put_json(encode_pod(pod))
+        printing.put_json(msgspec.Raw(pod.raw))
     printing.say(f"pod {pod_id}: {action} applied; it is {plain(pod.status)} now")
 
 
 async def _terminate(
-    pod_id: str, yes: bool, wait: bool, timeout: str | None, service: "Service", as_json: bool
+    pod_id: str, yes: bool, wait: bool, timeout: str | None, account: "Account", as_json: bool
 ) -> None:
     wait_s = access.wait_s(wait, timeout)
     if not yes:
-        pod = await service.pods.show(pod_id)
+        pod = await account.pods.show(pod_id)
         confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)
-    await service.pods.terminate(pod_id, wait=wait_s, watch=_watch)
+    await account.pods.terminate(pod_id, wait=wait_s, watch=_watch)
     if as_json:
         printing.put_json({"id": pod_id, "status": "TERMINATED"})
     printing.say(f"pod {pod_id}: terminated")
 
 
-def _watch(pod: Pod) -> None:
+def _watch(pod: "Pod") -> None:
     printing.say(f"pod {pod.id} is {plain(pod.status)}")

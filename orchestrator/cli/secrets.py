@@ -15,7 +15,7 @@ from orchestrator.cli.templates import from_environment
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.client import Service  # at run time `--help` would pay for it
+    from orchestrator.account import Account  # at run time `--help` would pay for it
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The name under which templates refer to it: {{ RUNPOD_SECRET_name }}.")
@@ -71,8 +71,8 @@ def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect
         carry_out(connect, locals(), Interface.GRAPHQL, _list)
 
 
-async def _create(name: str, source: str, description: str | None, service: "Service", as_json: bool) -> None:
-    secret = await service.secrets.create(name, _value(source), description=description)
+async def _create(name: str, source: str, description: str | None, account: "Account", as_json: bool) -> None:
+    secret = await account.secrets.create(name, _value(source), description=description)
     if as_json:
         printing.put_json(secret)
     printing.say(f"secret {secret.name}: created as {secret.id}")
@@ -96,15 +96,15 @@ def _piped(stream: BinaryIO) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-async def _delete(secret_id: str, yes: bool, service: "Service", as_json: bool) -> None:
+async def _delete(secret_id: str, yes: bool, account: "Account", as_json: bool) -> None:
     access.confirm(f"delete secret {secret_id}?", yes=yes)
-    await service.secrets.delete(secret_id)
+    await account.secrets.delete(secret_id)
     tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
 
 
-async def _list(service: "Service", as_json: bool) -> None:
+async def _list(account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await service.secrets.list(),
+        await account.secrets.list(),
         as_json=as_json,
         none="the account has no secrets",
         headings=("id", "name", "description"),

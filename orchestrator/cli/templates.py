@@ -15,8 +15,8 @@ from orchestrator.cli.execution import App
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.client import Service  # at run time `--help` would pay for them
-    from orchestrator.client.templates import EnvironmentVariable, Template
+    from orchestrator.account import Account  # at run time `--help` would pay for them
+    from orchestrator.account.templates import EnvironmentVariable, Template
 
 _FROM_ENVIRONMENT: Final = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -125,15 +125,15 @@ def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> Non
     carry_out(connect, flags, Interface.GRAPHQL, command)
 
 
-async def _save(flags: Mapping[str, Any], service: "Service", as_json: bool) -> None:
-    saved = await service.templates.save(_template(flags))
+async def _save(flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
+    saved = await account.templates.save(_template(flags))
     if as_json:
         printing.put_json(saved)
     printing.say(f"template {saved.name}: saved as {saved.id}")
 
 
 def _template(flags: Mapping[str, Any]) -> "Template":
-    from orchestrator.client.templates import Template  # noqa: PLC0415
+    from orchestrator.account.templates import Template  # noqa: PLC0415
 
     if flags["volume"] is None and not flags["serverless"]:
         raise UsageError("--volume is required for a template that is not --serverless")
@@ -154,7 +154,7 @@ def _template(flags: Mapping[str, Any]) -> "Template":
 
 
 def _variable(text: str) -> "EnvironmentVariable":
-    from orchestrator.client.templates import EnvironmentVariable  # noqa: PLC0415
+    from orchestrator.account.templates import EnvironmentVariable  # noqa: PLC0415
 
     key, equals, value = text.partition("=")
     if not equals:
@@ -180,15 +180,15 @@ def _text(path: Path) -> str:
         raise UsageError(f"--readme {path}: cannot be read as text ({type(error).__name__})") from None
 
 
-async def _delete(name: str, yes: bool, service: "Service", as_json: bool) -> None:
+async def _delete(name: str, yes: bool, account: "Account", as_json: bool) -> None:
     access.confirm(f"delete template {name!r}?", yes=yes)
-    await service.templates.delete(name, waiting=printing.say)
+    await account.templates.delete(name, waiting=printing.say)
     tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
 
 
-async def _list(service: "Service", as_json: bool) -> None:
+async def _list(account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await service.templates.list(),
+        await account.templates.list(),
         as_json=as_json,
         none="the account has no templates",
         headings=("id", "name", "image", "for", "disk", "volume", "env"),

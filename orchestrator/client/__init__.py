@@ -10,67 +10,38 @@ All that a user of `Service` needs has its name here.
 
 from orchestrator.client.allowance import PEOPLE_SHARE, for_a_batch, for_people
 from orchestrator.client.deliver import Deliverer
-from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
-from orchestrator.client.graphql import GraphQLError
 from orchestrator.client.in_process import InProcess
 from orchestrator.client.jobs import EndpointJobs
-from orchestrator.client.pods import ActionRefusedError, WaitError
 from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged
 from orchestrator.client.refusals import AnswerError, JobRefusedError, RefusedError
-from orchestrator.client.rest import ProblemError
-from orchestrator.client.secrets import Secret
 from orchestrator.client.serverless import ServerlessEndpoint
 from orchestrator.client.service import Service
 from orchestrator.client.streams import JobStream
-from orchestrator.client.templates import EnvironmentVariable, Template
-from orchestrator.core.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
-from orchestrator.core.pods import Cloud, GlobalMount, Mounts, NetworkMount, PersistentMount, Pod, PodAction, PodStatus
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import NotSent, Unanswered, UsageError
 
 __all__ = [
     "PEOPLE_SHARE",
-    "ActionRefusedError",
     "AnswerError",
     "Chunk",
-    "Cloud",
-    "CpuRequest",
     "Deliverer",
     "EndpointJobs",
-    "EndpointRecord",
-    "EndpointSpec",
-    "EnvironmentVariable",
-    "GlobalMount",
-    "GpuRequest",
-    "GraphQLError",
     "Health",
     "InProcess",
     "JobRecord",
     "JobRefusedError",
     "JobStream",
     "JsonAnswer",
-    "Mounts",
-    "NetworkMount",
     "NotSent",
-    "PersistentMount",
-    "Pod",
-    "PodAction",
-    "PodCreate",
-    "PodModify",
-    "PodStatus",
     "Policy",
-    "ProblemError",
     "Purged",
     "RefusedError",
     "S3Config",
-    "Secret",
     "ServerlessEndpoint",
     "Service",
-    "Template",
     "Unanswered",
     "UsageError",
-    "WaitError",
     "for_a_batch",
     "for_people",
 ]

@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.clock import Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
-from orchestrator.core.quotas import read_windows
+from orchestrator.core.rate_windows import read_windows
 from orchestrator.core.responses import Answer
 from orchestrator.units import MILLISECOND_US, SECOND_US
 

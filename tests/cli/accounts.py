@@ -1,13 +1,13 @@
 """`orchestrator templates`, `secrets` and `endpoints` at an emulated account."""
 
+from orchestrator.account import Account
 from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.templates import add_templates
-from orchestrator.client import Service
-from orchestrator.emulator.account import Account
+from orchestrator.emulator.account import Account as Emulated
+from tests.account.accounts import Script, client_of, scripted
 from tests.cli.command_line import Result, call_only
-from tests.client.accounts import Script, scripted, service_at
 from tests.emulator.accounts import KEY, account
 
 
@@ -18,7 +18,7 @@ class Shell:
         self.script = script
         self.key = key
         self.connect = connect or self._connect
-        self.account: Account = account()
+        self.account: Emulated = account()
         self.access: Access | None = None
 
     def __call__(self, *arguments: str, stdin: str | bytes | None = None, **environment: str) -> Result:
@@ -26,8 +26,8 @@ class Shell:
         environment = {"ORCHESTRATOR_API_KEY": self.key, "COLUMNS": "200", **environment}
         return call_only(adds, self.connect, arguments, environment=environment, given=stdin)
 
-    def _connect(self, access: Access) -> Service:
+    def _connect(self, access: Access) -> Account:
         self.access = access
         if self.script is not None:
             return scripted(self.script, key=access.key, graphql_key=access.graphql_key)
-        return service_at(self.account, graphql_key=access.graphql_key, key=access.key)
+        return client_of(self.account, graphql_key=access.graphql_key, key=access.key)

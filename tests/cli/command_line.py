@@ -11,10 +11,10 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from orchestrator.account import Account
 from orchestrator.cli import build
 from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.execution import App
-from orchestrator.client import Service
 
 Add = Callable[[typer.Typer, Callable[[], App], Connect], None]
 """What registers the commands of a noun."""
@@ -93,7 +93,7 @@ def _load() -> App:
     return _Placed.load()
 
 
-def _connect(access: Access) -> Service:
+def _connect(access: Access) -> Account:
     return _Placed.connect(access)
 
 

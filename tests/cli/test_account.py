@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.cli.access import Access, Interface, confirm, connect
 from orchestrator.errors import UsageError
+from tests.account.accounts import Script, refused
 from tests.cli.accounts import Shell
-from tests.client.accounts import Script, refused
 from tests.emulator.accounts import KEY
 
 SAVE = ("templates", "save", "t", "--image", "me/w:1", "--container-disk", "5", "--serverless")

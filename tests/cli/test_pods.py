@@ -8,22 +8,23 @@ import httpx
 import msgspec
 import pytest
 
+from orchestrator.account import Account
+from orchestrator.account.pod_records import Pod, decode_pod
 from orchestrator.cli import tables
 from orchestrator.cli.access import Access, Interface
 from orchestrator.cli.pod_tables import pod_lines, window_line
 from orchestrator.cli.pods import add_pods
 from orchestrator.client import InProcess, Service
 from orchestrator.clock import SystemClock
-from orchestrator.core.pods import Pod, decode_pod
-from orchestrator.core.quotas import Window
+from orchestrator.core.rate_windows import Window
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import parse_creation
 from orchestrator.emulator.pod_records import Action, Cluster
 from orchestrator.emulator.pods import PodSettings
+from tests.account.test_pod_records import WHOLE
 from tests.cli.command_line import Result, call_only
 from tests.cli.fake_api import FakeApp, invoke
-from tests.core.test_pods import WHOLE
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService
 
 SECOND = 1_000_000
@@ -39,15 +40,10 @@ class Shell:
         self.transport = transport or InProcess(self.service.app, cut=ConnectionCut)
         self.connected: list[Access] = []
 
-    def connect(self, access: Access) -> Service:
+    def connect(self, access: Access) -> Account:
         self.connected.append(access)
-        return Service(
-            "http://jobs",
-            access.key,
-            base_url=access.urls[Interface.PODS],
-            team_id=access.team,
-            transport=self.transport,
-        )
+        service = Service("http://jobs", access.key, transport=self.transport)
+        return Account(service, base_url=access.urls[Interface.PODS], team_id=access.team)
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
         variables = {"ORCHESTRATOR_API_KEY": KEY, "COLUMNS": "100", **environment}

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from orchestrator.account import Account
 from orchestrator.cli.access import Access
 from orchestrator.cli.api import add_api
 from orchestrator.cli.api_calls import WITHIN
@@ -106,10 +107,10 @@ class Told:
             case error:
                 raise error
 
-    def connect(self, access: Access) -> Service:
+    def connect(self, access: Access) -> Account:
         host = "http://service.example"
-        carrier = httpx.MockTransport(self)
-        return Service(host, access.key, transport=carrier, base_url=host, rest_url=host, graphql_url=f"{host}/graphql")
+        service = Service(host, access.key, transport=httpx.MockTransport(self))
+        return Account(service, base_url=host, rest_url=host, graphql_url=f"{host}/graphql")
 
 
 def call(service: Told, area: str, *more: str) -> Result:

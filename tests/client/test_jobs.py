@@ -170,7 +170,7 @@ async def test_runsync_has_more_patience_than_the_service(wait: int | None, pati
         raise AssertionError
 
     script = Script(DONE)
-    service = Service("https://h", KEY, script.service()._clock, transport=httpx.MockTransport(silent))
+    service = Service("https://h", KEY, script.service().clock, transport=httpx.MockTransport(silent))
     began = anyio.current_time()
     with pytest.raises(
         Unanswered, match=f"runsync: no complete answer: nothing came for {patience_s} s; the job may exist"

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.client.rest import PAUSES_S, ProblemError, Rest
+from orchestrator.account.rest import PAUSES_S, ProblemError, Rest
 from orchestrator.client.serverless import request_headers
 from orchestrator.client.transport import Transport
 from orchestrator.errors import NotSent, Unanswered

@@ -1,4 +1,4 @@
-"""`service.pods` against the emulator on virtual time: actions, local refusals, and following a pod."""
+"""`account.pods` against the emulator on virtual time: actions, local refusals, and following a pod."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,12 +9,13 @@ import httpx
 import msgspec
 import pytest
 
+from orchestrator.account import Account
+from orchestrator.account.pod_records import Mounts, NetworkMount, Pod
+from orchestrator.account.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
+from orchestrator.account.pods import ActionRefusedError, Pods, WaitError
+from orchestrator.account.rest import ProblemError
 from orchestrator.client import InProcess, Service
-from orchestrator.client.pods import ActionRefusedError, Pods, WaitError
 from orchestrator.client.refusals import AnswerError
-from orchestrator.client.rest import ProblemError
-from orchestrator.core.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
-from orchestrator.core.pods import Mounts, NetworkMount, Pod
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import parse_creation
@@ -33,8 +34,8 @@ SLOW = PodSettings(provisioning_s=30, starting_s=15)
 @asynccontextmanager
 async def pods_of(emulated: PodService, *, key: str = KEY, team_id: str | None = None) -> AsyncIterator[Pods]:
     transport = InProcess(emulated.app, cut=ConnectionCut)
-    service = Service("http://jobs", key, emulated.clock, base_url="http://rest", transport=transport, team_id=team_id)
-    yield service.pods
+    service = Service("http://jobs", key, emulated.clock, transport=transport)
+    yield Account(service, base_url="http://rest", team_id=team_id).pods
     await service.aclose()
 
 
@@ -87,7 +88,7 @@ async def test_a_team_is_named_in_the_header() -> None:
         assert await own.list() == ()
         assert [each.id for each in await team.list()] == [pod.id]
     with pytest.raises(UsageError, match="no team id"):
-        Service("http://jobs", KEY, VirtualClock(), team_id="red\r\n")
+        Account(Service("http://jobs", KEY, VirtualClock()), team_id="red\r\n")
 
 
 # --- refused before anything is sent ---------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def scripted(*answers: httpx.Response | Exception) -> Pods:
             raise answer
         return httpx.Response(answer.status_code, content=answer.content, headers=answer.headers)
 
-    return Service("http://jobs", KEY, VirtualClock(), transport=httpx.MockTransport(handle)).pods
+    return Account(Service("http://jobs", KEY, VirtualClock(), transport=httpx.MockTransport(handle))).pods
 
 
 def record(status: str, **more: Any) -> httpx.Response:
@@ -352,5 +353,5 @@ async def test_exempt_callers_are_told_no_limits() -> None:
 
 
 def test_nothing_shows_the_key() -> None:
-    service = Service("http://jobs", "a-very-secret-key", VirtualClock())
-    assert "secret" not in repr(service.pods)
+    account = Account(Service("http://jobs", "a-very-secret-key", VirtualClock()))
+    assert "secret" not in repr(account.pods)

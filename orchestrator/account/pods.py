@@ -11,11 +11,11 @@ from typing import Final
 import anyio
 import msgspec
 
+from orchestrator.account.pod_records import Pod, PodAction, PodStatus, decode_pod, decode_pods
+from orchestrator.account.pod_specs import PodCreate, PodModify, create_problems, modify_problems
+from orchestrator.account.rest import ProblemError, Rest, decoded
 from orchestrator.client.refusals import AnswerError
-from orchestrator.client.rest import ProblemError, Rest, decoded
-from orchestrator.core.pod_specs import PodCreate, PodModify, create_problems, modify_problems
-from orchestrator.core.pods import Pod, PodAction, PodStatus, decode_pod, decode_pods
-from orchestrator.core.quotas import Window
+from orchestrator.core.rate_windows import Window
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
 

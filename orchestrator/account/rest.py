@@ -18,13 +18,14 @@ from typing import Final, TypeVar
 import anyio
 import httpx
 
+from orchestrator.account.quotas import Quotas
 from orchestrator.client.backends import Request, header_table
 from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
-from orchestrator.core.quotas import Quotas, Window, read_windows
+from orchestrator.core.rate_windows import Window, read_windows
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US

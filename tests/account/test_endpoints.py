@@ -3,20 +3,20 @@
 import httpx
 import pytest
 
-from orchestrator.client import Service
-from orchestrator.client.endpoints import EndpointRecord, EndpointSpec
+from orchestrator.account import Account
+from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
+from orchestrator.account.rest import ProblemError
+from orchestrator.account.templates import Template
 from orchestrator.client.refusals import AnswerError
-from orchestrator.client.rest import ProblemError
-from orchestrator.client.templates import Template
 from orchestrator.errors import UsageError
-from tests.client.accounts import Script, scripted, service_at
+from tests.account.accounts import Script, client_of, scripted
 from tests.emulator.accounts import KEY, account
 
 pytestmark = pytest.mark.anyio
 
 
-async def template(service: Service) -> str:
-    saved = await service.templates.save(
+async def template(client: Account) -> str:
+    saved = await client.templates.save(
         Template(name="t", image_name="a:1", container_disk_in_gb=5, volume_in_gb=0, is_serverless=True)
     )
     assert saved.id is not None
@@ -25,26 +25,26 @@ async def template(service: Service) -> str:
 
 async def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
     """contract, serverless: creating an endpoint; the rest as observed."""
-    service = service_at(account())
+    client = client_of(account())
     spec = EndpointSpec(
         name="e",
-        template_id=await template(service),
+        template_id=await template(client),
         gpu_type_ids=("A", "B"),
         workers_min=0,
         workers_max=2,
         idle_timeout=7,
     )
-    created = await service.endpoints.create(spec, more={"gpuCount": 2})
+    created = await client.endpoints.create(spec, more={"gpuCount": 2})
     assert (created.name, created.template_id, created.gpu_type_ids) == ("e", spec.template_id, ("A", "B"))
     assert (created.workers_min, created.workers_max, created.idle_timeout) == (0, 2, 7)
     assert created.raw["gpuCount"] == 2
-    assert await service.endpoints.list() == (created,)
-    assert await service.endpoints.show(created.id) == created
-    changed = await service.endpoints.update(created.id, EndpointSpec(workers_max=5))
+    assert await client.endpoints.list() == (created,)
+    assert await client.endpoints.show(created.id) == created
+    changed = await client.endpoints.update(created.id, EndpointSpec(workers_max=5))
     assert (changed.workers_max, changed.name) == (5, "e")
-    await service.endpoints.delete(created.id)
+    await client.endpoints.delete(created.id)
     with pytest.raises(ProblemError, match="404 Not Found: endpoint not found"):
-        await service.endpoints.show(created.id)
+        await client.endpoints.show(created.id)
 
 
 async def test_the_request_is_the_contracts() -> None:

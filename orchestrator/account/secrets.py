@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.client.graphql import GraphQL, Value, literal
+from orchestrator.account.graphql import GraphQL, Value, literal
 from orchestrator.errors import UsageError
 
 _NAME: Final = re.compile(r"[^\s{}]{1,191}")

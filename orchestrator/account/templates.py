@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.client.graphql import GraphQL, GraphQLError, Value, literal
+from orchestrator.account.graphql import GraphQL, GraphQLError, Value, literal
 from orchestrator.clock import Clock
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US

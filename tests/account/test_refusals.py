@@ -9,8 +9,9 @@ import httpx
 import pytest
 from hypothesis import given
 
-from orchestrator.client import GraphQLError, JobRefusedError, ProblemError, RefusedError, Service
-from orchestrator.client.graphql import literal
+from orchestrator.account import Account, GraphQLError, ProblemError
+from orchestrator.account.graphql import literal
+from orchestrator.client import JobRefusedError, RefusedError, Service
 from orchestrator.client.redaction import HIDDEN, Hiding
 from orchestrator.core.responses import Answer
 from tests.simulation.clock import VirtualClock
@@ -20,12 +21,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 KEY = "a-very-secret-key"
 
-AREAS: Mapping[str, tuple[type[RefusedError], str, Callable[[Service], Awaitable[object]]]] = {
-    "jobs": (JobRefusedError, "cancel job-1", lambda service: service.endpoint("e").cancel("job-1")),
-    "pods": (ProblemError, "pods delete p1", lambda service: service.pods.delete("p1")),
-    "endpoints": (ProblemError, "endpoints delete e1", lambda service: service.endpoints.delete("e1")),
-    "templates": (GraphQLError, "templates delete t", lambda service: service.templates.delete("t", wait_s=0)),
-    "secrets": (GraphQLError, "secrets delete s", lambda service: service.secrets.delete("s")),
+AREAS: Mapping[str, tuple[type[RefusedError], str, Callable[[Account], Awaitable[object]]]] = {
+    "jobs": (JobRefusedError, "cancel job-1", lambda account: account.service.endpoint("e").cancel("job-1")),
+    "pods": (ProblemError, "pods delete p1", lambda account: account.pods.delete("p1")),
+    "endpoints": (ProblemError, "endpoints delete e1", lambda account: account.endpoints.delete("e1")),
+    "templates": (GraphQLError, "templates delete t", lambda account: account.templates.delete("t", wait_s=0)),
+    "secrets": (GraphQLError, "secrets delete s", lambda account: account.secrets.delete("s")),
 }
 
 
@@ -34,7 +35,7 @@ async def refusal(area: str, answer: httpx.Response) -> RefusedError:
     transport = httpx.MockTransport(lambda _: httpx.Response(answer.status_code, content=answer.content))
     service = Service("http://h", KEY, VirtualClock(), transport=transport)
     with pytest.raises(RefusedError) as caught:
-        await call(service)
+        await call(Account(service))
     assert type(caught.value) is kind
     return caught.value
 
@@ -68,12 +69,12 @@ async def test_a_change_that_met_a_server_error_may_have_happened(area: str) -> 
 
 # --- questions
 
-QUESTIONS: Mapping[str, Callable[[Service], Awaitable[object]]] = {
-    "jobs": lambda service: service.endpoint("e").requests(),
-    "pods": lambda service: service.pods.list(),
-    "endpoints": lambda service: service.endpoints.list(),
-    "templates": lambda service: service.templates.list(),
-    "secrets": lambda service: service.secrets.list(),
+QUESTIONS: Mapping[str, Callable[[Account], Awaitable[object]]] = {
+    "jobs": lambda account: account.service.endpoint("e").requests(),
+    "pods": lambda account: account.pods.list(),
+    "endpoints": lambda account: account.endpoints.list(),
+    "templates": lambda account: account.templates.list(),
+    "secrets": lambda account: account.secrets.list(),
 }
 ANSWERS = {
     "jobs": {},
@@ -101,7 +102,7 @@ async def test_a_question_is_asked_again_while_the_connection_or_the_service_fai
 
     service = Service("http://h", KEY, VirtualClock(), transport=httpx.MockTransport(answer))
     began = anyio.current_time()
-    await QUESTIONS[area](service)
+    await QUESTIONS[area](Account(service))
     assert replies == []
     assert anyio.current_time() - began >= 9, "a Retry-After is obeyed"
 

@@ -10,10 +10,10 @@ from graphql import parse_value, value_from_ast_untyped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.client.graphql import GraphQLError, Value, literal
+from orchestrator.account.graphql import GraphQLError, Value, literal
 from orchestrator.client.refusals import AnswerError
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
-from tests.client.accounts import Script, data, everything_logged, refused, scripted, service_at
+from tests.account.accounts import Script, client_of, data, everything_logged, refused, scripted
 from tests.client.raw_server import answering, closed_port, response, serving
 from tests.emulator.accounts import KEY, account
 from tests.texts import CHARACTERS, texts
@@ -47,7 +47,7 @@ async def test_by_a_setting_the_key_goes_in_the_bearer_header() -> None:
 
 @pytest.mark.parametrize("place", ["query", "header"])
 async def test_the_emulator_takes_the_key_in_either_place(place: str) -> None:
-    assert await service_at(account(), graphql_key=place).secrets.list() == ()
+    assert await client_of(account(), graphql_key=place).secrets.list() == ()
 
 
 async def test_errors_in_a_200_answer_are_errors() -> None:
@@ -123,9 +123,9 @@ def _echo_plainly(request: httpx.Request) -> httpx.Response:
 @pytest.mark.parametrize("echo", [_echo, _echo_plainly])
 async def test_what_the_service_quotes_holds_neither_key_nor_secret(place: str, echo: object) -> None:
     """Contract of templates, Secret `value`: input only."""
-    service = scripted(echo, graphql_key=place)  # type: ignore[arg-type]  # anything callable will do
+    client = scripted(echo, graphql_key=place)  # type: ignore[arg-type]  # anything callable will do
     with pytest.raises(GraphQLError) as caught:
-        await service.secrets.create("n", VALUE)
+        await client.secrets.create("n", VALUE)
     text = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(vars(caught.value))
     for secret in (KEY, quote(KEY, safe=""), "hunter2", "second line"):
         assert secret not in text
@@ -133,23 +133,25 @@ async def test_what_the_service_quotes_holds_neither_key_nor_secret(place: str, 
 
 @pytest.mark.parametrize("place", ["query", "header"])
 async def test_the_key_is_in_no_log_and_no_repr(place: str) -> None:
-    service = service_at(account(), graphql_key=place)
+    client = client_of(account(), graphql_key=place)
     with everything_logged() as lines:
-        await service.secrets.create("n", VALUE)
+        await client.secrets.create("n", VALUE)
         with pytest.raises(GraphQLError):
-            await service.secrets.create("n", VALUE)
-        await service.templates.list()
-    lines += [repr(each) for each in (service, service.secrets, service.templates, service.secrets._graphql)]
+            await client.secrets.create("n", VALUE)
+        await client.templates.list()
+    lines += [repr(each) for each in (client, client.secrets, client.templates, client.secrets._graphql)]
     assert not [line for line in lines if KEY in line or quote(KEY, safe="") in line or "hunter2" in line]
 
 
 async def test_over_a_real_socket_the_key_is_in_no_log_and_no_trace() -> None:
+    from orchestrator.account import Account
     from orchestrator.client import Service
 
     async def failing(address: str, kind: type[OrchestratorError]) -> str:
-        async with Service(f"http://{address}", KEY, graphql_url=f"http://{address}/graphql") as service:
+        async with Service(f"http://{address}", KEY) as service:
+            client = Account(service, graphql_url=f"http://{address}/graphql")
             with pytest.raises(kind) as caught:
-                await service.secrets.delete("x")
+                await client.secrets.delete("x")
         return "".join(traceback.format_exception(caught.value))
 
     with everything_logged() as lines:

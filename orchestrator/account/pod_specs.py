@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from orchestrator.core.pod_command import command_problems
-from orchestrator.core.pods import Mounts, Pod
+from orchestrator.account.pod_command import command_problems
+from orchestrator.account.pod_records import Mounts, Pod
 
 DISK_GB_MIN: Final = 1
 PERSISTENT_GB_MIN: Final = 10

@@ -184,7 +184,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The actions valid now, as the service says; None where it said nothing."""
     image: str = ""
     args: str = ""
-    """The command in stored form, see `core.pod_command.parse_args`."""
+    """The command in stored form, see `pod_command.parse_args`."""
     cmd: tuple[str, ...] | None = None
     entrypoint: tuple[str, ...] | None = None
     disk: int | None = None

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from orchestrator.account.rest import Rest, decoded
 from orchestrator.client.refusals import AnswerError
-from orchestrator.client.rest import Rest, decoded
 from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 

@@ -5,16 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core.pod_command import Command, command_problems, parse_args
-from orchestrator.core.pod_specs import (
-    CpuRequest,
-    GpuRequest,
-    PodCreate,
-    PodModify,
-    create_problems,
-    modify_problems,
-)
-from orchestrator.core.pods import (
+from orchestrator.account.pod_command import Command, command_problems, parse_args
+from orchestrator.account.pod_records import (
     ACTIONS_BY_STATUS,
     GlobalMount,
     Mounts,
@@ -26,6 +18,14 @@ from orchestrator.core.pods import (
     decode_pod,
     decode_pods,
     encode_pod,
+)
+from orchestrator.account.pod_specs import (
+    CpuRequest,
+    GpuRequest,
+    PodCreate,
+    PodModify,
+    create_problems,
+    modify_problems,
 )
 
 GPU = GpuRequest(id="NVIDIA L4")

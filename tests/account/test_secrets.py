@@ -2,10 +2,10 @@
 
 import pytest
 
-from orchestrator.client.graphql import GraphQLError
-from orchestrator.client.secrets import Secret
+from orchestrator.account.graphql import GraphQLError
+from orchestrator.account.secrets import Secret
 from orchestrator.errors import UsageError
-from tests.client.accounts import Script, data, scripted, service_at
+from tests.account.accounts import Script, client_of, data, scripted
 from tests.emulator.accounts import account
 
 pytestmark = pytest.mark.anyio
@@ -14,17 +14,17 @@ pytestmark = pytest.mark.anyio
 async def test_a_secret_is_created_listed_and_deleted() -> None:
     """contract, secrets: `secretCreate`, `secretDelete`."""
     subject = account()
-    service = service_at(subject)
-    secret = await service.secrets.create("hf", 'v"al\nue')
+    client = client_of(subject)
+    secret = await client.secrets.create("hf", 'v"al\nue')
     assert secret == Secret(id=secret.id, name="hf", description=None)
-    described = await service.secrets.create("other", "value", description="what for")
+    described = await client.secrets.create("other", "value", description="what for")
     assert described.description == "what for"
-    assert await service.secrets.list() == (secret, described)
+    assert await client.secrets.list() == (secret, described)
     assert subject.secrets.resolve({"A": "{{ RUNPOD_SECRET_hf }}"}) == {"A": 'v"al\nue'}
-    await service.secrets.delete(secret.id)
-    assert await service.secrets.list() == (described,)
+    await client.secrets.delete(secret.id)
+    assert await client.secrets.list() == (described,)
     with pytest.raises(GraphQLError, match="secret not found"):
-        await service.secrets.delete(secret.id)
+        await client.secrets.delete(secret.id)
 
 
 async def test_input_is_name_and_value_only() -> None:

@@ -7,10 +7,10 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.client.graphql import GraphQLError
-from orchestrator.client.templates import EnvironmentVariable, Template, check_template
+from orchestrator.account.graphql import GraphQLError
+from orchestrator.account.templates import EnvironmentVariable, Template, check_template
 from orchestrator.errors import Unanswered, UsageError
-from tests.client.accounts import Script, data, refused, scripted, service_at
+from tests.account.accounts import Script, client_of, data, refused, scripted
 from tests.emulator.accounts import account
 from tests.simulation.clock import VirtualClock
 
@@ -31,7 +31,7 @@ def template(**change: Any) -> Template:
 
 async def test_a_template_is_saved_with_all_its_fields_and_listed() -> None:
     """contract, templates: `saveTemplate`."""
-    service = service_at(account())
+    client = client_of(account())
     wanted = template(
         docker_args='python -u "h.py"',
         env=(EnvironmentVariable(key="A", value='"} }'), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_s }}")),
@@ -39,7 +39,7 @@ async def test_a_template_is_saved_with_all_its_fields_and_listed() -> None:
         readme="# T\n\u2028",
         volume_mount_path="/w",
     )
-    saved = await service.templates.save(wanted)
+    saved = await client.templates.save(wanted)
     assert saved.id
     assert saved == template(
         id=saved.id,
@@ -49,16 +49,16 @@ async def test_a_template_is_saved_with_all_its_fields_and_listed() -> None:
         readme=wanted.readme,
         volume_mount_path="/w",
     )
-    assert await service.templates.list() == (saved,)
+    assert await client.templates.list() == (saved,)
 
 
 async def test_with_an_id_it_is_modified() -> None:
     """contract, templates: "the same mutation with `id`"."""
-    service = service_at(account())
-    saved = await service.templates.save(template())
-    changed = await service.templates.save(template(id=saved.id, container_disk_in_gb=50))
+    client = client_of(account())
+    saved = await client.templates.save(template())
+    changed = await client.templates.save(template(id=saved.id, container_disk_in_gb=50))
     assert (changed.id, changed.container_disk_in_gb) == (saved.id, 50)
-    assert len(await service.templates.list()) == 1
+    assert len(await client.templates.list()) == 1
 
 
 @pytest.mark.parametrize("missing", ["name", "image_name", "container_disk_in_gb", "volume_in_gb"])
@@ -72,12 +72,12 @@ def test_to_modify_takes_all_required_fields(missing: str) -> None:
 
 async def test_a_name_that_exists_is_an_error() -> None:
     """contract, templates, Errors."""
-    service = service_at(account())
-    await service.templates.save(template())
+    client = client_of(account())
+    await client.templates.save(template())
     with pytest.raises(
         GraphQLError, match=r"templates save t: the service refused it \(template name must be unique: t\)"
     ):
-        await service.templates.save(template())
+        await client.templates.save(template())
 
 
 async def test_env_and_docker_args_are_always_sent() -> None:
@@ -134,14 +134,14 @@ async def test_deleting_waits_until_the_template_is_free() -> None:
     """contract, templates, Deletion rule: up to two minutes after its last use."""
     clock = VirtualClock()
     subject = account(clock)
-    service = service_at(subject, clock)
-    saved = await service.templates.save(template())
+    client = client_of(subject, clock)
+    saved = await client.templates.save(template())
     assert saved.id is not None
     subject.templates.use(saved.id, "pod")
     subject.templates.release(saved.id, "pod", clock.now() - 100_000_000)
     said: list[str] = []
-    await service.templates.delete("t", waiting=said.append)
-    assert await service.templates.list() == ()
+    await client.templates.delete("t", waiting=said.append)
+    assert await client.templates.list() == ()
     assert len(said) == 2
     assert said[0] == (
         "template t cannot be deleted yet (template t was in use a moment ago; try again in 2 minutes);"

@@ -21,7 +21,7 @@ from orchestrator.client.backends import Request, header_table
 from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
-from orchestrator.client.serverless import request_headers
+from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
@@ -48,10 +48,12 @@ class _Response(msgspec.Struct, frozen=True):
 
 
 class GraphQL:
-    """The service's GraphQL address. `url` has no query; `api_key` is checked as everywhere (`UsageError`)."""
+    """The service's GraphQL address. `url` has no query; `headers` are `request_headers`."""
 
-    def __init__(self, url: httpx.URL, api_key: str, transport: Transport, *, key_place: KeyPlace = "query") -> None:
-        headers = request_headers(api_key)
+    def __init__(
+        self, url: httpx.URL, headers: Mapping[bytes, bytes], transport: Transport, *, key_place: KeyPlace = "query"
+    ) -> None:
+        headers, api_key = dict(headers), key_of(headers)
         self._shown = str(url)
         self._url = url
         if key_place == "query":

@@ -1,4 +1,4 @@
-"""A `Service` whose account is the emulator's, or a script; with everything that was sent and logged kept."""
+"""An `Account` that is the emulator's, or a script; with everything that was sent and logged kept."""
 
 import logging
 from collections.abc import Iterator
@@ -8,17 +8,19 @@ from typing import Any
 import httpx
 import msgspec
 
+from orchestrator.account import Account
 from orchestrator.client import Service
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.emulator.account import Account
+from orchestrator.emulator.account import Account as Emulated
 from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 
 URLS = {"rest_url": "http://emulator", "graphql_url": GRAPHQL_URL}
 
 
-def service_at(account: Account, clock: Clock | None = None, *, key: str = KEY, **settings: Any) -> Service:
-    return Service("http://emulator", key, clock or SystemClock(), transport=carrier(account), **{**URLS, **settings})
+def client_of(account: Emulated, clock: Clock | None = None, *, key: str = KEY, **settings: Any) -> Account:
+    service = Service("http://emulator", key, clock or SystemClock(), transport=carrier(account))
+    return Account(service, **{**URLS, **settings})
 
 
 class Script(Replies):
@@ -31,9 +33,9 @@ class Script(Replies):
         return query
 
 
-def scripted(script: Script, *, key: str = KEY, clock: Clock | None = None, **settings: Any) -> Service:
-    carrier = httpx.MockTransport(script)
-    return Service("https://api.example", key, clock or SystemClock(), transport=carrier, **{**URLS, **settings})
+def scripted(script: Script, *, key: str = KEY, clock: Clock | None = None, **settings: Any) -> Account:
+    service = Service("https://api.example", key, clock or SystemClock(), transport=httpx.MockTransport(script))
+    return Account(service, **{**URLS, **settings})
 
 
 def data(**members: object) -> httpx.Response:
