@@ -25,7 +25,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator import Connection, RunRequest, RunSettings, Summary, run
+from orchestrator import ConnectionSettings, RunRequest, RunSettings, Summary, run
 from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Template
 from orchestrator.client import Service
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
@@ -87,7 +87,7 @@ async def endpoint(account: Account, template_id: str) -> AsyncIterator[str]:
         yield created.id
 
 
-async def batch(folder: Path, endpoint_id: str, connection: Connection) -> Summary:
+async def batch(folder: Path, endpoint_id: str, connection: ConnectionSettings) -> Summary:
     """A hundred jobs, their results in a file."""
     inputs = folder / "inputs.jsonl"
     inputs.write_text("".join(f'{{"prompt": "picture {n}"}}\n' for n in range(JOBS)))
@@ -116,7 +116,7 @@ async def pod(account: Account) -> AsyncIterator[str]:
 async def main(environment: Mapping[str, str]) -> Summary:
     """Everything, one after the other; `environment` says where the service is, and the key."""
     key = environment["ORCHESTRATOR_API_KEY"]
-    connection = Connection(
+    connection = ConnectionSettings(
         api_key=key, serverless_url=environment.get("ORCHESTRATOR_SERVERLESS_URL", SERVERLESS_URL_DEFAULT)
     )
     folder = Path(tempfile.mkdtemp(prefix="orchestrator-"))

@@ -3,7 +3,7 @@
 It needs no account: the endpoint is a function of ours, run by the embedded emulator. For the real service give an
 endpoint's id instead, and the API key:
 
-    RunRequest(..., endpoint="abc123", connection=Connection(api_key=os.environ["ORCHESTRATOR_API_KEY"]))
+    RunRequest(..., endpoint="abc123", connection=ConnectionSettings(api_key=os.environ["ORCHESTRATOR_API_KEY"]))
 """
 
 import tempfile
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator import Connection, Policy, RunRequest, RunSettings, run
+from orchestrator import ConnectionSettings, Policy, RunRequest, RunSettings, run
 
 HERE = Path(__file__).parent
 PROMPTS = ["a lighthouse in fog", "a fox on a tin roof", "an empty theatre"]
@@ -30,7 +30,7 @@ async def main() -> None:
             ledger=folder / "orchestrator.db",
             output=folder / "results.jsonl",
             errors=folder / "results.errors.jsonl",
-            connection=Connection(),
+            connection=ConnectionSettings(),
             settings=RunSettings(max_attempts=3, policy=Policy(execution_timeout_ms=60_000)),
         )
     )
