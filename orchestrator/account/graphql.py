@@ -18,11 +18,11 @@ import httpx
 import msgspec
 
 from orchestrator.client.backends import Request, header_table
-from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
+from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 from orchestrator.settings import KeyPlace
@@ -60,7 +60,7 @@ class GraphQL:
             del headers[b"Authorization"]
             self._url = url.copy_set_param("api_key", api_key)
         self._headers = header_table({**headers, b"Content-Type": b"application/json"})
-        self._hiding = Hiding(api_key)
+        self._redactor = partial(Redactor, {HIDDEN: api_key})
         self._transport = transport
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class GraphQL:
             answer = await self._transport.send(request)
         response = _response(answer)
         if answer.status > _OK_MAX or (response is not None and response.errors):
-            refusal = _refusal(answer, self._hiding.also(hidden) if hidden else self._hiding)
+            refusal = _refusal(answer, self._redactor(sent=hidden))
             raise GraphQLError(doing, refusal, _ELSEWHERE.get(answer.status), caution=consequence)
         problem = f"the service answered {answer.status}, but not with GraphQL"
         if response is not None:
@@ -102,8 +102,8 @@ def _response(answer: Answer) -> _Response | None:
         return None
 
 
-def _refusal(answer: Answer, hiding: Hiding) -> Refusal:
-    refusal = read_refusal(answer, hiding)
+def _refusal(answer: Answer, redactor: Redactor) -> Refusal:
+    refusal = read_refusal(answer, redactor)
     if answer.status > _OK_MAX or refusal.errors:
         return refusal
     return msgspec.structs.replace(refusal, errors=(_NO_REASON,))

@@ -20,12 +20,12 @@ import httpx
 
 from orchestrator.account.quotas import Quotas
 from orchestrator.client.backends import Request, header_table
-from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
 from orchestrator.core.rate_windows import Window, read_windows
+from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
@@ -85,7 +85,7 @@ class Rest:
     ) -> None:
         self._base = str(base)
         self._headers = dict(headers)
-        self._hiding = Hiding(key_of(self._headers))
+        self._redactor = Redactor({HIDDEN: key_of(self._headers)})
         self._transport = transport
         self._clock = clock
         self._quotas = Quotas()
@@ -138,7 +138,7 @@ class Rest:
 
     def _success(self, answer: Answer, doing: str, caution: str) -> Answer:
         if answer.status > _OK_MAX:
-            raise ProblemError(doing, read_refusal(answer, self._hiding), caution=caution)
+            raise ProblemError(doing, read_refusal(answer, self._redactor), caution=caution)
         return answer
 
     def _may_repeat(self, method: str, error: ProblemError, pause_s: float) -> bool:

@@ -25,7 +25,6 @@ from orchestrator.client.job_request import (
     object_text,
 )
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
-from orchestrator.client.redaction import Hiding
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path
@@ -33,6 +32,7 @@ from orchestrator.client.streams import JobStream
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.ports import Permit
+from orchestrator.core.redaction import Redactor
 from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import Unanswered, UsageError
@@ -43,7 +43,7 @@ LOOK_GROWTH: Final = 1.5
 """The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
 
 _NOT_FOUND: Final = 404
-_NOTHING: Final = Hiding()
+_NOTHING: Final = Redactor({})
 """The API key is hidden below already."""
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class EndpointJobs:
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
         send = partial(self._api.run, body=body)
-        return await self._once("run", Operation.RUN, send, records.read_accepted, _hiding(s3_config))
+        return await self._once("run", Operation.RUN, send, records.read_accepted, _redactor(s3_config))
 
     async def runsync(
         self,
@@ -118,7 +118,7 @@ class EndpointJobs:
             job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUNSYNC_BODY_BYTES_MAX
         )
         send = partial(self._api.runsync, body=body, wait_ms=wait)
-        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _hiding(s3_config))
+        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _redactor(s3_config))
         if not record.finished and record.id is None:
             with telling("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
                 raise Unanswered("the answer has neither a result nor a job id")
@@ -219,7 +219,7 @@ class EndpointJobs:
         operation: Operation,
         send: _Send,
         read: Callable[[bytes], T],
-        hiding: Hiding = _NOTHING,
+        redactor: Redactor = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
         with telling(doing, _CONSEQUENCES.get(operation, "")):
@@ -227,7 +227,7 @@ class EndpointJobs:
                 self._notify()
             answer = await send(await self._api.permit(operation))
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
-                raise JobRefusedError(doing, operation, read_refusal(answer, hiding))
+                raise JobRefusedError(doing, operation, read_refusal(answer, redactor))
             try:
                 return read(answer.body)
             except ValueError as trouble:
@@ -252,5 +252,5 @@ def _checked(job_id: str) -> str:
     return job_id
 
 
-def _hiding(config: S3Config | None) -> Hiding:
-    return _NOTHING if config is None else Hiding(secrets=filter(None, (config.access_secret, config.access_id)))
+def _redactor(config: S3Config | None) -> Redactor:
+    return _NOTHING if config is None else Redactor({}, sent=filter(None, (config.access_secret, config.access_id)))

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.client.redaction import Hiding
 from orchestrator.core.pacing import Operation
+from orchestrator.core.redaction import Redactor
 from orchestrator.core.responses import HINT_CHARS_MAX, Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered
 
@@ -151,15 +151,15 @@ class _Document(msgspec.Struct, frozen=True):
     message: object = None
 
 
-def read_refusal(answer: Answer, hiding: Hiding) -> Refusal:
-    """What `answer`, no success, says; without the secrets that `hiding` knows."""
+def read_refusal(answer: Answer, redactor: Redactor) -> Refusal:
+    """What `answer`, no success, says; without the secrets that `redactor` knows."""
     document = _document(answer.body)
     errors = document.errors if isinstance(document.errors, list) else []
-    texts = (_line(each, hiding, ERROR_CHARS_MAX) for each in errors[:ERRORS_MAX])
-    details = (_line(value, hiding) for value in (document.detail, document.error, document.message))
+    texts = (_line(each, redactor, ERROR_CHARS_MAX) for each in errors[:ERRORS_MAX])
+    details = (_line(value, redactor) for value in (document.detail, document.error, document.message))
     return Refusal(
         status=answer.status,
-        title=_line(document.title, hiding) or _phrase(answer.status),
+        title=_line(document.title, redactor) or _phrase(answer.status),
         detail=next(filter(None, details), ""),
         errors=tuple(filter(None, texts)),
         retry_after_s=answer.retry_after_s,
@@ -175,8 +175,8 @@ def _document(body: bytes) -> _Document:
     return msgspec.convert(value, _Document) if isinstance(value, dict) else _Document(detail=value)
 
 
-def _line(value: object, hiding: Hiding, chars_max: int = HINT_CHARS_MAX) -> str:
-    return one_line(hiding.text(_text(value)), chars_max)
+def _line(value: object, redactor: Redactor, chars_max: int = HINT_CHARS_MAX) -> str:
+    return one_line(redactor.text(_text(value)), chars_max)
 
 
 def one_line(text: str, chars_max: int = HINT_CHARS_MAX) -> str:

@@ -9,16 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import httpx
+import msgspec
 
 from orchestrator import __version__
 from orchestrator.client.backends import Leaving, Request, header_table
 from orchestrator.client.places import Places
 from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
-from orchestrator.client.redaction import Hiding
 from orchestrator.client.transport import REQUEST_S_MAX, Transport
 from orchestrator.clock import Clock
 from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.core.ports import Permit
+from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.errors import CutShort, NotSent, UsageError
 
@@ -48,7 +49,7 @@ class ServerlessEndpoint:
         self._throttle = throttle
         self._transport = transport
         self._clock = clock
-        self._hiding = Hiding(key_of(headers))
+        self._redactor = Redactor({HIDDEN: key_of(headers)})
         self._headers = header_table(headers)
         self._submit_headers = header_table({**headers, b"Content-Type": b"application/json"})
 
@@ -188,7 +189,9 @@ class ServerlessEndpoint:
             raise
         permit.answered(answer)
         # What a service says about a request it refused may repeat the request, and is kept and shown.
-        return answer if answer.status < 300 else self._hiding.answer(answer)  # noqa: PLR2004
+        if answer.status < 300 or (body := self._redactor.scrub(answer.body)) is answer.body:  # noqa: PLR2004
+            return answer
+        return msgspec.structs.replace(answer, body=body)
 
 
 def _job_path(operation: str, remote_id: str) -> str:

@@ -3,19 +3,17 @@
 from collections.abc import Mapping
 from typing import Final, Self
 
-import anyio
 import httpx
-import tenacity
 
 from orchestrator.client.jobs import EndpointJobs
 from orchestrator.client.places import Places
 from orchestrator.client.rate_limiter import RateLimiter
+from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import ServerlessEndpoint, endpoint_url, request_headers, service_url
 from orchestrator.client.transport import Transport, environment_proxy
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.pacing import Limit, Operation, Pacing
 from orchestrator.core.responses import Answer
-from orchestrator.errors import NotSent, Unanswered
 
 CHECK_TRIES: Final = 3
 CHECK_PAUSE_S: Final = 1.0
@@ -93,14 +91,7 @@ class Service:
         async def ask() -> Answer:
             return await endpoint.health(await endpoint.permit(Operation.HEALTH))
 
-        asking = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(CHECK_TRIES),
-            wait=tenacity.wait_fixed(pause_s),
-            retry=tenacity.retry_if_exception_type((NotSent, Unanswered)) | tenacity.retry_if_result(_is_server_error),
-            retry_error_callback=_last_result,
-            sleep=anyio.sleep,
-        )
-        return await asking(ask)
+        return await repeated(ask, falls_short=_is_server_error, tries=CHECK_TRIES, pause_s=pause_s)
 
     async def aclose(self) -> None:
         """Closes all connections."""
@@ -117,9 +108,3 @@ class Service:
 
 def _is_server_error(answer: Answer) -> bool:
     return answer.status >= _SERVER_ERROR_MIN
-
-
-def _last_result(state: tenacity.RetryCallState) -> Answer:
-    assert state.outcome is not None, "tenacity calls this after an attempt"
-    answer: Answer = state.outcome.result()
-    return answer

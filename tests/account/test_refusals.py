@@ -1,21 +1,14 @@
-"""What every refusal has in common, whichever interface it comes from; and secrets in what a service says."""
+"""What every refusal has in common, whichever interface it comes from."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import quote
 
 import anyio
 import httpx
 import pytest
-from hypothesis import given
 
 from orchestrator.account import Account, GraphQLError, ProblemError
-from orchestrator.account.graphql import literal
 from orchestrator.client import JobRefusedError, RefusedError, Service
-from orchestrator.client.redaction import HIDDEN, Hiding
-from orchestrator.core.responses import Answer
 from tests.simulation.clock import VirtualClock
-from tests.texts import texts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -105,34 +98,3 @@ async def test_a_question_is_asked_again_while_the_connection_or_the_service_fai
     await QUESTIONS[area](Account(service))
     assert replies == []
     assert anyio.current_time() - began >= 9, "a Retry-After is obeyed"
-
-
-# --- secrets
-
-
-def test_every_spelling_of_a_secret_is_hidden() -> None:
-    secret = 'p+ss/w "rd"\nline two'
-    forms = [secret, quote(secret, safe=""), literal(secret), literal(literal(secret)[1:-1]), "line two"]
-    forms += [" ".join(secret.split()), literal(secret).replace("/", "\\/")]
-    hidden = Hiding(secrets=[secret]).text(" ".join(forms))
-    assert re.fullmatch(r'(\[hidden\] ?|"\[hidden\]" ?)+', hidden), hidden
-
-
-@given(texts(min_size=4), texts(), texts())
-def test_no_secret_survives_whatever_it_is_and_wherever_it_stands(secret: str, before: str, after: str) -> None:
-    body = (before + secret + after).encode("utf-8", "replace")
-    hiding = Hiding(secrets=[secret])
-    answer = hiding.answer(Answer(status=400, body=body, sent_at=0, answered_at=0))
-    for text in (hiding.text(before + secret + after), answer.body.decode()):
-        assert secret not in text.replace(HIDDEN, "") or secret in before + after
-
-
-def test_what_could_be_any_word_stays() -> None:
-    assert Hiding("key", secrets=["abc"]).text("the key abc") == "the key abc"
-    assert Hiding("long-key").also(["word"]).text("a long-key and a word") == "a [hidden] and a [hidden]"
-    assert repr(Hiding("long-key")) == "Hiding()"
-
-
-def test_an_answer_without_a_secret_is_left_alone() -> None:
-    answer = Answer(status=400, body=b"no", sent_at=0, answered_at=0)
-    assert Hiding("a-secret").answer(answer) is answer

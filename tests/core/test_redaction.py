@@ -1,13 +1,13 @@
 """What a service repeats of a secret is not kept, and everything else is."""
 
 import json
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.redaction import SECRET_CHARS_MIN, Redactor, spellings
+from orchestrator.core.redaction import HIDDEN, SECRET_CHARS_MIN, Redactor, spellings
 from tests.texts import texts
 
 SECRET = 'a/b+c"d\\e==ä'
@@ -34,7 +34,7 @@ json_values = st.recursive(
 def test_a_secret_is_found_in_every_spelling(answer: str) -> None:
     hidden = Redactor({"env:S3_SECRET": SECRET}).scrub(answer.encode())
     assert hidden.count(b"[env:S3_SECRET]") == 1
-    assert not any(spelling in hidden for spelling in spellings(SECRET))
+    assert not any(spelling.encode() in hidden for spelling in spellings(SECRET))
 
 
 @pytest.mark.parametrize("value", ["", "a", "1", "test", "1234567"])
@@ -75,6 +75,36 @@ def test_json_stays_json_and_holds_the_secret_no_more(value: object, secret: str
     hidden = Redactor({"env:X": secret}).scrub(raw)
     json.loads(hidden)
     assert secret.encode("utf-8", "surrogatepass") not in hidden
+
+
+def test_a_secret_of_several_lines_is_hidden_in_each_of_them_and_folded() -> None:
+    secret = 'p+ss/w "rd"\nline two'
+    inside = json.dumps(secret)[1:-1]
+    forms = (
+        secret,
+        quote(secret),
+        quote_plus(secret),
+        inside,
+        json.dumps(inside)[1:-1],
+        "line two",
+        'p+ss/w "rd" line two',
+    )
+    redactor = Redactor({}, sent=[secret])
+    assert redactor.text("|".join(forms)) == "|".join(["[hidden]"] * len(forms))
+    assert redactor.scrub("|".join(forms).encode()) == b"|".join([b"[hidden]"] * len(forms))
+
+
+@given(texts(min_size=4), texts(), texts())
+def test_no_secret_survives_whatever_it_is_and_wherever_it_stands(secret: str, before: str, after: str) -> None:
+    whole = before + secret + after
+    redactor = Redactor({}, sent=[secret])
+    for text in (redactor.text(whole), redactor.scrub(whole.encode("utf-8", "replace")).decode()):
+        assert secret not in text.replace("[hidden]", "") or secret in before + after
+
+
+def test_what_stood_in_the_request_may_be_shorter() -> None:
+    assert Redactor({HIDDEN: "key"}, sent=["abc"]).text("the key abc") == "the key abc"
+    assert Redactor({HIDDEN: "long-key"}, sent=["word"]).text("a long-key and a word") == "a [hidden] and a [hidden]"
 
 
 @given(value=json_values)
