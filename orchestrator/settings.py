@@ -67,6 +67,10 @@ class OnStuck(StrEnum):
     RESUBMIT = "resubmit"
 
 
+IN_FLIGHT_S_MAX: Final = 10.0
+"""How long requests in flight may go on once we stop; what is unanswered then is uncertain."""
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
@@ -128,8 +132,15 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_worker: int | None = None
     """What each running worker adds to the limits (contract, Limits, dynamic rule); None: that is not known."""
 
+    keys: Mapping[str, str] = {}
+    """The API keys of further services, by their URLs. Never stored, printed or logged either."""
+
+    def key_for(self, service_url: str) -> str:
+        """The API key for the service at that URL; "" where there is none."""
+        return self.api_key if service_url == self.serverless_url.rstrip("/") else self.keys.get(service_url, "")
+
     def __repr__(self) -> str:
-        return f"Connection(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
+        return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.batch import run
     from orchestrator.api.controlling import control
     from orchestrator.api.emulating import emulate
+    from orchestrator.api.foreground import run
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, status
     from orchestrator.api.verifying import verify
@@ -26,7 +26,7 @@ _HOME = {
     "limits_reset": "limiting",
     "limits_set": "limiting",
     "results": "look",
-    "run": "batch",
+    "run": "foreground",
     "status": "look",
     "verify": "verifying",
 }

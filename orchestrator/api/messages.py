@@ -1,28 +1,14 @@
 """What the program says while it starts and stops."""
 
-from collections.abc import Mapping
-
 from orchestrator.api.identity import resume_command
-from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.observers.view import View
-from orchestrator.engine.parts import Parts
+from orchestrator.engine.runs import RunSession
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.ledger.intakes import Taken
 from orchestrator.settings import RunRequest
 from orchestrator.units import MINUTE_US, SECOND_US
-
-
-def warn_of_few_files(
-    view: View, open_files: int, wanted: Mapping[Operation, Limit], granted: Mapping[Operation, Limit]
-) -> None:
-    """Which limits are less than what was asked for, since each request takes an open file."""
-    bounded = [f"{granted[each].concurrent:,} to /{each}" for each in wanted if granted[each] != wanted[each]]
-    if bounded:
-        view.warn(
-            f"the system lets this process open {open_files:,} files: no more requests at once than "
-            f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
-        )
 
 
 def say_taken(view: View, name: str, taken: Taken) -> None:
@@ -69,33 +55,32 @@ def say_recovered(view: View, recovered: Recovered) -> None:
         view.warn(f"up to {_jobs(recovered.to_repay)} may be paid again: {why}")
 
 
-def say_goodbye(view: View, request: RunRequest, parts: Parts, *, is_reading: bool) -> None:
+def say_goodbye(view: View, request: RunRequest, engine: Engine, session: RunSession) -> None:
     """How things stand for somebody who interrupted the run."""
-    at_service = parts.progress.at_service
-    if at_service and parts.endpoint.is_local:
+    at_service = session.progress.at_service
+    if at_service and session.endpoint.is_local:
         view.say(f"{_jobs(at_service)} had not come back from the embedded service; they will run again")
     elif at_service:
-        view.say(f"{_jobs(at_service)} still at the service; {safe_text(parts)}")
-    if is_reading:
+        view.say(f"{_jobs(at_service)} still at the service; {safe_text(engine.endpoints.safe_for_us())}")
+    if session.rows_read is not None:
         view.say("the input was not read to its end, so nothing of it was taken in: give the same command again")
-    elif parts.progress.unfinished:
+    elif session.progress.unfinished:
         view.say(f"continue with: {resume_command(request)}")
 
 
-def refusal_advice(request: RunRequest, parts: Parts) -> str:
+def refusal_advice(request: RunRequest, engine: Engine, session: RunSession) -> str:
     """What to know when a changed input was refused while jobs are at the service."""
-    at_service = parts.progress.at_service
+    at_service = session.progress.at_service
     if not at_service:
         return ""
     return (
-        f"{_jobs(at_service)} of this run at the service; {safe_text(parts)}; "
+        f"{_jobs(at_service)} of this run at the service; {safe_text(engine.endpoints.safe_for_us())}; "
         f"to go on without reading the input: {resume_command(request)}"
     )
 
 
-def safe_text(parts: Parts) -> str:
-    """How long it is safe to stay away: rounded down, to whole minutes where it is that long."""
-    left_us = parts.safe_for_us()
+def safe_text(left_us: int | None) -> str:
+    """How long it is safe to stay away, which is `left_us`: rounded down, to whole minutes where it is that long."""
     if left_us is None:
         return "no result can expire yet"
     if left_us < SECOND_US:

@@ -8,7 +8,8 @@ from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.parts import Parts
+from orchestrator.engine.engine import Engine
+from orchestrator.engine.runs import RunSession
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.margins import Margins
 from orchestrator.units import SECOND_US
@@ -18,30 +19,31 @@ from orchestrator.views import CollectedBy, Hold, Snapshot, Summary
 def summary_of(
     counts: Mapping[str, int],
     margins: Margins,
-    parts: Parts,
+    engine: Engine,
+    session: RunSession,
     *,
     safe_offline_s: float | None,
     wall_s: float,
     interrupted: bool,
 ) -> Summary:
     """The summary of a run: what `counts` and `margins` of the ledger say, and what this process sent."""
-    figures = parts.all_figures()
+    meters = engine.endpoints.meters()
     sent: Counter[str] = Counter()
-    for operation, figure in figures:
-        if figure.sent:
-            sent[operation.value] += figure.sent
+    for operation, meter in meters:
+        if meter.sent:
+            sent[operation.value] += meter.sent
     return Summary(
-        run=parts.run.name,
+        run=session.run.name,
         jobs=state_counts(counts),
         requests=dict(sent),
-        throttled=sum(figure.throttled for _, figure in figures),
+        throttled=sum(meter.throttled for _, meter in meters),
         uncertain=uncertain_summary(counts),
         lost=counts.get("lost", 0),
         expired=counts.get("expired", 0),
         paid_twice=counts.get(PAID_TWICE, 0),
         failed_executions=counts.get(FAILED_EXECUTIONS, 0),
         no_news=counts.get(NO_NEWS, 0),
-        stuck=parts.stuck.found(parts.run.id),
+        stuck=engine.stuck.found(session.run.id),
         margin_s=margin_summary(margins),
         safe_offline_s=safe_offline_s,
         wall_s=round(wall_s, 3),
@@ -49,34 +51,35 @@ def summary_of(
     )
 
 
-def snapshot_of(parts: Parts, *, rows_read: int | None, wall_s: float) -> Snapshot:
-    """How a run stands now. `rows_read` is None once the input was read."""
-    progress, figures = parts.progress, parts.figures(Operation.RUN)
-    hold = hold_of(parts.run.id, parts.control.wishes, parts.endpoint)
+def snapshot_of(engine: Engine, session: RunSession, *, wall_s: float) -> Snapshot:
+    """How a run stands now."""
+    progress, endpoint = session.progress, session.endpoint
+    meter = engine.endpoints.served(endpoint.id).api.figures(Operation.RUN)
+    hold = hold_of(session.run.id, session.control.wishes, endpoint)
     waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
-        run=parts.run.name,
-        reading=rows_read is not None,
-        rows_read=rows_read or 0,
+        run=session.run.name,
+        reading=session.rows_read is not None,
+        rows_read=session.rows_read or 0,
         counts=progress.counts,
         jobs_per_s=progress.jobs_per_s(),
         eta_s=None if waits else progress.eta_s(),
-        sent=figures.sent,
-        window_used=figures.used,
-        window_allowed=figures.allowance,
-        throttled=sum(figure.throttled for _, figure in parts.all_figures()),
-        queue_full=figures.queue_full,
+        sent=meter.sent,
+        window_used=meter.used,
+        window_allowed=meter.allowance,
+        throttled=sum(each.throttled for _, each in engine.endpoints.meters()),
+        queue_full=meter.queue_full,
         hold=hold,
-        unreachable_s=_unreachable_s(parts.endpoint),
-        line_bytes_per_s=line_bytes_per_s(parts.endpoint),
+        unreachable_s=_unreachable_s(endpoint),
+        line_bytes_per_s=line_bytes_per_s(endpoint),
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
-        stuck=parts.stuck.found(parts.run.id),
-        janitor=parts.janitor.summary,
+        stuck=engine.stuck.found(session.run.id),
+        janitor=engine.janitor.summary,
         margin_min_s=progress.margin_min_s,
-        safe_offline_s=parts.safe_offline_s(),
-        webhooks_fail=parts.endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
+        safe_offline_s=engine.endpoints.safe_offline_s(),
+        webhooks_fail=endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )
 

@@ -237,7 +237,10 @@ async def _emulate(load: Callable[[], App], view: QuietView, request: "EmulateRe
         for name, value in environment.items():
             printing.say(f"  export {name}={value}")
 
-    await load().emulate(request, view, ready)
+    from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    async with stop_on_signals(view, "stopping") as stop:
+        await load().emulate(request, ready, stop)
     return 0
 
 

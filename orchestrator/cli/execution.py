@@ -26,6 +26,8 @@ from orchestrator.units import MIB
 from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
 
 if TYPE_CHECKING:
+    import anyio
+
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.api.emulation import EmulateRequest
     from orchestrator.api.verifying import Verification
@@ -48,7 +50,7 @@ WRITING_EXIT_CODE: Final = 3
 class App(Protocol):
     """What the command line asks of the program: the functions of `orchestrator.api`."""
 
-    async def run(self, request: RunRequest, view: "View") -> Summary: ...
+    async def run(self, request: RunRequest, view: "View", *, stop: "anyio.Event") -> Summary: ...
 
     async def status(self, ledger: Path) -> list[RunStatus]: ...
 
@@ -67,8 +69,8 @@ class App(Protocol):
     async def emulate(
         self,
         request: "EmulateRequest",
-        view: "View",
         ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
+        stop: "anyio.Event",
     ) -> None: ...
 
 

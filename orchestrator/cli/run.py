@@ -121,7 +121,10 @@ def _carry_out(
 async def _run(load: Callable[[], App], request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
-            summary = await load().run(request, view)
+            from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+            async with stop_on_signals(view) as stop:
+                summary = await load().run(request, view, stop=stop)
     except Exception as error:
         so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped
         if isinstance(so_far, Summary):

@@ -71,8 +71,5 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
-    signals: bool = True
-    """Whether the signals that ask to stop are ours."""
-
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""

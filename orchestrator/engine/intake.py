@@ -20,6 +20,10 @@ READ_AHEAD: Final = 1
 """Batches that are read while one is written: the reader is a thread of its own, and SQLite lets it run."""
 
 
+Advice = Callable[[], str]
+"""What to know when an input was refused; ends the message."""
+
+
 class Fault(Protocol):
     """A line that cannot be taken, as `formats` reports it."""
 
@@ -47,7 +51,7 @@ class Intake:
         self._problems_total = 0
         self.rows_read = 0
 
-    async def take(self, batches: Iterator[InputBatch], *, advice: Callable[[], str]) -> Taken:
+    async def take(self, batches: Iterator[InputBatch], *, advice: Advice) -> Taken:
         """Takes in every batch and accepts the intake. Raises `InputError` with all the bad lines, and nothing is
         taken; what `advice` says then ends its message.
         """

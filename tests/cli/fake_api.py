@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+import anyio
+
 from orchestrator.api import View
 from orchestrator.api.emulation import EmulateRequest
 from orchestrator.api.verifying import Verification
@@ -108,7 +110,7 @@ class FakeApp:
         (request,) = self.requests
         return request
 
-    async def run(self, request: RunRequest, view: View) -> Summary:
+    async def run(self, request: RunRequest, view: View, *, stop: anyio.Event) -> Summary:
         self.requests.append(request)
         self.script(view)
         if isinstance(self.answer, BaseException):
@@ -150,8 +152,8 @@ class FakeApp:
     async def emulate(
         self,
         request: EmulateRequest,
-        view: View,
         ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
+        stop: anyio.Event,
     ) -> None:
         self.asked.append((request,))
         ready({"serverless_url": f"http://{request.host}:{request.port}"}, {"NAME": "value"})

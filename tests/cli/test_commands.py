@@ -232,7 +232,7 @@ NOT_LOADED = {
         "rich",
     ),
     "orchestrator.api.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
-    "orchestrator.api.batch": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
+    "orchestrator.api.foreground": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
 }
 """What `--help`, `status` and a run over the network do without."""
 

@@ -1,4 +1,4 @@
-"""One process of the program without its command line: the real parts, put together for a test.
+"""One process of the program without its command line: the engine that users run, with a test's clock and service.
 
 Nothing is started by itself: `begin` does what a run does at its start, `start` starts single parts.
 """
@@ -11,33 +11,25 @@ from typing import Self
 
 import anyio
 import httpx
-from anyio.abc import TaskGroup
+from starlette.types import ASGIApp
 
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
-from orchestrator.core.job import PAID_TWICE, Job, Transition
+from orchestrator.clock import Clock
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import KEY_BYTES
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.engine.collecting.collector import Collector
-from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
-from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.observers.progress import Progress
-from orchestrator.engine.secrets import Secrets
-from orchestrator.engine.sending.dispatcher import Dispatcher
-from orchestrator.engine.sending.request_builder import RequestBuilder
-from orchestrator.engine.task_pool import TaskPool
-from orchestrator.engine.upkeep.canceller import Canceller
-from orchestrator.engine.upkeep.control import Control
-from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
-from orchestrator.engine.upkeep.pruning import Tidy
-from orchestrator.engine.upkeep.reconciler import Reconciler
-from orchestrator.engine.upkeep.stuck import Stuck
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.observers.view import Silent
+from orchestrator.engine.runs import RunSession
+from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Boot, Ledger, open_ledger, reports
+from orchestrator.ledger import Boot, Ledger, reports
 from orchestrator.ledger.reports import EventRow, FinishedJob, Run
 from orchestrator.ledger.sqlite.marks import this_boot
-from orchestrator.settings import RunSettings
+from orchestrator.settings import ConnectionSettings, RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
 from tests.engine.rows import empty_ledger, rows
@@ -48,139 +40,70 @@ from tests.simulation.world import ENDPOINT, URL
 KEY = bytes(range(KEY_BYTES))
 PATIENCE_S = 7_200.0
 HOOKS_URL = "http://listener"
+WATCH_EVERY_S = 3_600.0
+"""Other processes are looked for so seldom: where there is one, a test says so."""
+
+
+class Heard(Silent):
+    """A person who notes what must not be missed."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, line: str) -> None:
+        self.warnings.append(line)
+
+
+class Listener:
+    """A listener that is reached by its app only."""
+
+    url = HOOKS_URL
+
+    async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        task_status.started()
 
 
 class Process:
     """The parts of one process, and short ways to look at the ledger."""
 
     def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: VirtualClock,
-        run: Run,
-        service: Service,
-        settings: dict[int, RunSettings],
-        webhooks: bool,
-        task_pool: TaskGroup,
-        taking: TaskGroup,
-        is_local: bool,
-        environ: Mapping[str, str],
+        self, engine: Engine, session: RunSession, clock: VirtualClock, heard: Heard, *, is_local: bool
     ) -> None:
-        self.ledger, self.clock, self.run = ledger, clock, run
-        self.settings = settings
-        self.in_flight, self.taking = task_pool, taking
-        self.task_pool = TaskPool(task_pool)
-        self.warnings: list[str] = []
+        self.engine = engine
+        self.ledger, self.clock, self.settings = engine.ledger, clock, engine.settings_of
+        self.session, self.run = session, session.run
+        self.warnings = heard.warnings
         self.steps: list[Transition] = []
-        ledger.subscribe(self.steps.extend)
-        self.api: ServerlessEndpoint = service.endpoint(run.endpoint).api
-        secrets = Secrets(lambda: ledger.secret_names, environ, warn=self.warnings.append)
-        self.endpoint = Endpoint(
-            id=run.endpoint_id,
-            api=self.api,
-            clock=clock,
-            settings_of=settings,
-            webhooks=webhooks,
-            status_limit=self.api.limit(Operation.STATUS),
-            warn=self.warnings.append,
-            is_local=is_local,
-            scrub=secrets.scrub,
-        )
-        self.endpoints = {run.endpoint_id: self.endpoint}
-        self.collector = Collector(endpoint=self.endpoint, ledger=ledger, clock=clock, task_pool=self.task_pool)
-        self.canceller = Canceller(
-            ledger=ledger,
-            clock=clock,
-            endpoint_of=self.endpoints.get,
-            hint=lambda _, job: self.collector.hint(job),
-        )
-        self.inbox = WebhookInbox(
-            ledger=ledger,
-            clock=clock,
-            endpoint_of=self.endpoints.get,
-            hint=lambda job: self.collector.hint(job.id),
-            paid_twice=lambda run, n: self.progress.tally(run, PAID_TWICE, n),
-            owed=self.canceller.wake,
-        )
-        self.listener = application(Webhooks(key=KEY, sink=self.inbox, clock=clock, scrub=secrets.scrub))
-        self.bodies = RequestBuilder(lambda: settings[run.id], environ, (KEY, HOOKS_URL) if webhooks else None)
-        self.dispatcher = Dispatcher(
-            run=run.id,
-            endpoint=self.endpoint,
-            ledger=ledger,
-            bodies=self.bodies,
-            clock=clock,
-            task_pool=self.task_pool,
-            outstanding=lambda: self.collector.outstanding,
-            may_send=lambda: self.control.may_send,
-        )
-        self._look_after_things()
-
-    def _look_after_things(self) -> None:
-        self.progress = Progress(self.run.id, {}, margin_min_s=None, clock=self.clock)
-        self.ledger.subscribe(self.progress.on_steps)
-        self.stuck = Stuck(
-            ledger=self.ledger,
-            clock=self.clock,
-            endpoints=self.endpoints.values,
-            warn=self.warnings.append,
-            owed=self.canceller.wake,
-        )
-        self.control = Control(
-            run=self.run.id,
-            ledger=self.ledger,
-            clock=self.clock,
-            say=self.warnings.append,
-            changed=lambda: None,
-            owed=self.canceller.wake,
-        )
-        self.reconciler = Reconciler(
-            ledger=self.ledger,
-            clock=self.clock,
-            endpoint_of=self.endpoints.get,
-            plan_of=lambda _: self.collector,
-            is_in_flight=self.dispatcher.is_in_flight,
-        )
-        self.tidy = Tidy(ledger=self.ledger, clock=self.clock, settings_of=self.settings)
-        self.janitor = Janitor(
-            ledger=self.ledger,
-            clock=self.clock,
-            settings_of=self.settings,
-            endpoint_of=self.endpoints.get,
-            duties=(
-                Duty("reconcile", 30.0, self.reconciler.run_once),
-                Duty("look for stuck jobs", 30.0, self.stuck.run_once),
-                Duty("tidy", 3_600.0, self.tidy.tidy),
-            ),
-            stuck_of=self.stuck.found,
+        self.ledger.subscribe(self.steps.extend)
+        served = engine.endpoints.served(self.run.endpoint_id)
+        self.api: ServerlessEndpoint = served.api
+        self.endpoint, self.collector = served.endpoint, served.collector
+        self.endpoint.is_local = is_local
+        self.endpoints = engine.endpoints
+        self.progress, self.control, self.dispatcher = session.progress, session.control, session.dispatcher
+        self.bodies = session.dispatcher.bodies
+        self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
+        self.reconciler, self.tidy, self.janitor = engine.reconciler, engine.tidy, engine.janitor
+        self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool
+        self.listener: ASGIApp = application(
+            engine.webhooks or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
         )
 
     async def begin(self) -> Recovered:
         """What a process does at its start: recovers, then starts everything."""
-        window_us = int(self.api.limit(Operation.RUN).window_s * 1_000_000)
-        since = self.clock.now() - window_us - 60_000_000
-        now = self.clock.now()
-        held = partial(reports.sent_since, endpoint_id=self.run.endpoint_id, since=since, now=now, answer_us=60_000_000)
-        sent = await self.ledger.read(held)
-        self.api.hold(Operation.RUN, sent.answered, sent.unanswered)
-        recovered = await self.janitor.recover(lambda jobs: self.collector.adopt(jobs, ask_now=True))
-        await self.inbox.recover()
-        await self.start("collector", "inbox", "janitor", "canceller", "control")
-        await self.start("dispatcher")
+        recovered = await self.engine.collect()
+        await self.engine.keep_up()
+        await self.session.send()
         return recovered
 
-    async def count(self) -> None:
-        """Takes the ledger's counts over into the progress."""
-        counts = await self.ledger.read(partial(reports.counts_of, run=self.run.id))
-        for state in State:
-            self.progress.add(state, counts.get(state, 0) - self.progress.count(state))
+    async def recover(self) -> Recovered:
+        """Recovers, and starts nothing."""
+        return await self.janitor.recover(self.engine.endpoints.adopt, endpoints=(self.endpoint.id,))
 
     async def start(self, *names: str) -> Self:
         """Starts parts by name: dispatcher, collector, janitor, inbox, canceller."""
         for name in names:
-            part: Dispatcher | Collector | Janitor | WebhookInbox | Canceller | Control = getattr(self, name)
-            await self.taking.start(part.serve)
+            await self.taking.start(getattr(self, name).serve)
         return self
 
     async def finish(self) -> None:
@@ -258,37 +181,35 @@ async def process(
 
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
+
+    def service(_connection: ConnectionSettings, clock: Clock) -> Service:
+        return Service(URL, "key", clock, limits=limits, transport=transport)
+
     clock = clock or VirtualClock()
-    connect = async_creator(empty_ledger(path), delay=delay, commits=commits)
-    async with open_ledger(path, clock=clock, connect=connect, boot=boot) as ledger, anyio.create_task_group() as outer:
-        await outer.start(ledger.serve)
-        await ledger.intake_remove_unfinished()
-        run = await ledger.run_named(name)
+    empty_ledger(path)
+    path.with_name(path.name + ".key").write_bytes(KEY)
+    dependencies = Dependencies(
+        clock=clock,
+        environ=environ or {},
+        service=service,
+        connect=lambda found: async_creator(found, delay=delay, commits=commits),
+        boot=boot,
+        open_files=lambda: 1_024,
+        listener=lambda _app, _address: Listener(),
+        watch_every_s=WATCH_EVERY_S,
+    )
+    connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)
+    heard = Heard()
+    async with open_engine(path, connection, dependencies, heard) as engine:
+        run = await engine.ledger.run_named(name)
         if run is None or not run.accepted:
-            run = await _new_run(ledger, run, name, jobs, settings or RunSettings())
-        all_settings = {run.id: run.settings for run in await ledger.read(reports.runs_all)}
+            run = await _new_run(engine.ledger, run, name, jobs, settings or RunSettings())
+        await engine.learn_settings()
         if settings is not None:
-            all_settings[run.id] = settings
-        service = Service(URL, "key", clock, limits=limits, transport=transport)
-        async with anyio.create_task_group() as task_pool:
-            async with anyio.create_task_group() as taking:
-                parts = Process(
-                    ledger=ledger,
-                    clock=clock,
-                    run=run,
-                    service=service,
-                    settings=all_settings,
-                    webhooks=webhooks,
-                    task_pool=task_pool,
-                    taking=taking,
-                    is_local=is_local,
-                    environ=environ or {},
-                )
-                await parts.count()
-                yield parts
-                taking.cancel_scope.cancel()
-            task_pool.cancel_scope.cancel()
-        outer.cancel_scope.cancel()
+            engine.settings_of[run.id] = settings
+        async with engine.working():
+            yield Process(engine, await engine.take_on(run), clock, heard, is_local=is_local)
+            engine.in_flight.cancel_scope.cancel()
 
 
 async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:

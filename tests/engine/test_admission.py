@@ -180,7 +180,6 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         ]
         await p.ledger.apply(failed)
         p.collector.adopt([taken[0].after], ask_now=False)
-        await p.count()
         learn(p, delay_s=600, execution_s=20)
         await p.start("dispatcher", "collector")
         await anyio.sleep(99)

@@ -231,7 +231,7 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
     async with process(tmp_path / "db", transport, jobs=2) as p:
         await p.start("dispatcher", "collector")
         await p.until(State.OUTSTANDING, 2)
-        p.endpoints.clear()
+        p.endpoints.let_go(p.endpoint.id)
         await p.start("canceller")
         await p.ledger.write(
             lambda transaction: cancels_owe(transaction.connection, [1, 2], CancelWhy.ASKED, now=p.clock.now())

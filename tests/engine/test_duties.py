@@ -52,7 +52,6 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
         [lost, _] = await p.ledger.claim(p.run.id, by_retry=False, most=2, ttl_of=p.bodies.ttl_us)
         if marked:
             p.ledger.mark(lost.job.submission or 0)
-        await p.count()
         await p.start("collector", "janitor", "dispatcher")
         await anyio.sleep(110)
         assert (await p.job(lost.job.id)).state is State.SUBMITTING

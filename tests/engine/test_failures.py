@@ -113,7 +113,7 @@ async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoin
         failing = await p.ledger.run_named("failing")
         assert failing is not None
         await p.start("collector")
-        await p.janitor.recover(lambda jobs: p.collector.adopt(jobs, ask_now=True))
+        await p.recover()
         await p.wait(lambda: p.endpoint.why_stopped(failing.id) is not None)
         await p.start("dispatcher")
         await p.finish()

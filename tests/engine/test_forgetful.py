@@ -95,7 +95,7 @@ async def test_after_a_few_results_that_were_gone_too_early_no_other_is_left_the
         await p.begin()
         await p.wait(lambda: bool(told(p)))
         known_at = p.clock.now()
-        assert (await p.counts())["lost"] == Keeping.ENOUGH
+        await p.wait(lambda: p.progress.count("lost") == Keeping.ENOUGH)
         await p.finish()
         counts = await p.counts()
         assert counts == {"succeeded": JOBS, "lost": counts["lost"]}, "what the service forgot is not our lateness"

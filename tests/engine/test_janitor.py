@@ -216,8 +216,10 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         await p.until(State.OUTSTANDING)
         before = await p.counts()
         assert before == {"submitting": 1, "uncertain": 1, "outstanding": 1, "uncertain_seen": 1}
-        p.endpoints.clear()
-        recovered = await p.janitor.recover(lambda jobs: pytest.fail("nothing to adopt") if jobs else None)
+        p.endpoints.let_go(p.endpoint.id)
+        recovered = await p.janitor.recover(
+            lambda jobs: pytest.fail("nothing to adopt") if jobs else None, endpoints=()
+        )
         assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (0, 0, 0)
         await p.start("janitor")
         await anyio.sleep(15)

@@ -193,7 +193,6 @@ async def program(
         environ={},
         service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=transport),
         connect=async_creator,
-        signals=False,
     )
     view = Silence()
     await run_program(request, view, around)

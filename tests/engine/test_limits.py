@@ -127,6 +127,7 @@ async def world(
         there = World(ledger, other, Health(), requests_per_worker, answer)
         if begun:
             await group.start(there.limits.serve)
+            group.start_soon(there.kept.follow_workers)
             await group.start(there.watch.serve)
         yield there
         group.cancel_scope.cancel()

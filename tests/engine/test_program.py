@@ -5,8 +5,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import anyio
 import pytest
@@ -16,7 +14,6 @@ from orchestrator.api.messages import safe_text
 from orchestrator.client import Service
 from orchestrator.emulator.faults import Faults
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.engine.parts import Parts
 from orchestrator.errors import StoppedError
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.views import Snapshot, Summary
@@ -39,9 +36,6 @@ class Silence:
 
     def warn(self, line: str) -> None:
         self.lines.append(line)
-
-    def interrupted(self, signum: int) -> None:
-        raise AssertionError(signum)
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         while True:
@@ -70,7 +64,6 @@ async def program(folder: Path, service: SimulatedService, clock: VirtualClock, 
             connection.serverless_url, "key", clock, transport=service.transport()
         ),
         connect=async_creator,
-        signals=False,
     )
     return await run(request, view, around)
 
@@ -152,5 +145,4 @@ async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_
     ],
 )
 def test_the_time_that_one_may_stay_away_is_rounded_down(left_us: int | None, text: str) -> None:
-    parts = cast("Parts", SimpleNamespace(safe_for_us=lambda: left_us))
-    assert safe_text(parts) == text
+    assert safe_text(left_us) == text

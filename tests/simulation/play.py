@@ -156,9 +156,6 @@ class View:
 
     warn = say
 
-    def interrupted(self, signum: int) -> None:
-        raise AssertionError(signum)
-
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         while True:
             self._facts.said.append(repr(look()))
@@ -388,7 +385,6 @@ class Play:
             environ={"WORKER_ID": WORKER_ID, "WORKER_SECRET": WORKER_SECRET},
             service=service,
             connect=self._connect,
-            signals=False,
             watch_every_s=WATCH_S,
             lock=_lock,
             open_files=lambda: 1_024,

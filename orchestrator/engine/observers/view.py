@@ -17,10 +17,6 @@ class View(Protocol):
         """One line that the person should not miss."""
         ...
 
-    def interrupted(self, signum: int) -> None:
-        """A signal asked the program to stop."""
-        ...
-
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows progress until it is cancelled, asking `look` whenever it wants to."""
         ...
@@ -33,9 +29,6 @@ class Silent:
         """Nothing."""
 
     def warn(self, line: str) -> None:
-        """Nothing."""
-
-    def interrupted(self, signum: int) -> None:
         """Nothing."""
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:

@@ -83,7 +83,7 @@ class Dispatcher:
         self._run = run
         self._endpoint = endpoint
         self._ledger = ledger
-        self._bodies = bodies
+        self.bodies = bodies
         self._clock = clock
         self._flights = task_pool
         self._outstanding = outstanding
@@ -183,7 +183,7 @@ class Dispatcher:
             self._run,
             by_retry=by_retry,
             most=most,
-            ttl_of=self._bodies.ttl_us,
+            ttl_of=self.bodies.ttl_us,
             bytes_max=self._held.room_bytes,
         )
         if by_retry:
@@ -356,7 +356,7 @@ class Dispatcher:
             assert claim.job.remote_id is not None
             return await self._endpoint.api.retry(permit, claim.job.remote_id)
         try:
-            body = self._bodies.body(claim)
+            body = self.bodies.body(claim)
         except ValueError as error:  # an environment variable went since the input was checked
             permit.give_back()
             self._endpoint.stop_run(self._run, str(error))

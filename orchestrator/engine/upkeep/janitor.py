@@ -113,24 +113,25 @@ class Janitor:
         self._wakeup = Wakeup()
         ledger.subscribe(self._on_steps)
 
-    async def recover(self, adopt: Callable[[list[Job]], None]) -> Recovered:
-        """Puts in order what an earlier process left; hands outstanding jobs to `adopt`, a page at a time.
+    async def recover(self, adopt: Callable[[list[Job]], None], *, endpoints: Collection[int]) -> Recovered:
+        """Puts in order what an earlier process left at `endpoints`, which this process serves from now on; hands
+        outstanding jobs to `adopt`, a page at a time.
 
         Jobs found in `submitting` are uncertain, unless they provably never left: those are queued again. An embedded
-        service has forgotten its jobs: they are queued again, and not counted as lost. Jobs of endpoints that this
-        process does not serve are left as they are.
+        service has forgotten its jobs: they are queued again, and not counted as lost.
         """
+        is_meant = frozenset(endpoints).__contains__
         retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
-        async for page in self._pages(State.SUBMITTING):
+        async for page in self._pages(State.SUBMITTING, is_meant):
             retried |= {job.id for job in page if job.by_retry}
             never_left = self._ledger.never_left(page)
             await self._ledger.apply([self._left(job, never_left) for job in page])
         uncertain = outstanding = 0
         repay = Counter[Trouble | None]()
-        async for page in self._pages(State.UNCERTAIN):
+        async for page in self._pages(State.UNCERTAIN, is_meant):
             uncertain += len(page)
             repay.update(map(self._repaid_for, page))
-        async for page in self._pages(State.OUTSTANDING):
+        async for page in self._pages(State.OUTSTANDING, is_meant):
             forgotten = [job for job in page if self._is_local(job)]
             await self._ledger.apply([queued_again(job, self._clock.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
@@ -150,11 +151,14 @@ class Janitor:
         task_status.started()
         await keep_polling(self._poll, self._wakeup)
 
-    async def _pages(self, state: State) -> AsyncIterator[list[Job]]:
+    async def _pages(self, state: State, is_meant: Callable[[int], bool]) -> AsyncIterator[list[Job]]:
         after = (0, 0)
         while page := await self._ledger.read(partial(reports.jobs_in, state=state, after=after, most=PAGE)):
             after = (page[-1].due_at, page[-1].id)
-            yield [job for job in page if self._endpoint_of(job.endpoint) is not None]
+            yield [job for job in page if is_meant(job.endpoint)]
+
+    def _is_served(self, endpoint: int) -> bool:
+        return self._endpoint_of(endpoint) is not None
 
     def _is_local(self, job: Job) -> bool:
         endpoint = self._endpoint_of(job.endpoint)
@@ -227,7 +231,7 @@ class Janitor:
     async def _settle_due(self) -> float:
         """Settles what is due; returns the seconds until more is. Of endpoints we do not serve, everything waits."""
         now = self._clock.now()
-        async for page in self._pages(State.UNCERTAIN):
+        async for page in self._pages(State.UNCERTAIN, self._is_served):
             due = [job for job in page if job.due_at <= now]
             if due:
                 over = await self._cancelled({job.run for job in due})

@@ -116,7 +116,7 @@ class LimitKeeper:
         self._wakeup = Wakeup()
 
     def add(self, number: int, name: str, limits: EndpointLimits) -> None:
-        """Keeps `limits` of the endpoint `name`, which is `number` in the ledger, too. Before `serve`."""
+        """Keeps `limits` of the endpoint `name`, which is `number` in the ledger, too."""
         self._endpoints[number] = name, limits
 
     def on_change(self) -> None:
@@ -132,8 +132,6 @@ class LimitKeeper:
             group.start_soon(
                 partial(keep_picturing, self.write_meters, every_s=MEASURE_EVERY_S, what="how the limits stand")
             )
-            for _, limits in self._endpoints.values():
-                group.start_soon(limits.follow_workers)
             task_status.started()
 
     async def _poll(self) -> float:

@@ -15,9 +15,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="failed jobs are reopened before what was noted of them is looked at",
-        path="orchestrator/api/batch.py",
-        old="        await taking.start(parts.inbox.serve)\n        await parts.inbox.catch_up()\n",
-        new="        await taking.start(parts.inbox.serve)\n",
+        path="orchestrator/engine/engine.py",
+        old="        await self.taking.start(self.inbox.serve)\n        await self.inbox.catch_up()\n",
+        new="        await self.taking.start(self.inbox.serve)\n",
         tests=(
             "tests/engine/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
         ),

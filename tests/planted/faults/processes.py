@@ -107,14 +107,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run whose ledger is gone goes on sending",
-        path="orchestrator/api/batch.py",
-        old="                taking.start_soon(self._cancel_on, parts.watch.lost, taking)\n",
+        path="orchestrator/engine/engine.py",
+        old="        self.taking.start_soon(self._stop_when_lost)\n",
         new="",
         tests=("tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",),
     ),
     Fault(
         name="a lost terminal kills",
-        path="orchestrator/api/signals.py",
+        path="orchestrator/cli/signals.py",
         old="(*asked, signal.SIGHUP)",
         new="asked",
         tests=(
@@ -133,16 +133,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nohup is not heeded",
-        path="orchestrator/api/signals.py",
+        path="orchestrator/cli/signals.py",
         old="is signal.SIG_IGN",
         new="is None",
         tests=("tests/system/test_interruption.py::test_under_nohup_a_lost_terminal_is_nothing",),
     ),
     Fault(
         name="raised limits do not mind how many files may be open",
-        path="orchestrator/api/batch.py",
-        old="            limits = within_connections(connection.limits, self._connections)\n",
-        new="            limits = connection.limits\n",
+        path="orchestrator/engine/services.py",
+        old="        limits = within_connections(self._connection.limits, self.connections)\n",
+        new="        limits = dict(self._connection.limits)\n",
         tests=("tests/system/test_few_files.py::test_raised_limits_are_bounded_by_the_files_that_may_be_open",),
     ),
     Fault(

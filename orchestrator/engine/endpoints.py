@@ -1,0 +1,181 @@
+"""The endpoints that a process serves, by the ledger's numbers: the interface of each, its health, its collector."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
+from orchestrator.client.allowance import within_connections
+from orchestrator.clock import Clock
+from orchestrator.core.job import Job
+from orchestrator.core.pacing import Limit, Meter, Operation
+from orchestrator.engine.collecting.collector import Collector
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.local import LOCAL, LOCAL_ENDPOINT
+from orchestrator.engine.task_pool import TaskPool
+from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
+from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger.past import took
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import RunSettings
+from orchestrator.units import MINUTE_US, SECOND_US
+
+ANSWER_US_MAX: Final = MINUTE_US
+"""A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
+
+
+class Webhook(NamedTuple):
+    """How the service reaches us: the key of the tokens, and the base URL."""
+
+    key: bytes
+    base_url: str
+
+
+class ServedEndpoint(NamedTuple):
+    """What works at one endpoint."""
+
+    api: ServerlessEndpoint
+    endpoint: Endpoint
+    limits: EndpointLimits
+    collector: Collector
+
+
+class Endpoints:
+    """All endpoints that this process serves. `scrub` takes secrets out of what a service says."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        settings_of: Mapping[int, RunSettings],
+        limits: LimitKeeper,
+        warn: Callable[[str], None],
+        scrub: Callable[[bytes], bytes],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings_of = settings_of
+        self._limits = limits
+        self._warn = warn
+        self._scrub = scrub
+        self._served: dict[int, ServedEndpoint] = {}
+
+    def get(self, number: int) -> Endpoint | None:
+        """The endpoint of that number, where this process serves it."""
+        served = self._served.get(number)
+        return None if served is None else served.endpoint
+
+    def all(self) -> Collection[Endpoint]:
+        """Every endpoint that is served."""
+        return [served.endpoint for served in self._served.values()]
+
+    def served(self, number: int) -> ServedEndpoint:
+        """What works at an endpoint that is served."""
+        return self._served[number]
+
+    def collector(self, number: int) -> Collector | None:
+        """The collector of an endpoint, where it is served."""
+        served = self._served.get(number)
+        return None if served is None else served.collector
+
+    def collectors(self) -> Iterable[Collector]:
+        """One for each endpoint."""
+        return [served.collector for served in self._served.values()]
+
+    def meters(self) -> list[tuple[Operation, Meter]]:
+        """How every operation of every endpoint stands with its limit."""
+        return [
+            (operation, served.api.figures(operation)) for served in self._served.values() for operation in Operation
+        ]
+
+    def add(
+        self,
+        run: Run,
+        service: Service,
+        *,
+        task_pool: TaskPool,
+        webhooks: bool,
+        connections: int,
+        requests_per_worker: int | None,
+    ) -> None:
+        """Serves the endpoint of `run`, which is not served yet, with at most so many `connections` at once.
+
+        Raises `UsageError` for what is no endpoint id.
+        """
+        is_local = run.service_url == LOCAL
+        api = service.endpoint(LOCAL_ENDPOINT if is_local else run.endpoint).api
+        endpoint = Endpoint(
+            id=run.endpoint_id,
+            api=api,
+            clock=self._clock,
+            settings_of=self._settings_of,
+            webhooks=webhooks,
+            status_limit=api.limit(Operation.STATUS),
+            warn=self._warn,
+            is_local=is_local,
+            scrub=self._scrub,
+        )
+
+        def share(limits: Mapping[Operation, Limit]) -> Mapping[Operation, Limit]:
+            return for_a_batch(within_connections(limits, connections))
+
+        def changed(base: Mapping[Operation, Limit]) -> None:
+            # Not what running workers add to it: they may be gone before all that is outstanding is collected.
+            endpoint.status_limit = base[Operation.STATUS]
+
+        limits = EndpointLimits(
+            api=api,
+            share=dict if is_local else share,
+            clock=self._clock,
+            requests_per_worker=None if is_local else requests_per_worker,
+            changed=changed,
+        )
+        self._limits.add(endpoint.id, run.endpoint, limits)
+        collector = Collector(endpoint=endpoint, ledger=self._ledger, clock=self._clock, task_pool=task_pool)
+        self._served[endpoint.id] = ServedEndpoint(api, endpoint, limits, collector)
+
+    def let_go(self, number: int) -> None:
+        """Serves the endpoint no more."""
+        del self._served[number]
+
+    async def remember(self, number: int) -> None:
+        """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach.
+
+        Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window.
+        """
+        served, now = self._served[number], self._clock.now()
+        for operation in set(Operation) - {Operation.RUN}:
+            served.api.ease_in(operation)
+        window_us = int(served.api.limit(Operation.RUN).window_s * SECOND_US)
+        since = now - window_us - ANSWER_US_MAX
+        sent = await self._ledger.read(
+            partial(reports.sent_since, endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX)
+        )
+        served.api.hold(Operation.RUN, sent.answered, sent.unanswered)
+        served.endpoint.remember(await self._ledger.read(partial(took, endpoint_id=number, now=now)))
+
+    def adopt(self, jobs: Iterable[Job]) -> None:
+        """Hands outstanding jobs of an earlier process to their collectors."""
+        for job in jobs:
+            if (collector := self.collector(job.endpoint)) is not None:
+                collector.adopt((job,), ask_now=True)
+
+    def ask_now(self, number: int, job: int) -> None:
+        """`job` of that endpoint has to be asked for."""
+        if (collector := self.collector(number)) is not None:
+            collector.hint(job)
+
+    def hint(self, job: Job) -> None:
+        """A webhook said something about `job` that has to be asked for."""
+        self.ask_now(job.endpoint, job.id)
+
+    def safe_for_us(self) -> int | None:
+        """How long nobody needs to collect, in microseconds; None where no result can expire."""
+        deadlines = [at for each in self.collectors() if (at := each.soonest_deadline()) is not None]
+        return min(deadlines) - self._clock.now() if deadlines else None
+
+    def safe_offline_s(self) -> float | None:
+        """The same in seconds, never negative."""
+        left_us = self.safe_for_us()
+        return None if left_us is None else max(0, left_us) / SECOND_US

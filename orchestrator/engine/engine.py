@@ -1,0 +1,377 @@
+"""The engine: builds what works on a ledger, starts it, and stops it in order. It knows no files, signals or screens.
+
+Stopping is nesting. The innermost group takes new work; the one around it holds requests in flight and gets a deadline;
+the outermost writes and listens, and ends last.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from orchestrator.core.job import PAID_TWICE
+from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
+from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
+from orchestrator.engine.dependencies import Dependencies, Listening
+from orchestrator.engine.endpoints import Endpoints, Webhook
+from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.observers.view import View
+from orchestrator.engine.runs import RunSession
+from orchestrator.engine.secrets import Secrets
+from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.services import Services
+from orchestrator.engine.task_pool import TaskPool
+from orchestrator.engine.upkeep.canceller import Canceller
+from orchestrator.engine.upkeep.control import Control
+from orchestrator.engine.upkeep.heartbeat import Pulse
+from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
+from orchestrator.engine.upkeep.limits import LimitKeeper
+from orchestrator.engine.upkeep.pruning import Tidy
+from orchestrator.engine.upkeep.reconciler import Reconciler
+from orchestrator.engine.upkeep.stuck import Stuck
+from orchestrator.engine.upkeep.watch import Watch
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger, open_ledger, reports, webhook_key
+from orchestrator.ledger.margins import margins_of
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
+from orchestrator.views import Collecting
+from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
+from orchestrator.web.application import application
+from orchestrator.web.webhooks import Webhooks
+
+RECONCILE_EVERY_S: Final = 30.0
+"""How often the ledger is compared with what is being done, and stuck jobs are looked for."""
+
+TIDY_EVERY_S: Final = 3_600.0
+"""How often old events are looked for."""
+
+FINISHED_S_MAX: Final = 1.0
+"""How long they may go on when every job of the runs that are served has its outcome."""
+
+CANCELS_S_MAX: Final = 30.0
+"""How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
+
+
+class Engine:
+    """What works on one ledger. Made by `open_engine`; works inside `working`, on the runs that it has taken on.
+
+    It sends the jobs of these, and collects for all runs of the ledger whose services it can reach: results do not wait
+    for their run's turn.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        connection: ConnectionSettings,
+        dependencies: Dependencies,
+        view: View,
+        outer: TaskGroup,
+    ) -> None:
+        clock = dependencies.clock
+        self.ledger = ledger
+        self.clock = clock
+        self._connection = connection
+        self._dependencies = dependencies
+        self._view = view
+        self._outer = outer
+        self.in_flight: TaskGroup
+        """Where requests in flight live; once it works, as the next two."""
+
+        self.task_pool: TaskPool
+        self.taking: TaskGroup
+        """Where whatever takes new work lives."""
+
+        self.settings_of: dict[int, RunSettings] = {}
+        self.sessions: dict[int, RunSession] = {}
+        """The runs that are served, by their numbers."""
+
+        self._endpoint_of_run: dict[int, int] = {}
+        self._fresh: list[int] = []
+        """Endpoints at which nothing is collected yet."""
+
+        self._is_collecting = False
+        self.services = Services(connection, dependencies, view, outer)
+        self._secrets = Secrets(
+            lambda: ledger.secret_names, dependencies.environ, api_key=connection.api_key, warn=view.warn
+        )
+        self.limits = LimitKeeper(ledger=ledger, clock=clock, say=view.say)
+        self.endpoints = Endpoints(
+            ledger=ledger,
+            clock=clock,
+            settings_of=self.settings_of,
+            limits=self.limits,
+            warn=view.warn,
+            scrub=self._secrets.scrub,
+        )
+        self.canceller = Canceller(
+            ledger=ledger, clock=clock, endpoint_of=self.endpoints.get, hint=self.endpoints.ask_now
+        )
+        self.inbox = WebhookInbox(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            hint=self.endpoints.hint,
+            paid_twice=self._paid_twice,
+            owed=self.canceller.wake,
+        )
+        self.janitor = self._looks_after()
+        self.heartbeat = Pulse(ledger=ledger, collecting=self.collecting)
+        self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=dependencies.watch_every_s)
+        self.watch.subscribe(self.limits.on_change)
+        self._listener, self.webhook, self.webhooks = self._bind()
+
+    def _looks_after(self) -> Janitor:
+        """Whoever keeps things in order, with what has to be done for that now and then."""
+        ledger, clock = self.ledger, self.clock
+        self.stuck = Stuck(
+            ledger=ledger,
+            clock=clock,
+            endpoints=self.endpoints.all,
+            warn=self._view.warn,
+            owed=self.canceller.wake,
+        )
+        self.reconciler = Reconciler(
+            ledger=ledger,
+            clock=clock,
+            endpoint_of=self.endpoints.get,
+            plan_of=self.endpoints.collector,
+            is_in_flight=self._is_in_flight,
+        )
+        self.tidy = Tidy(ledger=ledger, clock=clock, settings_of=self.settings_of)
+        return Janitor(
+            ledger=ledger,
+            clock=clock,
+            settings_of=self.settings_of,
+            endpoint_of=self.endpoints.get,
+            duties=(
+                Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
+                Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
+                Duty("tidy", TIDY_EVERY_S, self.tidy.tidy),
+            ),
+            stuck_of=self.stuck.found,
+        )
+
+    # --- the way back from the service
+
+    def _bind(self) -> tuple[Listening | None, Webhook | None, Webhooks | None]:
+        """The webhook listener, bound at once, so that a port in use is found before anything is sent."""
+        connection = self._connection
+        if connection.listen is None:
+            return None, None, None
+        key = webhook_key(self.ledger.path)
+        public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
+        prefix = path_prefix(public) if public else ""
+        webhooks = Webhooks(key=key, sink=self.inbox, clock=self.clock, prefix=prefix, scrub=self._secrets.scrub)
+        listener = self._dependencies.listener(application(webhooks), parse_address(connection.listen))
+        return listener, Webhook(key, public or webhook_base_url(listener.url)), webhooks
+
+    @property
+    def webhook_bytes(self) -> int:
+        """How many bytes a webhook URL adds to a request, at most."""
+        return 0 if self.webhook is None else len(hook_url(self.webhook.base_url, "0" * TOKEN_CHARS_MAX))
+
+    def _paid_twice(self, run: int, n: int) -> None:
+        if (session := self.sessions.get(run)) is not None:
+            session.progress.tally(run, PAID_TWICE, n)
+
+    # --- working
+
+    def use_key_for(self, run: Run) -> None:
+        """The API key is the one for the service of `run`, which this process was begun for."""
+        self.services.use_key_for(run.service_url)
+
+    async def learn_settings(self) -> None:
+        """Reads the settings of all runs, as they were given last."""
+        for run in await self.ledger.read(reports.runs_all):
+            self.settings_of[run.id] = run.settings
+
+    async def listen(self) -> None:
+        """Begins to take webhooks, where that is wanted: until the very end, so that as few as possible are missed."""
+        if self._listener is not None:
+            await self._outer.start(self._listener.serve)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Works inside the block, which `stop` and a ledger that is taken away cut short.
+
+        On leaving no more work is taken, and requests in flight get a while to end. Raises `StorageError` where what is
+        known by then could not be written.
+        """
+        async with anyio.create_task_group() as self.in_flight:
+            self.task_pool = TaskPool(self.in_flight)
+            async with anyio.create_task_group() as self.taking:
+                yield
+                self.taking.cancel_scope.cancel()
+            self.task_pool.close()
+            self.in_flight.cancel_scope.deadline = anyio.current_time() + self._grace_s()
+        await self.ledger.flush()
+        self.task_pool.check()
+        if (missing := self.ledger.place.missing()) is not None:
+            raise StorageError(f"{missing} is not in its place any more")
+
+    def stop(self) -> None:
+        """Ends `working`."""
+        self.taking.cancel_scope.cancel()
+
+    async def _stop_when_lost(self) -> None:
+        await self.watch.lost.wait()
+        self.stop()
+
+    def _grace_s(self) -> float:
+        """How long to wait for requests in flight: once every job has its outcome, no answer matters any more."""
+        unfinished = any(session.progress.unfinished for session in self.sessions.values())
+        return IN_FLIGHT_S_MAX if unfinished else FINISHED_S_MAX
+
+    async def take_on(self, run: Run) -> RunSession:
+        """Serves `run` from now on; nothing of it is sent before its session's `send`. Inside `working`.
+
+        Raises `UsageError` where its endpoint cannot be used.
+        """
+        await self._add_endpoint(run)
+        session = self.sessions[run.id] = await self._session(run)
+        if self._is_collecting:
+            await self._begin_endpoints()
+        return session
+
+    async def collect(self) -> Recovered:
+        """Begins to collect for what was taken on, and for every other run whose service can be reached: with the first
+        page of what an earlier process left, since results may be about to expire. Returns what it left.
+
+        Inside `working`, once.
+        """
+        for run in await self.ledger.read(reports.runs_all):
+            self.settings_of.setdefault(run.id, run.settings)
+            if self.services.is_reachable(run):
+                await self._add_endpoint(run)
+        await self.taking.start(self.limits.serve)
+        self._is_collecting = True
+        recovered = await self._begin_endpoints()
+        await self.taking.start(self.inbox.serve)
+        await self.inbox.catch_up()
+        self.taking.start_soon(self._stop_when_lost)
+        await self.taking.start(self.watch.serve)
+        await self.taking.start(self.heartbeat.serve)
+        return recovered
+
+    async def _add_endpoint(self, run: Run) -> None:
+        self._endpoint_of_run[run.id] = run.endpoint_id
+        if self.endpoints.get(run.endpoint_id) is not None:
+            return
+        service = await self.services.of(run, self.settings_of[run.id])
+        self.endpoints.add(
+            run,
+            service,
+            task_pool=self.task_pool,
+            webhooks=self.webhook is not None,
+            connections=self.services.connections,
+            requests_per_worker=self._connection.requests_per_worker,
+        )
+        self._fresh.append(run.endpoint_id)
+        if self.webhooks is not None:
+            self.webhooks.share(service.down)
+
+    async def _begin_endpoints(self) -> Recovered:
+        """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
+        fresh, self._fresh = self._fresh, []
+        await self.limits.read()
+        if await self.ledger.read(reports.submissions_latest_id):
+            for number in fresh:
+                await self.endpoints.remember(number)
+        for number in fresh:
+            served = self.endpoints.served(number)
+            self.taking.start_soon(served.limits.follow_workers)
+            await self.taking.start(served.collector.serve)
+        recovered = await self.janitor.recover(self.endpoints.adopt, endpoints=fresh)
+        await self.inbox.recover()
+        return recovered
+
+    async def keep_up(self) -> None:
+        """Begins to settle, to cancel and to look after things. Inside `working`."""
+        await self.taking.start(self.janitor.serve)
+        await self.taking.start(self.canceller.serve)
+
+    async def _session(self, run: Run) -> RunSession:
+        counts = await self.ledger.read(partial(reports.counts_of, run=run.id))
+        margins = await self.ledger.read(partial(margins_of, run=run.id))
+        progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self.clock)
+        self.ledger.subscribe(progress.on_steps)
+        served = self.endpoints.served(run.endpoint_id)
+        control = Control(
+            run=run.id,
+            ledger=self.ledger,
+            clock=self.clock,
+            say=self._view.warn,
+            changed=progress.nudge,
+            owed=self.canceller.wake,
+        )
+        self.watch.subscribe(control.on_change)
+        dispatcher = Dispatcher(
+            run=run.id,
+            endpoint=served.endpoint,
+            ledger=self.ledger,
+            bodies=RequestBuilder(lambda: self.settings_of[run.id], self._dependencies.environ, self.webhook),
+            clock=self.clock,
+            task_pool=self.task_pool,
+            outstanding=lambda: served.collector.outstanding,
+            may_send=lambda: control.may_send,
+        )
+        return RunSession(
+            run=run,
+            endpoint=served.endpoint,
+            ledger=self.ledger,
+            progress=progress,
+            control=control,
+            dispatcher=dispatcher,
+            taking=self.taking,
+        )
+
+    async def finish(self) -> None:
+        """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
+        with anyio.move_on_after(CANCELS_S_MAX):
+            await self.inbox.catch_up()
+            await self.canceller.finish()
+
+    def _is_in_flight(self, job: int) -> bool:
+        return any(session.dispatcher.is_in_flight(job) for session in self.sessions.values())
+
+    def collecting(self) -> dict[int, Collecting]:
+        """How the results of each run are collected, those of embedded services excepted."""
+        now = self.clock.now()
+        return {
+            run: Collecting(
+                at=now,
+                by=served.endpoint.collected_by,
+                safe_until=served.collector.soonest_deadline(),
+            )
+            for run, number in self._endpoint_of_run.items()
+            if not (served := self.endpoints.served(number)).endpoint.is_local
+        }
+
+
+@asynccontextmanager
+async def open_engine(
+    path: Path, connection: ConnectionSettings, dependencies: Dependencies, view: View
+) -> AsyncIterator[Engine]:
+    """An engine on the ledger at `path`, which is made where there is none.
+
+    Raises `UsageError` where somebody else works on it, or the address to listen on cannot be had.
+    """
+    connect = dependencies.connect(path) if dependencies.connect else None
+    async with (
+        open_ledger(path, clock=dependencies.clock, connect=connect, boot=dependencies.boot) as ledger,
+        anyio.create_task_group() as outer,
+    ):
+        await outer.start(ledger.serve)
+        engine = Engine(ledger, connection, dependencies, view, outer)
+        try:
+            await ledger.intake_remove_unfinished()
+            yield engine
+        finally:
+            await engine.services.aclose()
+        outer.cancel_scope.cancel()

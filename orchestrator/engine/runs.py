@@ -1,0 +1,76 @@
+"""One run, as the engine serves it: how it stands, what is asked of it, and its sending."""
+
+from collections.abc import Iterator
+
+from anyio.abc import TaskGroup
+
+from orchestrator.core.lifecycle import State
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.intake import Advice, InputBatch, Intake
+from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.upkeep.control import Control
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.intakes import Taken
+from orchestrator.ledger.reports import Run
+
+
+class RunSession:
+    """One run, from its taking on to its end. Nothing of it is sent before `send`."""
+
+    def __init__(
+        self,
+        *,
+        run: Run,
+        endpoint: Endpoint,
+        ledger: Ledger,
+        progress: Progress,
+        control: Control,
+        dispatcher: Dispatcher,
+        taking: TaskGroup,
+    ) -> None:
+        self.run = run
+        self.endpoint = endpoint
+        self.progress = progress
+        self.control = control
+        self.dispatcher = dispatcher
+        self._ledger = ledger
+        self._taking = taking
+        self._intake: Intake | None = None
+        endpoint.on_change(progress.nudge)
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of the run can be submitted, if so."""
+        return self.endpoint.why_stopped(self.run.id)
+
+    @property
+    def rows_read(self) -> int | None:
+        """How many rows of its input were read; None while none is read."""
+        return None if self._intake is None else self._intake.rows_read
+
+    async def take_in(self, source: str, batches: Iterator[InputBatch], *, advice: Advice) -> Taken:
+        """Takes in every row of `batches`, or none. Raises `InputError`, see `Intake.take`."""
+        self._intake = Intake(self._ledger, self.run, source=source)
+        taken = await self._intake.take(batches, advice=advice)
+        self._intake = None
+        self.progress.add(State.QUEUED, taken.new)
+        return taken
+
+    async def send(self) -> None:
+        """Begins to do what is asked of the run, and to send its jobs."""
+        await self._taking.start(self.control.serve)
+        await self._taking.start(self.dispatcher.serve)
+
+    async def until_no_more_is_sent(self) -> None:
+        """Waits until every job has its outcome, or going on submitting is pointless."""
+        await self.progress.until(lambda: self.progress.unfinished == 0 or self.why_stopped is not None)
+
+    async def until_collected(self, *, adoptable: bool) -> None:
+        """Waits until nothing more can come of what is at the service, or it cannot be collected.
+
+        `adoptable` is whether webhooks may tell of uncertain submissions.
+        """
+        await self.progress.until(
+            lambda: self.progress.to_collect(adoptable=adoptable) == 0 or self.endpoint.uncollectable is not None
+        )

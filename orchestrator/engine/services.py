@@ -1,0 +1,77 @@
+"""The services that a process reaches, one client for each service URL; embedded ones are begun here, too."""
+
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from orchestrator.client import Service
+from orchestrator.client.allowance import within_connections
+from orchestrator.client.descriptors import requests_part
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.local import LOCAL
+from orchestrator.engine.observers.view import View
+from orchestrator.ledger.reports import Run
+from orchestrator.settings import ConnectionSettings, RunSettings
+
+
+class Services:
+    """Opens the service of a run when it is first asked for, and closes all of them. Embedded ones live in `outer`."""
+
+    def __init__(
+        self, connection: ConnectionSettings, dependencies: Dependencies, view: View, outer: TaskGroup
+    ) -> None:
+        self._connection = connection
+        self._dependencies = dependencies
+        self._view = view
+        self._outer = outer
+        self._open_files = dependencies.open_files()
+        self.connections = requests_part(self._open_files, listens=connection.listen is not None)
+        """How many requests there may be at once, by the files that the process may have open."""
+
+        self._services: dict[str, Service] = {}
+
+    def use_key_for(self, service_url: str) -> None:
+        """The API key is the one for the service at that URL."""
+        if service_url != LOCAL:
+            self._connection = replace(self._connection, serverless_url=service_url)
+
+    def is_reachable(self, run: Run) -> bool:
+        """Whether there is a key for its service. An embedded service is begun for a run that is asked for only."""
+        return run.service_url != LOCAL and bool(self._connection.key_for(run.service_url))
+
+    async def of(self, run: Run, settings: RunSettings) -> Service:
+        """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
+        name = run.endpoint if run.service_url == LOCAL else run.service_url
+        if name not in self._services:
+            self._services[name] = await self._embedded(run, settings) if name == run.endpoint else self._real(name)
+        return self._services[name]
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        while self._services:
+            _, service = self._services.popitem()
+            await service.aclose()
+
+    def _real(self, url: str) -> Service:
+        limits = within_connections(self._connection.limits, self.connections)
+        self._warn_of_few_files(limits)
+        key = self._connection.key_for(url)
+        connection = replace(self._connection, serverless_url=url, api_key=key, limits=limits)
+        return self._dependencies.service(connection, self._dependencies.clock)
+
+    async def _embedded(self, run: Run, settings: RunSettings) -> Service:
+        from orchestrator.engine.embedded import Embedded  # noqa: PLC0415  no other run needs the emulator
+
+        embedded = Embedded(run.endpoint, self._connection, settings, self._dependencies.clock)
+        await self._outer.start(embedded.serve)
+        return embedded.service
+
+    def _warn_of_few_files(self, granted: dict[Operation, Limit]) -> None:
+        """Says which limits are less than what was asked for, since each request takes an open file."""
+        wanted = self._connection.limits
+        bounded = [f"{granted[each].concurrent:,} to /{each}" for each in wanted if granted[each] != wanted[each]]
+        if bounded and not self._services:
+            self._view.warn(
+                f"the system lets this process open {self._open_files:,} files: no more requests at once than "
+                f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
+            )
