@@ -77,22 +77,11 @@ def build(load: Callable[[], App]) -> typer.Typer:
     ) -> None:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
-    for add in (
-        add_run,
-        add_resume,
-        add_status,
-        add_results,
-        add_verify,
-        add_control,
-        add_limits,
-        add_emulate,
-        add_api,
-        add_pods,
-        add_endpoints,
-        add_templates,
-        add_secrets,
-    ):
+    of_ledgers = (add_run, add_resume, add_status, add_results, add_verify, add_control, add_limits)
+    for add in (*of_ledgers, add_emulate, add_api):
         add(commands, load)
+    for add_noun in (add_pods, add_endpoints, add_templates, add_secrets):
+        add_noun(commands)
     return commands
 
 

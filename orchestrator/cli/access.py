@@ -9,16 +9,17 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar, get_args
 
 import msgspec
 import typer
 
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import Choices, choose
-from orchestrator.cli.execution import execute, explain
+from orchestrator.cli.config import Choices
+from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.request import api_key, key_warning, limits_of, parse_interface_url
+from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
@@ -34,6 +35,8 @@ from orchestrator.units import SECOND_US
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
 
+
+T = TypeVar("T", bound=Callable[..., object])
 
 WAIT_DEFAULT: Final = "10m"
 
@@ -119,28 +122,49 @@ def connect(access: Access) -> "Account":
     )
 
 
-def carry_out(
-    make: Connect,
-    flags: Mapping[str, object],
-    interface: Interface,
-    command: Command | None = None,
-    *,
-    prepare: Callable[[Choices], Command] | None = None,
-) -> NoReturn:
-    """Everything between the flags and the exit code.
+class Noun:
+    """The commands for one part of the service, each with the flags `shared` behind its own (see `also`).
 
-    A command that needs more than its own flags is made by `prepare` from all that was chosen.
+    A command returns a `Command`. They need no other part of the program than the client.
     """
-    try:
-        choices = choose(flags, os.environ)
-        access = _access(interface, choices)
-        command = prepare(choices) if prepare else command
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
-    assert command is not None, "either of the two"
-    for warning in filter(None, map(key_warning, access.urls.values())):
-        printing.warn(warning)
-    raise typer.Exit(execute(partial(_with_account, make, access, command, choices.switch("json"))))
+
+    def __init__(self, group: typer.Typer, interface: Interface, connect: Connect, **shared: Any) -> None:
+        self._group = group
+        self._interface = interface
+        self._connect = connect
+        self._shared = shared
+
+    def command(self, name: str | None = None, /, *, help_: str | None = None, **more: Any) -> Callable[[T], T]:
+        """Registers a command, which may have flags beside those of all."""
+
+        def register(command: T) -> T:
+            self._group.command(name, help=help_)(also(self._carry_out, **{**more, **self._shared})(command))
+            return command
+
+        return register
+
+    def _carry_out(self, flags: Flags, prepare: Callable[[Choices], Command]) -> None:
+        def prepared(choices: Choices) -> tuple[Work, None]:
+            access = _access(self._interface, choices)
+            command = prepare(choices)
+            for warning in filter(None, map(key_warning, access.urls.values())):
+                printing.warn(warning)
+            return partial(_with_account, self._connect, access, command, choices.switch("json")), None
+
+        carry_out(flags, prepared)
+
+
+def graphql_noun(group: typer.Typer, connect: Connect) -> Noun:
+    """Commands that speak GraphQL."""
+    return Noun(
+        group,
+        Interface.GRAPHQL,
+        connect,
+        graphql_url=GraphqlUrl,
+        graphql_key=GraphqlKey,
+        config=options.Config,
+        json=Json,
+    )
 
 
 def _access(interface: Interface, choices: Choices) -> Access:

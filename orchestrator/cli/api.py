@@ -6,20 +6,19 @@ fails.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from orchestrator.cli import access, api_calls, options
-from orchestrator.cli.access import Command, Connect, Interface, carry_out
+from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.api_calls import Work
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
 from orchestrator.cli.request import ledger_of, policy_of
-from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US
@@ -62,116 +61,99 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
         help="Single requests to an endpoint, without a ledger.\n\nThey are sent within 5 % of its limits; the rest"
         " is for a batch that may be running. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.",
     )
-    _add_submits(api, connect)
-    _add_questions(api, connect)
-    _add_changes(api, load, connect)
-    _add_openai(api, connect)
     commands.add_typer(api, name="api")
+    operations = Noun(
+        api,
+        Interface.JOBS,
+        connect,
+        serverless_url=options.ServerlessUrl,
+        config=options.Config,
+        json=access.Json,
+    )
+    _add_submits(operations)
+    _add_questions(operations)
+    _add_changes(operations, load)
+    _add_openai(operations)
 
 
-_service = {"serverless_url": options.ServerlessUrl, "config": options.Config, "json": access.Json}
-_policy = {"ttl": options.Ttl, "execution_timeout": options.ExecutionTimeout, "low_priority": options.LowPriority}
+_policy: Final[Mapping[str, Any]] = {
+    "ttl": options.Ttl,
+    "execution_timeout": options.ExecutionTimeout,
+    "low_priority": options.LowPriority,
+}
 
 
-def _add_submits(api: typer.Typer, connect: Connect) -> None:
-    @api.command()
-    @also(**_policy, **_service)
-    def run(endpoint: EndpointId, input: Input, webhook: Webhook = None, *, flags: Flags) -> None:  # noqa: A002  the flag
+def _add_submits(api: Noun) -> None:
+    @api.command(**_policy)
+    def run(endpoint: EndpointId, input: Input, webhook: Webhook = None, *, choices: Choices) -> Command:  # noqa: A002  the flag
         """Submit a job that runs in the background. Never repeated by itself."""
-        _carry_out(connect, endpoint, flags, partial(_prepare_run, input, webhook))
+        return _at(endpoint, choices, partial(api_calls.run, _job_input(input, webhook, choices)))
 
-    @api.command()
-    @also(**_policy, **_service)
+    @api.command(**_policy)
     def runsync(
         endpoint: EndpointId,
         input: Input,  # noqa: A002
         wait: Wait = None,
         webhook: Webhook = None,
         *,
-        flags: Flags,
-    ) -> None:
+        choices: Choices,
+    ) -> Command:
         """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
-        _carry_out(connect, endpoint, flags, partial(_prepare_runsync, input, webhook, wait))
+        job = _job_input(input, webhook, choices)
+        return _at(endpoint, choices, partial(api_calls.runsync, job, None if wait is None else _milliseconds(wait)))
 
 
-def _add_questions(api: typer.Typer, connect: Connect) -> None:
+def _add_questions(api: Noun) -> None:
     @api.command()
-    @also(**_service)
-    def status(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
+    def status(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
         """Show how a job stands, with its result once it has one."""
-        _ask_for(connect, endpoint, flags, partial(api_calls.status, job))
+        return _at(endpoint, choices, partial(api_calls.status, job))
 
     @api.command()
-    @also(**_service)
-    def stream(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
+    def stream(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
         """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
-        _ask_for(connect, endpoint, flags, partial(api_calls.stream, job))
+        return _at(endpoint, choices, partial(api_calls.stream, job))
 
     @api.command()
-    @also(**_service)
-    def health(endpoint: EndpointId, *, flags: Flags) -> None:
+    def health(endpoint: EndpointId, *, choices: Choices) -> Command:
         """Show how many jobs and workers the endpoint has in which state."""
-        _ask_for(connect, endpoint, flags, api_calls.health)
+        return _at(endpoint, choices, api_calls.health)
 
     @api.command()
-    @also(**_service)
-    def requests(endpoint: EndpointId, *, flags: Flags) -> None:
+    def requests(endpoint: EndpointId, *, choices: Choices) -> Command:
         """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
-        _ask_for(connect, endpoint, flags, api_calls.requests)
+        return _at(endpoint, choices, api_calls.requests)
 
 
-def _add_changes(api: typer.Typer, load: Callable[[], App], connect: Connect) -> None:
+def _add_changes(api: Noun, load: Callable[[], App]) -> None:
     @api.command()
-    @also(**_service)
-    def cancel(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
+    def cancel(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
         """Stop a job that waits or runs."""
-        _ask_for(connect, endpoint, flags, partial(api_calls.cancel, job))
+        return _at(endpoint, choices, partial(api_calls.cancel, job))
 
     @api.command()
-    @also(**_service)
-    def retry(endpoint: EndpointId, job: JobId, *, flags: Flags) -> None:
+    def retry(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
         """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
-        _ask_for(connect, endpoint, flags, partial(api_calls.retry, job))
+        return _at(endpoint, choices, partial(api_calls.retry, job))
 
-    @api.command()
-    @also(ledger=options.Ledger, **_service)
-    def purge(endpoint: EndpointId, yes: access.Yes = False, *, flags: Flags) -> None:
+    @api.command(ledger=options.Ledger)
+    def purge(endpoint: EndpointId, yes: access.Yes = False, *, choices: Choices) -> Command:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
-        _carry_out(connect, endpoint, flags, partial(_prepare_purge, load, yes))
+        ledger = ledger_of(choices)
+        return _at(endpoint, choices, partial(api_calls.purge, load, ledger if ledger.exists() else None, yes))
 
 
-def _add_openai(api: typer.Typer, connect: Connect) -> None:
+def _add_openai(api: Noun) -> None:
     @api.command()
-    @also(**_service)
-    def openai(endpoint: EndpointId, path: OpenAiPath, input: Body = None, *, flags: Flags) -> None:  # noqa: A002
+    def openai(endpoint: EndpointId, path: OpenAiPath, input: Body = None, *, choices: Choices) -> Command:  # noqa: A002
         """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
-        _carry_out(connect, endpoint, flags, partial(_prepare_openai, path, input))
+        body = None if input is None else object_text(input)
+        return _at(endpoint, choices, partial(api_calls.openai, path, body))
 
 
-def _ask_for(connect: Connect, endpoint: str, flags: Flags, work: Work) -> None:
-    _carry_out(connect, endpoint, flags, lambda choices: work)  # noqa: ARG005  nothing is left to choose
-
-
-def _carry_out(connect: Connect, endpoint: str, flags: Flags, prepare: Callable[[Choices], Work]) -> None:
-    def prepared(choices: Choices) -> Command:
-        quiet = choices.switch("quiet") or choices.switch("json")
-        return partial(api_calls.send, endpoint, quiet, prepare(choices))
-
-    carry_out(connect, flags, Interface.JOBS, prepare=prepared)
-
-
-def _prepare_run(given: str, webhook: str | None, choices: Choices) -> Work:
-    return partial(api_calls.run, _job_input(given, webhook, choices))
-
-
-def _prepare_runsync(given: str, webhook: str | None, wait: str | None, choices: Choices) -> Work:
-    return partial(
-        api_calls.runsync, _job_input(given, webhook, choices), None if wait is None else _milliseconds(wait)
-    )
-
-
-def _prepare_openai(path: str, given: str | None, _: Choices) -> Work:
-    return partial(api_calls.openai, path, None if given is None else object_text(given))
+def _at(endpoint: str, choices: Choices, work: Work) -> Command:
+    quiet = choices.switch("quiet") or choices.switch("json")
+    return partial(api_calls.send, endpoint, quiet, work)
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:
@@ -183,8 +165,3 @@ def _milliseconds(wait: str) -> int:
         return parse_duration(wait) // MILLISECOND_US
     except ValueError as error:
         raise UsageError(f"--wait: {error}") from None
-
-
-def _prepare_purge(load: Callable[[], App], yes: bool, choices: Choices) -> Work:
-    ledger = ledger_of(choices)
-    return partial(api_calls.purge, load, ledger if ledger.exists() else None, yes)

@@ -1,6 +1,6 @@
 """`orchestrator endpoints`: create, list, show, update, delete. Their jobs are `orchestrator api`'s affair."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from orchestrator.cli import access, options, printing, tables
-from orchestrator.cli.access import Command, Connect, Interface, carry_out, tell_deleted
-from orchestrator.cli.execution import App
+from orchestrator.cli.access import Command, Connect, Interface, Noun, tell_deleted
+from orchestrator.cli.sharing import Flags
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
@@ -36,96 +36,66 @@ WorkersMax = Annotated[int | None, typer.Option(metavar="N", help="Workers at mo
 IdleTimeout = Annotated[
     str | None, typer.Option(metavar="D", help="How long a worker without a job is kept; 1s to 1h.")
 ]
-Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Return once the job API knows the endpoint.")]
+Wait = Annotated[bool | None, typer.Option("--wait", metavar="", help="Return once the job API knows the endpoint.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help="Any other field of the service's, as in gpuCount=2. Repeatable."),
 ]
 
 
-def add_endpoints(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
-    """Registers `endpoints` and its commands. They need no other part of the program than the client."""
-    endpoints = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
-    commands.add_typer(endpoints, name="endpoints")
-    _add_changes(endpoints, connect)
-    _add_looks(endpoints, connect)
-    _add_delete(endpoints, connect)
+_FIELDS: Final[Mapping[str, Any]] = {
+    "name": Name,
+    "gpu": Gpu,
+    "workers_min": WorkersMin,
+    "workers_max": WorkersMax,
+    "idle_timeout": IdleTimeout,
+    "set_": Set,
+}
 
 
-def _add_changes(endpoints: typer.Typer, connect: Connect) -> None:
-    @endpoints.command()
-    def create(  # read through locals()
-        template: Template,
-        name: Name = None,
-        gpu: Gpu = None,
-        workers_min: WorkersMin = None,
-        workers_max: WorkersMax = None,
-        idle_timeout: IdleTimeout = None,
-        set_: Set = None,
-        wait: Wait = False,
-        timeout: access.Timeout = None,
-        rest_url: access.RestUrl = None,
-        serverless_url: options.ServerlessUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+def add_endpoints(commands: typer.Typer, connect: Connect = access.connect) -> None:
+    """Registers `endpoints` and its commands."""
+    group = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
+    commands.add_typer(group, name="endpoints")
+    endpoints = Noun(
+        group, Interface.ENDPOINTS, connect, rest_url=access.RestUrl, config=options.Config, json=access.Json
+    )
+
+    @endpoints.command(
+        **_FIELDS,
+        wait=Wait,
+        timeout=access.Timeout,
+        rest_url=access.RestUrl,
+        serverless_url=options.ServerlessUrl,
+    )
+    def create(template: Template, *, flags: Flags) -> Command:
         """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""
-        flags = locals()
-        _run(connect, flags, partial(_create, flags))
+        return partial(_create, template, flags)
 
-    @endpoints.command()
-    def update(
-        endpoint_id: Id,
-        template: NewTemplate = None,
-        name: Name = None,
-        gpu: Gpu = None,
-        workers_min: WorkersMin = None,
-        workers_max: WorkersMax = None,
-        idle_timeout: IdleTimeout = None,
-        set_: Set = None,
-        rest_url: access.RestUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    @endpoints.command(**_FIELDS)
+    def update(endpoint_id: Id, template: NewTemplate = None, *, flags: Flags) -> Command:
         """Change what is given and nothing else. Active workers may have to be restarted to have it."""
-        flags = locals()
-        _run(connect, flags, partial(_update, endpoint_id, flags))
+        return partial(_update, endpoint_id, template, flags)
 
-
-def _add_looks(endpoints: typer.Typer, connect: Connect) -> None:
     @endpoints.command("list")
-    def list_(rest_url: access.RestUrl = None, config: options.Config = None, json: access.Json = None) -> None:
+    def list_() -> Command:
         """List the account's endpoints."""
-        _run(connect, locals(), _list)
+        return _list
 
     @endpoints.command()
-    def show(
-        endpoint_id: Id, rest_url: access.RestUrl = None, config: options.Config = None, json: access.Json = None
-    ) -> None:
+    def show(endpoint_id: Id) -> Command:
         """Show one endpoint; --json has all that the service says about it."""
-        _run(connect, locals(), partial(_show, endpoint_id))
+        return partial(_show, endpoint_id)
 
-
-def _add_delete(endpoints: typer.Typer, connect: Connect) -> None:
     @endpoints.command()
-    def delete(
-        endpoint_id: Id,
-        yes: access.Yes = False,
-        rest_url: access.RestUrl = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    def delete(endpoint_id: Id, yes: access.Yes = False) -> Command:
         """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
-        _run(connect, locals(), partial(_delete, endpoint_id, yes))
+        return partial(_delete, endpoint_id, yes)
 
 
-def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
-    carry_out(connect, flags, Interface.ENDPOINTS, command)
-
-
-async def _create(flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
-    wait_s = access.wait_s(flags["wait"], flags["timeout"])
-    record = await account.endpoints.create(_spec(flags), more=_more(flags["set_"] or ()))
+async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:
+    wait_s = access.wait_s(bool(flags["wait"]), flags["timeout"])
+    record = await account.endpoints.create(_spec(template, flags), more=_more(flags["set_"] or ()))
     _put(record, as_json)
     if wait_s is None:
         printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
@@ -135,19 +105,19 @@ async def _create(flags: Mapping[str, Any], account: "Account", as_json: bool) -
     printing.say(f"endpoint {record.id}: ready for jobs")
 
 
-async def _update(endpoint_id: str, flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
-    record = await account.endpoints.update(endpoint_id, _spec(flags), more=_more(flags["set_"] or ()))
+async def _update(endpoint_id: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
+    record = await account.endpoints.update(endpoint_id, _spec(template, flags), more=_more(flags["set_"] or ()))
     _put(record, as_json)
     printing.say(f"endpoint {record.id}: updated")
 
 
-def _spec(flags: Mapping[str, Any]) -> "EndpointSpec":
+def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
     from orchestrator.account.endpoints import EndpointSpec  # noqa: PLC0415
 
     idle_timeout = flags["idle_timeout"]
     return EndpointSpec(
         name=flags["name"],
-        template_id=flags["template"],
+        template_id=template,
         gpu_type_ids=tuple(flags["gpu"]) if flags["gpu"] else None,
         workers_min=flags["workers_min"],
         workers_max=flags["workers_max"],

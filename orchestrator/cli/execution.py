@@ -5,11 +5,15 @@ import gc
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import typer
 
 from orchestrator.cli import printing
+from orchestrator.cli.config import Choices, choose
 from orchestrator.cli.failures import (
     DEFECT_EXIT_CODE,
     STARVED,
@@ -19,8 +23,9 @@ from orchestrator.cli.failures import (
     leading_failure,
     write_crash_report,
 )
+from orchestrator.cli.request import ledger_of
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import RunRequest, VerifyRequest, Wish
 from orchestrator.units import MIB
 from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
@@ -81,10 +86,37 @@ def load_api() -> App:
     return api
 
 
-def execute(
-    command: Callable[[], Awaitable[int]], *, ledger: Path | None = None, needs: Callable[[], object] = lambda: None
-) -> int:
-    """Runs `command` on an event loop and returns the exit code: its own, or that of the error which ended it.
+Work = Callable[[], Awaitable[int]]
+"""What a command does; it returns the exit code."""
+
+Prepare = Callable[[Choices], tuple[Work, Path | None]]
+"""What a command makes of all that was chosen, and the ledger that it is about. Raises `UsageError`."""
+
+AtLedger = Callable[[Path, bool], Awaitable[int]]
+"""What a command does with a ledger; the flag is `--json`."""
+
+
+def carry_out(flags: Mapping[str, object], prepare: Prepare) -> NoReturn:
+    """Everything between the flags and the exit code."""
+    try:
+        work, ledger = prepare(choose(flags, os.environ))
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    raise typer.Exit(execute(work, ledger=ledger))
+
+
+def carry_out_at_ledger(flags: Mapping[str, object], prepare: Callable[[Choices], AtLedger]) -> NoReturn:
+    """The same for a command about the ledger that was chosen."""
+
+    def at_ledger(choices: Choices) -> tuple[Work, Path]:
+        ledger = ledger_of(choices)
+        return partial(prepare(choices), ledger, choices.switch("json")), ledger
+
+    carry_out(flags, at_ledger)
+
+
+def execute(work: Work, *, ledger: Path | None = None, needs: Callable[[], object] = lambda: None) -> int:
+    """Does `work` on an event loop and returns the exit code: its own, or that of the error which ended it.
 
     `needs` loads what a long command will need, before it begins.
     """
@@ -92,7 +124,7 @@ def execute(
         _load(needs)
         import anyio  # noqa: PLC0415
 
-        return anyio.run(command, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+        return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except BaseException as error:  # noqa: BLE001  this is where every exception ends
         return explain(error, ledger)
 

@@ -1,7 +1,6 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from orchestrator.cli import options, printing, tables
-from orchestrator.cli.config import choose
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
-from orchestrator.cli.request import ledger_of
+from orchestrator.cli.sharing import also
 from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.errors import UsageError
 from orchestrator.views import EndpointLimits, OperationLimits
@@ -39,46 +37,28 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     )
     commands.add_typer(limits, name="limits")
 
+    shared = also(carry_out_at_ledger, ledger=options.Ledger, config=options.Config, json=Json)
+
     @limits.command()
-    def show(
-        name: SomeRun = None, ledger: options.Ledger = None, config: options.Config = None, json: Json = None
-    ) -> None:
+    @shared
+    def show(name: SomeRun = None) -> AtLedger:
         """Show the limits of each endpoint and how much of them is used now."""
-        _carry_out(locals(), lambda path, as_json: _show(load, path, name, as_json))
+        return partial(_show, load, name)
 
     @limits.command("set")
-    def set_(
-        name: options.RunName,
-        rules: Rules,
-        ledger: options.Ledger = None,
-        config: options.Config = None,
-        json: Json = None,
-    ) -> None:
+    @shared
+    def set_(name: options.RunName, rules: Rules) -> AtLedger:
         """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
-        _carry_out(locals(), lambda path, as_json: _set(load, path, name, rules, as_json))
+        return partial(_set, load, name, rules)
 
     @limits.command()
-    def reset(
-        name: options.RunName,
-        operations: Operations = None,
-        ledger: options.Ledger = None,
-        config: options.Config = None,
-        json: Json = None,
-    ) -> None:
+    @shared
+    def reset(name: options.RunName, operations: Operations = None) -> AtLedger:
         """Forget what was set: the limits are again those that the run was started with."""
-        _carry_out(locals(), lambda path, as_json: _reset(load, path, name, operations or (), as_json))
+        return partial(_reset, load, name, operations or ())
 
 
-def _carry_out(flags: Mapping[str, object], work: Callable[[Path, bool], Awaitable[int]]) -> None:
-    try:
-        choices = choose(flags, os.environ)
-        path, as_json = ledger_of(choices), choices.switch("json")
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
-    raise typer.Exit(execute(partial(work, path, as_json), ledger=path))
-
-
-async def _show(load: Callable[[], App], ledger: Path, name: str | None, as_json: bool) -> int:
+async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
     found = await load().limits(ledger, name)
     if as_json:
         printing.put_json(found)
@@ -90,7 +70,7 @@ async def _show(load: Callable[[], App], ledger: Path, name: str | None, as_json
     return 0
 
 
-async def _set(load: Callable[[], App], ledger: Path, name: str, rules: Sequence[str], as_json: bool) -> int:
+async def _set(load: Callable[[], App], name: str, rules: Sequence[str], ledger: Path, as_json: bool) -> int:
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
@@ -100,7 +80,7 @@ async def _set(load: Callable[[], App], ledger: Path, name: str, rules: Sequence
     return 0
 
 
-async def _reset(load: Callable[[], App], ledger: Path, name: str, operations: Sequence[str], as_json: bool) -> int:
+async def _reset(load: Callable[[], App], name: str, operations: Sequence[str], ledger: Path, as_json: bool) -> int:
     chosen = tuple(_read(_parse_operation, operation) for operation in operations)
     _tell(await load().limits_reset(ledger, name, chosen), "reset", as_json=as_json)
     return 0

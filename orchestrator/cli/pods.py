@@ -1,16 +1,14 @@
 """`orchestrator pods`: list, show, start, stop, restart, terminate."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from orchestrator.cli import access, options, printing
-from orchestrator.cli.access import Command, Connect, Interface, carry_out, confirm
-from orchestrator.cli.execution import App
-from orchestrator.cli.sharing import Flags, also
+from orchestrator.cli.access import Command, Connect, Interface, Noun, confirm
+from orchestrator.cli.sharing import Flags
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 
@@ -36,68 +34,52 @@ Verbose = Annotated[
 ]
 
 
-def add_pods(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
-    """Registers `pods` and its commands. They need no other part of the program than the client."""
-    pods = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
-    commands.add_typer(pods, name="pods")
-    _add_looks(pods, connect)
-    _add_actions(pods, connect)
-    _add_terminate(pods, connect)
+_ACTIONS: Final = {
+    "start": "Boot a stopped pod again. --wait: until it is RUNNING.",
+    "stop": "Stop a pod: its compute is released, its disk is kept. --wait: until it has EXITED.",
+    "restart": "Restart a running pod's container, which wipes its disk. --wait: until it is RUNNING.",
+}
 
 
-_shared = also(base_url=access.BaseUrl, team=Team, config=options.Config, json=access.Json, verbose=Verbose)
+def add_pods(commands: typer.Typer, connect: Connect = access.connect) -> None:
+    """Registers `pods` and its commands."""
+    group = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
+    commands.add_typer(group, name="pods")
+    shared = {"base_url": access.BaseUrl, "team": Team, "config": options.Config, "json": access.Json}
+    pods = Noun(group, Interface.PODS, connect, **shared, verbose=Verbose)
 
-
-def _add_looks(pods: typer.Typer, connect: Connect) -> None:
     @pods.command("list")
-    @_shared
-    def list_(include_cluster_pods: ClusterPods = False, *, flags: Flags) -> None:
+    def list_(include_cluster_pods: ClusterPods = False, *, flags: Flags) -> Command:
         """List the account's pods with their status, hardware and cost."""
-        _run(connect, flags, partial(_list, include_cluster_pods))
+        return partial(_with_limits, flags, partial(_list, include_cluster_pods))
 
     @pods.command()
-    @_shared
-    def show(pod_id: PodId, *, flags: Flags) -> None:
+    def show(pod_id: PodId, *, flags: Flags) -> Command:
         """Show one pod. The values of its environment variables are in --json only."""
-        _run(connect, flags, partial(_show, pod_id))
+        return partial(_with_limits, flags, partial(_show, pod_id))
 
+    for action, description in _ACTIONS.items():
+        _add_action(pods, action, description)
 
-def _add_actions(pods: typer.Typer, connect: Connect) -> None:
-    descriptions = {
-        "start": "Boot a stopped pod again. --wait: until it is RUNNING.",
-        "stop": "Stop a pod: its compute is released, its disk is kept. --wait: until it has EXITED.",
-        "restart": "Restart a running pod's container, which wipes its disk. --wait: until it is RUNNING.",
-    }
-    for action, description in descriptions.items():
-        _add_action(pods, connect, action, description)
-
-
-def _add_action(pods: typer.Typer, connect: Connect, action: str, description: str) -> None:
-    @pods.command(action, help=description)
-    @_shared
-    def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> None:
-        _run(connect, flags, partial(_act, action, pod_id, wait, timeout))
-
-
-def _add_terminate(pods: typer.Typer, connect: Connect) -> None:
     @pods.command()
-    @_shared
     def terminate(
         pod_id: PodId, yes: access.Yes = False, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags
-    ) -> None:
+    ) -> Command:
         """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
-        _run(connect, flags, partial(_terminate, pod_id, yes, wait, timeout))
+        return partial(_with_limits, flags, partial(_terminate, pod_id, yes, access.wait_s(wait, timeout)))
 
 
-def _run(connect: Connect, flags: Flags, command: Command) -> None:
-    carry_out(connect, flags, Interface.PODS, partial(_with_limits, command, bool(flags["verbose"])))
+def _add_action(pods: Noun, action: str, description: str) -> None:
+    @pods.command(action, help_=description)
+    def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> Command:
+        return partial(_with_limits, flags, partial(_act, action, pod_id, access.wait_s(wait, timeout)))
 
 
-async def _with_limits(command: Command, verbose: bool, account: "Account", as_json: bool) -> None:
+async def _with_limits(flags: Flags, command: Command, account: "Account", as_json: bool) -> None:
     try:
         await command(account, as_json)
     finally:
-        if verbose:
+        if flags["verbose"]:
             _say_limits(account)
 
 
@@ -133,8 +115,7 @@ async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
         put_pod(pod)
 
 
-async def _act(action: str, pod_id: str, wait: bool, timeout: str | None, account: "Account", as_json: bool) -> None:
-    wait_s = access.wait_s(wait, timeout)
+async def _act(action: str, pod_id: str, wait_s: float | None, account: "Account", as_json: bool) -> None:
     acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
     pod = await acts[action](pod_id, wait=wait_s, watch=_watch)
     if as_json:
@@ -142,10 +123,7 @@ async def _act(action: str, pod_id: str, wait: bool, timeout: str | None, accoun
     printing.say(f"pod {pod_id}: {action} applied; it is {plain(pod.status)} now")
 
 
-async def _terminate(
-    pod_id: str, yes: bool, wait: bool, timeout: str | None, account: "Account", as_json: bool
-) -> None:
-    wait_s = access.wait_s(wait, timeout)
+async def _terminate(pod_id: str, yes: bool, wait_s: float | None, account: "Account", as_json: bool) -> None:
     if not yes:
         pod = await account.pods.show(pod_id)
         confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)

@@ -1,16 +1,14 @@
 """`orchestrator secrets`: create, delete, list. A value is never an argument, which others on the machine can see."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from getpass import getpass
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from orchestrator.cli import access, options, printing, tables
-from orchestrator.cli.access import Connect, Interface, carry_out, tell_deleted
-from orchestrator.cli.execution import App
+from orchestrator.cli import access, printing, tables
+from orchestrator.cli.access import Command, Connect, tell_deleted
 from orchestrator.cli.templates import from_environment
 from orchestrator.errors import UsageError
 
@@ -30,45 +28,26 @@ Id = Annotated[
 ]
 
 
-def add_secrets(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
-    """Registers `secrets` and its commands. They need no other part of the program than the client."""
-    secrets = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
-    commands.add_typer(secrets, name="secrets")
+def add_secrets(commands: typer.Typer, connect: Connect = access.connect) -> None:
+    """Registers `secrets` and its commands."""
+    group = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
+    commands.add_typer(group, name="secrets")
+    secrets = access.graphql_noun(group, connect)
 
     @secrets.command()
-    def create(
-        name: Name,
-        value: Value = "-",
-        description: Description = None,
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    def create(name: Name, value: Value = "-", description: Description = None) -> Command:
         """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME."""
-        carry_out(connect, locals(), Interface.GRAPHQL, partial(_create, name, value, description))
+        return partial(_create, name, value, description)
 
     @secrets.command()
-    def delete(
-        secret_id: Id,
-        yes: access.Yes = False,
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    def delete(secret_id: Id, yes: access.Yes = False) -> Command:
         """Delete a secret by its id. Asks first."""
-        carry_out(connect, locals(), Interface.GRAPHQL, partial(_delete, secret_id, yes))
+        return partial(_delete, secret_id, yes)
 
     @secrets.command("list")
-    def list_(
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    def list_() -> Command:
         """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
-        carry_out(connect, locals(), Interface.GRAPHQL, _list)
+        return _list
 
 
 async def _create(name: str, source: str, description: str | None, account: "Account", as_json: bool) -> None:

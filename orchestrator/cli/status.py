@@ -1,6 +1,5 @@
 """`orchestrator status`."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import choose
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import (
     COLLECTED_BY,
     HOLDS,
@@ -25,8 +23,7 @@ from orchestrator.cli.figures import (
     troubles,
     window,
 )
-from orchestrator.cli.request import ledger_of
-from orchestrator.errors import UsageError
+from orchestrator.cli.sharing import also
 from orchestrator.views import Hold, RunStatus
 
 if TYPE_CHECKING:
@@ -40,6 +37,7 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `status`."""
 
     @commands.command()
+    @also(carry_out_at_ledger, ledger=options.Ledger, config=options.Config, json=options.JsonList)
     def status(
         every: Annotated[
             bool,
@@ -49,20 +47,12 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
                 help=f"Every run; else {SHOWN_MAX}: first those that are not finished, then the newest.",
             ),
         ] = False,
-        ledger: options.Ledger = None,
-        config: options.Config = None,
-        json: options.JsonList = None,
-    ) -> None:
+    ) -> AtLedger:
         """Show the runs of a ledger and how they stand, also while they run."""
-        try:
-            choices = choose(locals(), os.environ)
-            path, as_json = ledger_of(choices), choices.switch("json")
-        except UsageError as error:
-            raise typer.Exit(explain(error)) from None
-        raise typer.Exit(execute(partial(_status, load, path, as_json, every), ledger=path))
+        return partial(_status, load, every)
 
 
-async def _status(load: Callable[[], App], ledger: Path, as_json: bool, every: bool) -> int:
+async def _status(load: Callable[[], App], every: bool, ledger: Path, as_json: bool) -> int:
     runs = await load().status(ledger)
     if as_json:
         printing.put_json(runs)

@@ -2,16 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli import access, options, printing, tables
-from orchestrator.cli.access import Command, Connect, Interface, carry_out, tell_deleted
-from orchestrator.cli.execution import App
+from orchestrator.cli import access, printing, tables
+from orchestrator.cli.access import Command, Connect, Noun, tell_deleted
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,18 +59,28 @@ RegistryAuth = Annotated[
 ]
 
 
-def add_templates(commands: typer.Typer, load: Callable[[], App], connect: Connect = access.connect) -> None:  # noqa: ARG001
-    """Registers `templates` and its commands. They need no other part of the program than the client."""
-    templates = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
-    commands.add_typer(templates, name="templates")
-    _add_save(templates, connect)
-    _add_delete(templates, connect)
-    _add_list(templates, connect)
+def add_templates(commands: typer.Typer, connect: Connect = access.connect) -> None:
+    """Registers `templates` and its commands."""
+    group = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
+    commands.add_typer(group, name="templates")
+    templates = access.graphql_noun(group, connect)
 
+    _add_save(templates)
 
-def _add_save(templates: typer.Typer, connect: Connect) -> None:
     @templates.command()
-    def save(  # read through locals()
+    def delete(name: Name, yes: access.Yes = False) -> Command:
+        """Delete a template by its name. Asks first. One that was in use is tried again for up to two minutes."""
+        return partial(_delete, name, yes)
+
+    @templates.command("list")
+    def list_() -> Command:
+        """List the account's templates. The values of their environment variables are in --json only."""
+        return _list
+
+
+def _add_save(templates: Noun) -> None:
+    @templates.command()
+    def save(
         name: Name,
         image: Image,
         container_disk: ContainerDisk,
@@ -85,72 +93,34 @@ def _add_save(templates: typer.Typer, connect: Connect) -> None:
         readme: Readme = None,
         volume_mount_path: MountPath = None,
         registry_auth: RegistryAuth = None,
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
+    ) -> Command:
         """Create a template, or with --id modify one."""
-        flags = locals()
-        _run(connect, flags, partial(_save, flags))
+        from orchestrator.account.templates import Template  # noqa: PLC0415
+
+        if volume is None and not serverless:
+            raise UsageError("--volume is required for a template that is not --serverless")
+        template = Template(
+            id=id_,
+            name=name,
+            image_name=image,
+            container_disk_in_gb=container_disk,
+            volume_in_gb=volume or 0,
+            docker_args=docker_args,
+            env=tuple(_variable(text) for text in env or ()),
+            ports=ports,
+            readme=None if readme is None else _text(Path(readme)),
+            volume_mount_path=volume_mount_path,
+            is_serverless=serverless,
+            container_registry_auth_id=registry_auth,
+        )
+        return partial(_save, template)
 
 
-def _add_delete(templates: typer.Typer, connect: Connect) -> None:
-    @templates.command()
-    def delete(
-        name: Name,
-        yes: access.Yes = False,
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
-        """Delete a template by its name. Asks first. One that was in use is tried again for up to two minutes."""
-        _run(connect, locals(), partial(_delete, name, yes))
-
-
-def _add_list(templates: typer.Typer, connect: Connect) -> None:
-    @templates.command("list")
-    def list_(
-        graphql_url: access.GraphqlUrl = None,
-        graphql_key: access.GraphqlKey = None,
-        config: options.Config = None,
-        json: access.Json = None,
-    ) -> None:
-        """List the account's templates. The values of their environment variables are in --json only."""
-        _run(connect, locals(), _list)
-
-
-def _run(connect: Connect, flags: Mapping[str, object], command: Command) -> None:
-    carry_out(connect, flags, Interface.GRAPHQL, command)
-
-
-async def _save(flags: Mapping[str, Any], account: "Account", as_json: bool) -> None:
-    saved = await account.templates.save(_template(flags))
+async def _save(template: "Template", account: "Account", as_json: bool) -> None:
+    saved = await account.templates.save(template)
     if as_json:
         printing.put_json(saved)
     printing.say(f"template {saved.name}: saved as {saved.id}")
-
-
-def _template(flags: Mapping[str, Any]) -> "Template":
-    from orchestrator.account.templates import Template  # noqa: PLC0415
-
-    if flags["volume"] is None and not flags["serverless"]:
-        raise UsageError("--volume is required for a template that is not --serverless")
-    return Template(
-        id=flags["id_"],
-        name=flags["name"],
-        image_name=flags["image"],
-        container_disk_in_gb=flags["container_disk"],
-        volume_in_gb=flags["volume"] or 0,
-        docker_args=flags["docker_args"],
-        env=tuple(_variable(text) for text in flags["env"] or ()),
-        ports=flags["ports"],
-        readme=None if flags["readme"] is None else _text(Path(flags["readme"])),
-        volume_mount_path=flags["volume_mount_path"],
-        is_serverless=flags["serverless"],
-        container_registry_auth_id=flags["registry_auth"],
-    )
 
 
 def _variable(text: str) -> "EnvironmentVariable":

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from orchestrator.account import Account
 from orchestrator.cli import build
 from orchestrator.cli.access import Access, Connect
+from orchestrator.cli.api import add_api
 from orchestrator.cli.execution import App
 
-Add = Callable[[typer.Typer, Callable[[], App], Connect], None]
+Add = Callable[[typer.Typer, Connect], None]
 """What registers the commands of a noun."""
 
 
@@ -75,6 +76,10 @@ def call_only(
     return _call(_only(*adds), arguments, environment, given)
 
 
+def add_calls(commands: typer.Typer, connect: Connect) -> None:
+    add_api(commands, _load, connect)
+
+
 @cache
 def whole() -> Any:
     """The whole command line, as Typer made it."""
@@ -85,7 +90,7 @@ def whole() -> Any:
 def _only(*adds: Add) -> Any:
     commands = typer.Typer(name="orchestrator")
     for add in adds:
-        add(commands, _load, _connect)
+        add(commands, _connect)
     return typer.main.get_command(commands)
 
 

@@ -15,14 +15,13 @@ import pytest
 
 from orchestrator.account import Account
 from orchestrator.cli.access import Access
-from orchestrator.cli.api import add_api
 from orchestrator.cli.api_calls import WITHIN
 from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.pods import add_pods
 from orchestrator.cli.secrets import add_secrets
 from orchestrator.cli.templates import add_templates
 from orchestrator.client import Service
-from tests.cli.command_line import Result, call_only
+from tests.cli.command_line import Result, add_calls, call_only
 
 KEY = "the-key/of+the=account"
 SECRET = 'hunter2 "and" more\nof it'
@@ -39,7 +38,7 @@ COMMANDS = {
     "secrets": ("secrets", "create", "n", "--value", "env:THE_SECRET"),
 }
 ADDED: Mapping[str, Callable[..., None]] = {
-    "api": add_api,
+    "api": add_calls,
     "endpoints": add_endpoints,
     "pods": add_pods,
     "templates": add_templates,
