@@ -67,14 +67,11 @@ class CollectedBy(StrEnum):
 
 
 class Collecting(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process at work collects the results of a run. Times are microseconds since the epoch, UTC."""
-
-    at: int
-    """When it said so."""
+    """How a process at work collects the results of a run."""
 
     by: CollectedBy
     safe_until: int | None
-    """Until when no result at the run's endpoint can expire; None where none can."""
+    """Until when no result at the run's endpoint can expire (microseconds UTC); None where none can."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_l
 from orchestrator.engine.local import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger, reports
-from orchestrator.ledger.limits import Chosen, Reading, limits_all, meters_all
+from orchestrator.ledger.heartbeats import Heartbeat, Reading
+from orchestrator.ledger.limits import Chosen, limits_all
 from orchestrator.ledger.reports import Run
 from orchestrator.views import EndpointLimits, OperationLimits
 
@@ -56,16 +57,23 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run]) -> EndpointLimit
     """The limits of the endpoint that is `number` in the ledger."""
     chosen = (await ledger.read(limits_all)).get(number, {})
     held_by = holder(ledger.path)
-    meters = await ledger.read(meters_all) if held_by else []
-    metered = {meter.operation: meter for meter in meters if meter.endpoint_id == number}
+    beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     its_runs = [run for run in runs if run.endpoint_id == number]
     return EndpointLimits(
         endpoint=its_runs[0].endpoint,
         service_url=its_runs[0].service_url,
         runs=tuple(run.name for run in its_runs),
         held_by=held_by,
-        operations=tuple(_line(each, chosen.get(each), metered.get(each)) for each in Operation),
+        operations=tuple(
+            _line(each, chosen.get(each), _meter(beats, number, each, chosen.get(each))) for each in Operation
+        ),
     )
+
+
+def _meter(beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: Chosen | None) -> Reading | None:
+    """How `operation` stands with its limit, where whoever works has said so since that was set."""
+    said = (meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.said.meters)
+    return next((meter for meter in said if (meter.endpoint_id, meter.operation) == (endpoint, operation)), None)
 
 
 def _line(operation: Operation, chosen: Chosen | None, meter: Reading | None) -> OperationLimits:

@@ -16,18 +16,15 @@ from orchestrator.engine.local import LOCAL
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger, reports
 from orchestrator.ledger.control import Wishes
-from orchestrator.ledger.heartbeat import Vitals
+from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.reports import Run
 from orchestrator.units import SECOND_US
-from orchestrator.views import Collecting, RunStatus, StuckSummary
+from orchestrator.views import RunStatus
 
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute."""
-
-STALE_US: Final = 30 * SECOND_US
-"""What the process at work said longer ago says nothing of the present: it was stopped, or cannot write."""
 
 
 async def status(ledger: Path) -> list[RunStatus]:
@@ -40,28 +37,27 @@ async def runs_now(ledger: Ledger, held_by: str | None) -> list[RunStatus]:
     """Every run of `ledger` as it stands, oldest first; `held_by` says who works on it."""
     now = ledger.now()
     seen = await ledger.read(partial(overview, ends_from=now - RATE_WINDOW_US if held_by else None))
-    collecting = _at_present(seen.vitals, now) if held_by else {}
-    safe_s = await _safe_s(ledger, seen, collecting, now)
-    return [
-        _status(run, seen, held_by, collecting.get(run.id), safe_s.get(run.id)) for run in seen.runs if run.accepted
-    ]
+    said = _at_present(seen, now) if held_by else Said()
+    safe_s = await _safe_s(ledger, seen, said, now)
+    return [_status(run, seen, held_by, said, safe_s.get(run.id)) for run in seen.runs if run.accepted]
 
 
-def _at_present(vitals: Mapping[int, Vitals], now: int) -> dict[int, Collecting]:
-    """What the process at work says of collecting, by run."""
-    said = {run: each.collecting for run, each in vitals.items() if each.collecting is not None}
-    return {run: collecting for run, collecting in said.items() if abs(now - collecting.at) <= STALE_US}
+def _at_present(seen: Overview, now: int) -> Said:
+    """What the processes at work say together."""
+    fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now)]
+    return Said(
+        runs={run: each for said in fresh for run, each in said.runs.items()},
+        meters=tuple(meter for said in fresh for meter in said.meters),
+    )
 
 
-async def _safe_s(
-    ledger: Ledger, seen: Overview, collecting: Mapping[int, Collecting], now: int
-) -> Mapping[int, float]:
+async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Mapping[int, float]:
     """For how many seconds no result can expire, by run.
 
     By what the process at work says, which costs nothing; else by the outstanding jobs.
     """
     at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
-    said = {run: each.safe_until for run, each in collecting.items() if each.safe_until is not None}
+    said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
     if any(run.id not in said for run in at_risk):
         waiting = await ledger.read(partial(waiting_by_run, now=now))
         retention_us = {run.id: run.settings.retention_us for run in at_risk}
@@ -70,14 +66,17 @@ async def _safe_s(
     return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
 
 
-def _status(
-    run: Run, seen: Overview, held_by: str | None, collecting: Collecting | None, safe_offline_s: float | None
-) -> RunStatus:
+def _safe_until(said: RunSaid) -> int | None:
+    return None if said.collecting is None else said.collecting.safe_until
+
+
+def _status(run: Run, seen: Overview, held_by: str | None, present: Said, safe_offline_s: float | None) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
-    vitals = seen.vitals.get(run.id, Vitals())
+    said = present.runs.get(run.id, RunSaid())
     ends = seen.ends.get(run.id)
-    meters = seen.meters.get(run.endpoint_id, ()) if held_by else ()
+    meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
+    janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is Operation.RUN), None)
     return RunStatus(
         run=run.name,
@@ -94,9 +93,9 @@ def _status(
         margin_s=margin_summary(seen.margins.get(run.id, Margins())),
         created_at=run.created_at,
         safe_offline_s=safe_offline_s,
-        collected_by=None if collecting is None else collecting.by,
-        stuck=vitals.stuck if held_by else StuckSummary(),
-        janitor=vitals.janitor,
+        collected_by=None if said.collecting is None else said.collecting.by,
+        stuck=said.stuck,
+        janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=wishes.pause,
         cancelled=wishes.cancel,
         jobs_per_s=None if ends is None else ends * SECOND_US / RATE_WINDOW_US,

@@ -28,7 +28,7 @@ from orchestrator.engine.services import Services
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.control import Control
-from orchestrator.engine.upkeep.heartbeat import Pulse
+from orchestrator.engine.upkeep.heartbeat import Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Tidy
@@ -37,6 +37,7 @@ from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, reports, webhook_key
+from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.margins import margins_of
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -121,7 +122,7 @@ class Engine:
             owed=self.canceller.wake,
         )
         self.janitor = self._looks_after()
-        self.heartbeat = Pulse(ledger=ledger, collecting=self.collecting)
+        self.heart = Heart(ledger=ledger, clock=clock, said=self._said)
         self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=dependencies.watch_every_s)
         self.watch.subscribe(self.limits.on_change)
         self._listener, self.webhook, self.webhooks = self._bind()
@@ -154,7 +155,6 @@ class Engine:
                 Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
                 Duty("tidy", TIDY_EVERY_S, self.tidy.tidy),
             ),
-            stuck_of=self.stuck.found,
         )
 
     # --- the way back from the service
@@ -256,7 +256,7 @@ class Engine:
         await self.inbox.catch_up()
         self.taking.start_soon(self._stop_when_lost)
         await self.taking.start(self.watch.serve)
-        await self.taking.start(self.heartbeat.serve)
+        await self.taking.start(self.heart.serve)
         return recovered
 
     async def _add_endpoint(self, run: Run) -> None:
@@ -340,18 +340,19 @@ class Engine:
     def _is_in_flight(self, job: int) -> bool:
         return any(session.dispatcher.is_in_flight(job) for session in self.sessions.values())
 
-    def collecting(self) -> dict[int, Collecting]:
-        """How the results of each run are collected, those of embedded services excepted."""
-        now = self.clock.now()
-        return {
-            run: Collecting(
-                at=now,
-                by=served.endpoint.collected_by,
-                safe_until=served.collector.soonest_deadline(),
-            )
-            for run, number in self._endpoint_of_run.items()
-            if not (served := self.endpoints.served(number)).endpoint.is_local
-        }
+    def _said(self) -> Said:
+        """What there is to say of this process."""
+        runs = {run: RunSaid(collecting=self._collecting(run), stuck=self.stuck.found(run)) for run in self.settings_of}
+        return Said(runs=runs, meters=self.limits.meters(), janitor=self.janitor.summary)
+
+    def _collecting(self, run: int) -> Collecting | None:
+        """How the results of `run` are collected; None where they are not, and for embedded services."""
+        if run not in self._endpoint_of_run:
+            return None
+        served = self.endpoints.served(self._endpoint_of_run[run])
+        if served.endpoint.is_local:
+            return None
+        return Collecting(by=served.endpoint.collected_by, safe_until=served.collector.soonest_deadline())
 
 
 @asynccontextmanager

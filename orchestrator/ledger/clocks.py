@@ -15,7 +15,7 @@ from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.core.retry import BACKOFF_S_MAX
 from orchestrator.ledger.sqlite.statements import greatest
-from orchestrator.ledger.tables import events, jobs, runs, submissions, vitals
+from orchestrator.ledger.tables import events, heartbeats, jobs, runs, submissions
 from orchestrator.units import SECOND_US
 
 WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
@@ -24,7 +24,7 @@ WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 _LATEST: Final = select(
     greatest(
         select(func.coalesce(func.max(submissions.c.id), 0)).scalar_subquery(),
-        select(func.coalesce(func.max(vitals.c.at), 0)).scalar_subquery(),
+        select(func.coalesce(func.max(heartbeats.c.beaten_at), 0)).scalar_subquery(),
         func.coalesce(select(events.c.at).order_by(events.c.id.desc()).limit(1).scalar_subquery(), 0),
     )
 )

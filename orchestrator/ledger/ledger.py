@@ -17,6 +17,7 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.ledger import clocks, intakes, limits, reports, store
+from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
 from orchestrator.ledger.reports import Run
 from orchestrator.ledger.sqlite.database import Database
@@ -60,6 +61,7 @@ class Ledger:
         self._database = database
         self._clock = clock
         self._writer = Writer(database)
+        self.heartbeats = Heartbeats(database, self._writer, clock)
         self._latest_submission = 0
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""

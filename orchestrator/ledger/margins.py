@@ -61,7 +61,7 @@ async def waiting_by_run(connection: AsyncConnection, *, now: int, run: int | No
     """Of every run that has outstanding jobs, or of `run` alone.
 
     A "not finished" that is later than `now` is of a clock that was ahead, and says nothing: 0.
-    It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask `vitals_of`.
+    It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask its heartbeat.
     """
     query = (
         select(

@@ -6,8 +6,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.control import Wishes, wishes_by_run
-from orchestrator.ledger.heartbeat import Vitals, vitals_by_run
-from orchestrator.ledger.limits import Reading, meters_all
+from orchestrator.ledger.heartbeats import Heartbeat, heartbeats_all
 from orchestrator.ledger.margins import Margins, margins_by_run
 from orchestrator.ledger.reports import Run, counts_by_run, ends_since, runs_all
 
@@ -21,25 +20,18 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[int, Mapping[str, int]]
     margins: Mapping[int, Margins]
     wishes: Mapping[int, Wishes]
-    vitals: Mapping[int, Vitals]
+    heartbeats: Sequence[Heartbeat]
     ends: Mapping[int, int]
     """How many jobs have ended of late."""
-
-    meters: Mapping[int, Sequence[Reading]]
-    """By endpoint."""
 
 
 async def overview(connection: AsyncConnection, *, ends_from: int | None) -> Overview:
     """Every run; `ends` are those since `ends_from`, which costs a tenth of a second, or with None none."""
-    meters: dict[int, list[Reading]] = {}
-    for meter in await meters_all(connection):
-        meters.setdefault(meter.endpoint_id, []).append(meter)
     return Overview(
         runs=await runs_all(connection),
         counts=await counts_by_run(connection),
         margins=await margins_by_run(connection),
         wishes=await wishes_by_run(connection),
-        vitals=await vitals_by_run(connection),
+        heartbeats=await heartbeats_all(connection),
         ends={} if ends_from is None else await ends_since(connection, since=ends_from),
-        meters=meters,
     )

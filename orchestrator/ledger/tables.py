@@ -27,7 +27,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0004"
+SCHEMA_VERSION: Final = "0005"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -136,11 +136,9 @@ jobs = Table(
     Column("id", INTEGER, primary_key=True),
     Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
     Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
-    Column("operation", TEXT, nullable=False, server_default="run"),
     Column("custom_id", TEXT, nullable=False),
     Column("intake_id", INTEGER, nullable=False),
     Column("line", INTEGER, nullable=False),
-    Column("priority", INTEGER, nullable=False, server_default="0"),
     Column("state", TEXT, nullable=False, server_default=State.QUEUED.value),
     Column("submission_id", INTEGER),
     Column("attempt", INTEGER, nullable=False, server_default="0"),
@@ -153,8 +151,6 @@ jobs = Table(
     Column("retry_until", INTEGER),
     Column("unfinished_at", INTEGER),
     Column("trouble", TEXT),
-    Column("error_key", TEXT),  # clusters failures that look alike
-    Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
     Column("ended_at", INTEGER),
     CheckConstraint(one_of("state", State), name="jobs_state_known"),
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
@@ -195,7 +191,7 @@ payloads = Table(
 submissions = Table(
     "submissions",
     metadata,
-    Column("id", INTEGER, primary_key=True),  # the microsecond of its claim, made unique: never used twice
+    Column("id", INTEGER, primary_key=True),  # the time of its claim, and a slot: never used twice
     Column("job_id", INTEGER, nullable=False),
     Column("attempt", INTEGER, nullable=False),  # the job's attempt that it began with
     Column("remote_id", TEXT),
@@ -207,7 +203,13 @@ submissions = Table(
     Column("cancel_at", INTEGER),  # a /cancel is owed from then on; NULL: none, or it was answered
     Column("cancel_why", TEXT),  # why it is, or was, to be cancelled (CancelWhy)
     Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON
+    Column("owner", INTEGER, nullable=False, server_default="0"),  # the slot of the process that claimed it
+    Column("epoch", INTEGER, nullable=False, server_default="0"),  # the epoch of that process
 )
+"""`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
+would carry them along. Where one process works, both are 0.
+"""
+
 Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
 
 outcomes = Table(
@@ -296,31 +298,38 @@ limits = Table(
 )
 """Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
 
-meters = Table(
-    "meters",
+heartbeats = Table(
+    "heartbeats",
     metadata,
-    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
-    Column("operation", TEXT, nullable=False),
-    Column("used", INTEGER, nullable=False),
-    Column("allowance", INTEGER, nullable=False),
-    Column("throttled", INTEGER, nullable=False),
-    Column("at", INTEGER, nullable=False),
-    PrimaryKeyConstraint("endpoint_id", "operation"),
-    **KEPT_BY_KEY,
+    Column("slot", INTEGER, primary_key=True),  # 0-63: what tells the submissions of this process from those of others
+    Column("process", TEXT, nullable=False),  # host and process id, for people
+    Column("began_at", INTEGER, nullable=False),
+    Column("beaten_at", INTEGER, nullable=False),
+    Column("epoch", INTEGER, nullable=False),
+    Column("said", BLOB, nullable=False),  # `heartbeats.Said` as JSON
 )
-"""How the process at work stands with its limits, written now and then for those who look from outside."""
+"""What each process at work last said of itself, for those who look from outside."""
 
-vitals = Table(
-    "vitals",
+commands = Table(
+    "commands",
     metadata,
-    Column("run_id", INTEGER, nullable=False),
-    Column("name", TEXT, nullable=False),
-    Column("value", BLOB, nullable=False),
-    Column("at", INTEGER, nullable=False),
-    PrimaryKeyConstraint("run_id", "name"),
-    **KEPT_BY_KEY,
+    Column("id", INTEGER, primary_key=True),
+    Column("asked_at", INTEGER, nullable=False),
+    Column("asked_by", TEXT, nullable=False),  # user, host and process id, for people
+    Column("action", TEXT, nullable=False),
+    Column("run_id", INTEGER),
+    Column("endpoint_id", INTEGER),
+    Column("argument", BLOB, nullable=False),  # JSON; what it holds depends on the action
+    Column("taken_at", INTEGER),  # somebody has begun to carry it out
+    Column("done_at", INTEGER),
+    Column("outcome", TEXT),  # a sentence: what came of it
+    Column("is_refused", INTEGER, nullable=False, server_default="0"),
+    CheckConstraint("(done_at IS NULL) = (outcome IS NULL)", name="commands_done_have_outcome"),
+    **NO_NUMBER_TWICE,  # a number is waited for, so it must not come back
 )
-"""What the process at work last said of itself, as JSON, for those who look from outside."""
+"""What people have asked of whoever serves the ledger, and what came of it."""
+
+Index("commands_pending", commands.c.id, **only_where("done_at IS NULL"))
 
 secret_names = Table(
     "secret_names",

@@ -17,10 +17,12 @@ from orchestrator.client import Service, for_a_batch
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.responses import Answer
 from orchestrator.engine.dependencies import real_service
-from orchestrator.engine.upkeep.limits import MEASURE_EVERY_S, EndpointLimits, LimitKeeper
+from orchestrator.engine.upkeep.heartbeat import BEAT_S, LOOK_S, Heart
+from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.ledger import Ledger, limits, open_ledger
-from orchestrator.ledger.limits import limits_reset, limits_set, meters_all
+from orchestrator.ledger.heartbeats import Reading, Said
+from orchestrator.ledger.limits import limits_reset, limits_set
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
@@ -82,6 +84,7 @@ class World:
             changed=self.based.append,
         )
         self.limits.add(1, "ep", self.kept)
+        self.heart = Heart(ledger=ledger, clock=clock, said=lambda: Said(meters=self.limits.meters()))
         self.watch = Watch(ledger.data_version)
         self.watch.subscribe(self.limits.on_change)
 
@@ -99,6 +102,11 @@ class World:
 
         await self.other.write(block)
         await anyio.sleep(1)
+
+    async def meters(self) -> tuple[Reading, ...]:
+        """What the process at work says to the other one."""
+        [beat] = await self.other.heartbeats.all()
+        return beat.said.meters
 
     async def send(self, requests: int = 1) -> list[Answer]:
         return [await self.api.run(await self.api.permit(RUN), b"{}") for _ in range(requests)]
@@ -128,6 +136,7 @@ async def world(
         if begun:
             await group.start(there.limits.serve)
             group.start_soon(there.kept.follow_workers)
+            await group.start(there.heart.serve)
             await group.start(there.watch.serve)
         yield there
         group.cancel_scope.cancel()
@@ -261,34 +270,36 @@ async def test_without_requests_per_worker_health_is_not_asked(tmp_path: Path) -
         assert there.health.asked == 0
 
 
-async def test_meters_are_written_for_those_who_look_from_outside_and_only_when_they_have_changed(
+async def test_meters_are_written_for_those_who_look_from_outside_soon_and_when_they_have_changed(
     tmp_path: Path,
 ) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.send(3)
-        await anyio.sleep(MEASURE_EVERY_S + 1)
-        [reading] = await there.other.read(meters_all)
+        await anyio.sleep(LOOK_S + 1)
+        [reading] = await there.meters()
         assert (reading.endpoint_id, reading.operation) == (1, RUN)
         assert (reading.used, reading.allowance, reading.throttled) == (3, 1000, 0)
         await anyio.sleep(20)
-        [later] = await there.other.read(meters_all)
-        assert later.used == 0
-        await anyio.sleep(20)
-        assert await there.other.read(meters_all) == [later], "nothing has changed: nothing was written"
+        [reading] = await there.meters()
+        assert reading.used == 0
+        beats = {beat.beaten_at for _ in range(30) for beat in await there.other.heartbeats.all()}
+        for _ in range(30):
+            await anyio.sleep(1)
+            beats |= {beat.beaten_at for beat in await there.other.heartbeats.all()}
+        assert len(beats) == 1 + 30 // BEAT_S, "nothing has changed: it only says that it lives"
 
 
 async def test_whoever_sets_a_limit_sees_how_it_is_used_soon_although_nothing_is_sent(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.send(3)
         await anyio.sleep(30)
-        for chosen in (Limit(500, 10), Limit(500, 10)):
-            await there.set({RUN: chosen})
-            await anyio.sleep(MEASURE_EVERY_S)
-            [reading] = await there.other.read(meters_all)
-            assert (reading.used, reading.allowance) == (0, 500)
+        await there.set({RUN: Limit(500, 10)})
+        await anyio.sleep(LOOK_S)
+        [reading] = await there.meters()
+        assert (reading.used, reading.allowance) == (0, 500)
         await there.reset(RUN)
-        await anyio.sleep(MEASURE_EVERY_S)
-        [reading] = await there.other.read(meters_all)
+        await anyio.sleep(LOOK_S)
+        [reading] = await there.meters()
         assert (reading.used, reading.allowance) == (0, 1000)
 
 
@@ -302,7 +313,7 @@ async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             await anyio.sleep(20)
-        assert "how the limits stand could not be written down" in caplog.text
+        assert "how this process stands could not be written down" in caplog.text
         await there.set({RUN: Limit(500, 10)})
         assert there.api.limit(RUN) == Limit(500, 10)
 
@@ -310,22 +321,20 @@ async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
 async def test_a_new_process_forgets_the_meters_of_the_one_before(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.send()
-        await anyio.sleep(MEASURE_EVERY_S + 1)
-        assert await there.other.read(meters_all)
+        await anyio.sleep(LOOK_S + 1)
+        assert await there.meters()
     async with world(tmp_path / "l.db", begun=False) as there:
-        await there.limits.write_meters()
-        assert await there.other.read(meters_all) == []
+        await there.heart.beat()
+        assert await there.meters() == ()
 
 
 async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_path: Path) -> None:
     async def newer(connection: AsyncConnection) -> None:
         await connection.exec_driver_sql("INSERT INTO limits VALUES (1, 'teleport', 1, 1, NULL, 0)")
-        await connection.exec_driver_sql("INSERT INTO meters VALUES (1, 'teleport', 1, 1, 0, 0)")
 
     async with world(tmp_path / "l.db") as there:
         await there.command(newer)
         assert await there.other.read(limits.limits_all) == {}
-        assert await there.other.read(meters_all) == []
 
 
 @pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])

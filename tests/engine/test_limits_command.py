@@ -9,12 +9,11 @@ import pytest
 
 from orchestrator.api import limits, limits_reset, limits_set, status
 from orchestrator.clock import SystemClock
-from orchestrator.core.pacing import Limit, Meter, Operation
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.limits import meters_write
+from orchestrator.ledger.heartbeats import Reading, Said
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
-from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 from orchestrator.views import EndpointLimits, OperationLimits
 from tests.engine.rows import empty_ledger
@@ -81,13 +80,11 @@ async def test_a_limit_belongs_to_the_endpoint_and_stays_until_it_is_reset(tmp_p
 
 async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: Path) -> None:
     path = await two_endpoints(tmp_path)
-    figures = Meter(sent=9, throttled=2, used=7, allowance=1000, in_flight=1, free_at=None, share=1.0, queue_full=False)
+    meters = tuple(
+        Reading(endpoint_id=1, operation=each, used=7, allowance=1000, throttled=2) for each in (RUN, Operation.STATUS)
+    )
     async with at_work(path) as ledger:
-
-        async def block(transaction: Transaction) -> None:
-            await meters_write(transaction.connection, {(1, RUN): figures, (1, Operation.STATUS): figures}, at=1)
-
-        await ledger.write(block)
+        await ledger.heartbeats.beat(Said(meters=meters))
         line = of((await limits(path, "captions"))[0])["run"]
         assert (line.used, line.allowed, line.throttled) == (7, 1000, 2)
         found = {run.run: run for run in await status(path)}
@@ -97,8 +94,6 @@ async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: 
         assert changed.held_by is not None
         assert of(changed)["run"].allowed is None, "how it stood with the former limit says nothing of the new one"
         assert of(changed)["status"].allowed == 1000
-        changed = await limits_reset(path, "captions", ())
-        assert of(changed)["status"].allowed is None
     assert of((await limits(path, "captions"))[0])["run"].used is None, "of a process that has ended"
     assert all(run.window_used is None for run in await status(path))
 

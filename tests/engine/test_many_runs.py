@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -14,6 +13,7 @@ from orchestrator.api.look import runs_now
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.views import CollectedBy, Collecting, JanitorSummary, MarginSummary
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, opened
@@ -28,7 +28,6 @@ COPIED = {
     "runs": "name || '-' || ?1, endpoint_id, source, settings, created_at, intake_accepted, rows_accepted, 1, 0, 0",
     "counts": "name, n",
     "margins": "step, n, least_us",
-    "vitals": "name, value, at",
 }
 
 
@@ -58,9 +57,7 @@ async def with_one_run(ledger: Ledger) -> None:
 
 def multiplied(path: Path, number: int) -> None:
     """So many more runs like the first one, their jobs aside."""
-    said = msgspec.json.encode(JanitorSummary(at=AT, failing=("tidy",)))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO vitals (run_id, name, value, at) VALUES (1, 'janitor', ?, 0)", (said,))
         for table, columns in COPIED.items():
             rows = ((n,) for n in range(2, number + 2))
             connection.executemany(
@@ -76,6 +73,7 @@ def key(table: str) -> str:
 async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await with_one_run(ledger)
+        await ledger.heartbeats.beat(Said(janitor=JanitorSummary(at=AT, failing=("tidy",))))
         with statements() as asked_of_one:
             [one] = await runs_now(ledger, None)
         multiplied(tmp_path / "l.db", MANY - 1)
@@ -103,11 +101,8 @@ async def test_what_the_process_at_work_says_of_some_runs_is_believed_and_the_ot
         await with_one_run(ledger)
         [alone] = await runs_now(ledger, None)
         now = ledger.now()
-        said = Collecting(at=now, by=CollectedBy.POLLING, safe_until=now + 77 * S)
-        with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
-            values = (1, "collecting", msgspec.json.encode(said), now)
-            connection.execute("INSERT INTO vitals (run_id, name, value, at) VALUES (?, ?, ?, ?)", values)
-            connection.commit()
+        said = Collecting(by=CollectedBy.POLLING, safe_until=now + 77 * S)
+        await ledger.heartbeats.beat(Said(runs={1: RunSaid(collecting=said)}))
         [told] = await runs_now(ledger, "process 4711")
         [stale] = await runs_now(ledger, None)
 

@@ -30,7 +30,7 @@ def repeats(*lines: int) -> list[Row]:
 
 
 def ids_of(path: Path) -> list[str]:
-    return [row[4] for row in dump(path)["jobs"]]
+    return [row[3] for row in dump(path)["jobs"]]
 
 
 async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
@@ -121,12 +121,12 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
         intake = await ledger.intake_start(run)
         assert await ledger.intake_add(intake, changed) == []
         rows = dump(path)
-        assert [row[6] for row in rows["jobs"]] == [1, 2]
+        assert [row[5] for row in rows["jobs"]] == [1, 2]
         assert [row[4:] for row in rows["payloads"]] == [(None, None), (b'{"ttl":10000}', None)]
 
         assert await ledger.intake_accept(intake) == Taken(rows=2, new=0, gone=0)
         rows = dump(path)
-        assert [row[6] for row in rows["jobs"]] == [5, 2]
+        assert [row[5] for row in rows["jobs"]] == [5, 2]
         assert [row[4:] for row in rows["payloads"]] == [(b'{"ttl":20000}', b'{"bucketName":"x"}'), (None, None)]
         assert rows["intake_known"] == []
 
@@ -209,4 +209,4 @@ async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path:
         await ledger.intake_add(intake, [a_row(9, "a", payload=b'{"line":1}')])
     async with opened(path) as ledger:
         assert await job_now(ledger) == job
-        assert dump(path)["jobs"][0][6] == 1
+        assert dump(path)["jobs"][0][5] == 1

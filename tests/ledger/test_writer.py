@@ -209,7 +209,7 @@ async def test_a_bad_entry_fails_alone(tmp_path: Path) -> None:
         assert len(raised) == 1
         assert told == {1: True, 2: True, 3: True}
         assert sorted(feed) == [1, 2, 3]
-        assert [row[6] for row in dump(path)["jobs"]] == [1, 2, 3]
+        assert [row[5] for row in dump(path)["jobs"]] == [1, 2, 3]
 
 
 async def test_a_step_that_the_schema_forbids_fails_alone(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_a_file_that_cannot_be_written_fails_everybody_and_heals(tmp_path:
         assert own.failure is errors[0]
         assert "another program has locked the ledger" in str(errors[0])
         assert running_loop().time() - begun_s < 2 * BUSY_TIMEOUT_S
-        assert {row[8] for row in dump(path)["jobs"]} == {"queued"}
+        assert {row[6] for row in dump(path)["jobs"]} == {"queued"}
 
         assert await own.apply([claimed(found[0])]) == {1}
         assert own.failure is None
@@ -392,7 +392,7 @@ async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp
 
     assert caught.group_contains(LookupError)
     assert sorted(told) == [{1}, {2}]
-    assert {row[8] for row in dump(path)["jobs"]} == {"submitting"}
+    assert {row[6] for row in dump(path)["jobs"]} == {"submitting"}
 
 
 async def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
         outer.cancel_scope.cancel()
     await database.aclose()
 
-    in_file = {row[0] for row in dump(path)["jobs"] if row[8] == "submitting"}
+    in_file = {row[0] for row in dump(path)["jobs"] if row[6] == "submitting"}
     assert {job for job, applied in told.items() if applied} == in_file
     assert 0 < len(in_file) < 60
 

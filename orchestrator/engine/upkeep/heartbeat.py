@@ -1,36 +1,60 @@
-"""Says in the ledger, again and again, how results are collected and until when they are safe, for those who look.
+"""Says in the ledger, again and again, how this process stands, for those who look from outside."""
 
-The process at work knows both at every moment; others would have to go through all outstanding jobs.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
+from orchestrator.clock import Clock
 from orchestrator.engine.wakeup import keep_picturing
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.heartbeat import collecting_write
-from orchestrator.views import Collecting
+from orchestrator.ledger.heartbeats import Said
+from orchestrator.units import SECOND_US
 
-BEAT_S: Final = 5.0
-"""How often. What was said so long ago still holds, if a little too careful: results become safer with each answer."""
+LOOK_S: Final = 2.0
+"""How soon it is said that a limit is used otherwise, a duty fails or a job is stuck."""
+
+BEAT_S: Final = 6.0
+"""How often it is said that nothing has changed, and until when results are safe. What was said so long ago still
+holds, if a little too careful: results become safer with each answer."""
 
 
-class Pulse:
-    """Of one process. `collecting` gives what there is to say of each run."""
+class Heart:
+    """Of one process. `said` gives what there is to say."""
 
-    def __init__(self, *, ledger: Ledger, collecting: Callable[[], Mapping[int, Collecting]]) -> None:
+    def __init__(self, *, ledger: Ledger, clock: Clock, said: Callable[[], Said]) -> None:
         self._ledger = ledger
-        self._collecting = collecting
+        self._clock = clock
+        self._said = said
+        self._last: Said | None = None
+        self._beaten_at = 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
         task_status.started()
-        await keep_picturing(self.beat, every_s=BEAT_S, what="how results are collected")
+        await keep_picturing(self._look, every_s=LOOK_S, what="how this process stands")
+
+    async def _look(self) -> None:
+        is_due = self._clock.now() - self._beaten_at >= BEAT_S * SECOND_US
+        if is_due or _steady(self._said()) != self._last:
+            await self.beat()
 
     async def beat(self) -> None:
-        """Says it once."""
-        if said := self._collecting():
-            await self._ledger.write(lambda transaction: collecting_write(transaction.connection, said))
+        """Says it now."""
+        said = self._said()
+        await self._ledger.heartbeats.beat(said)
+        self._last, self._beaten_at = _steady(said), self._clock.now()
+
+
+def _steady(said: Said) -> Said:
+    """Without the times, which change all along."""
+    runs = {
+        run: msgspec.structs.replace(
+            each, collecting=each.collecting and msgspec.structs.replace(each.collecting, safe_until=None)
+        )
+        for run, each in said.runs.items()
+    }
+    janitor = said.janitor and msgspec.structs.replace(said.janitor, at=0)
+    return msgspec.structs.replace(said, runs=runs, janitor=janitor)

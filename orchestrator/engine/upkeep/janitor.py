@@ -2,7 +2,7 @@
 
 It begins with what a dead process left behind. Then it settles submissions that nobody adopted, and goes through its
 duties, each at its own pace: one that fails is logged and tried again, later and later, while the others go on. When it
-last ran is written down, so that its silence can be noticed.
+last ran stands in the heartbeat, so that its silence can be noticed.
 """
 
 import logging
@@ -26,19 +26,14 @@ from orchestrator.engine.collecting.verdicts import in_trouble
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.upkeep.control import cancelled_by_wish
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
-from orchestrator.errors import OrchestratorError, StorageError
+from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.control import wishes_of
-from orchestrator.ledger.heartbeat import vitals_write
-from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import OnUncertain, RunSettings
-from orchestrator.units import MINUTE_US, SECOND_US
-from orchestrator.views import JanitorSummary, StuckSummary
+from orchestrator.units import SECOND_US
+from orchestrator.views import JanitorSummary
 
 PAGE: Final = 1_000
-SAY_EVERY_US: Final = MINUTE_US
-"""How often it is written down that all is well."""
-
 
 _GONE: Final[Mapping[Absence, Trouble | None]] = {
     Absence.TTL: Trouble.TIMED_OUT,
@@ -85,8 +80,7 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 class Janitor:
     """Recovers at start, then settles uncertain submissions when their grace is over.
 
-    `endpoint_of` gives the endpoint for an id, where this process serves it. `stuck_of` gives what there is to say of a
-    run besides.
+    `endpoint_of` gives the endpoint for an id, where this process serves it.
     """
 
     def __init__(
@@ -97,16 +91,12 @@ class Janitor:
         settings_of: Mapping[int, RunSettings],
         endpoint_of: Callable[[int], Endpoint | None],
         duties: Sequence[Duty] = (),
-        stuck_of: Callable[[int], StuckSummary] = lambda _: StuckSummary(),
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
         self._endpoint_of = endpoint_of
         self._duties = (Duty("settle", 0.0, self._settle_due), *duties)
-        self._stuck_of = stuck_of
-        self._said_at: int | None = None
-        self._said: tuple[str, ...] = ()
         self.summary: JanitorSummary | None = None
         """When it last ran, and which duties failed; None before the first time."""
 
@@ -196,7 +186,8 @@ class Janitor:
         for duty in self._duties:
             if duty.due_at <= self._clock.now():
                 await self._do(duty)
-        await self._say(self._clock.now())
+        failing = tuple(duty.name for duty in self._duties if duty.troubles)
+        self.summary = JanitorSummary(at=self._clock.now(), failing=failing)
         return max(0.0, (min(duty.due_at for duty in self._duties) - self._clock.now()) / SECOND_US)
 
     async def _do(self, duty: Duty) -> None:
@@ -211,22 +202,6 @@ class Janitor:
             duty.troubles = 0
             wait_us = int((duty.every_s if again_s is None else again_s) * SECOND_US)
         duty.due_at = self._clock.now() + wait_us
-
-    async def _say(self, now: int) -> None:
-        """Writes down that it ran: now and then, and whenever there is something else to say."""
-        failing = tuple(duty.name for duty in self._duties if duty.troubles)
-        self.summary = JanitorSummary(at=now, failing=failing)
-        if self._said_at is not None and now < self._said_at + SAY_EVERY_US and failing == self._said:
-            return
-        self._said_at, self._said = now, failing
-        try:
-            await self._ledger.write(partial(self._say_of_runs, summary=self.summary, now=now))
-        except StorageError as error:
-            log.warning("when the janitor last ran could not be written down: %s", error)
-
-    async def _say_of_runs(self, transaction: Transaction, *, summary: JanitorSummary, now: int) -> None:
-        for run in self._settings_of:
-            await vitals_write(transaction.connection, run, janitor=summary, stuck=self._stuck_of(run), now=now)
 
     async def _settle_due(self) -> float:
         """Settles what is due; returns the seconds until more is. Of endpoints we do not serve, everything waits."""

@@ -8,7 +8,7 @@ raise those that are the contract's (`core.worker_limits`); a limit of somebody'
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
@@ -18,15 +18,13 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Meter, Operation, f
 from orchestrator.core.ports import JobApi
 from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
 from orchestrator.engine.health import ask_health
-from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_picturing, keep_polling
+from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.limits import limits_all, meters_replace, meters_write
+from orchestrator.ledger.heartbeats import Reading
+from orchestrator.ledger.limits import limits_all
 
 log = logging.getLogger(__name__)
-
-MEASURE_EVERY_S: Final = 2.0
-"""How often the meters are written down for those who look from outside, where anything has changed."""
 
 Share = Callable[[Mapping[Operation, Limit]], Mapping[Operation, Limit]]
 """What of an endpoint's limits is for this process."""
@@ -112,7 +110,6 @@ class LimitKeeper:
         self._clock = clock
         self._say = say
         self._endpoints: dict[int, tuple[str, EndpointLimits]] = {}
-        self._written: dict[tuple[int, Operation], Meter] | None = None
         self._wakeup = Wakeup()
 
     def add(self, number: int, name: str, limits: EndpointLimits) -> None:
@@ -120,18 +117,13 @@ class LimitKeeper:
         self._endpoints[number] = name, limits
 
     def on_change(self) -> None:
-        """There may be news in the ledger. Whoever set a limit has forgotten the meters: they are written anew."""
-        if self._written is not None:
-            self._written = {}
+        """There may be news in the ledger."""
         self._wakeup.wake()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keeps them until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(partial(keep_polling, self._poll, self._wakeup, at_least_every_s=SELDOM_S))
-            group.start_soon(
-                partial(keep_picturing, self.write_meters, every_s=MEASURE_EVERY_S, what="how the limits stand")
-            )
             task_status.started()
 
     async def _poll(self) -> float:
@@ -151,25 +143,20 @@ class LimitKeeper:
                 told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
                 self._say(f"limits of {name}: {told} (orchestrator limits)")
 
-    async def write_meters(self) -> None:
-        """Writes down how the operations stand, as far as that has changed; the first time, in place of everything."""
-        now = self._clock.now()
-        figures = {
-            (number, operation): figure
+    def meters(self) -> tuple[Reading, ...]:
+        """How each operation stands that was used."""
+        return tuple(
+            Reading(
+                endpoint_id=number,
+                operation=operation,
+                used=meter.used,
+                allowance=meter.allowance,
+                throttled=meter.throttled,
+            )
             for number, (_, limits) in self._endpoints.items()
             for operation in Operation
-            if (figure := limits.api.figures(operation)).sent
-        }
-        known = self._written
-        self._written = figures
-        if known is None:
-            await self._ledger.write(lambda at: meters_replace(at.connection, figures, at=now))
-        elif news := {key: figure for key, figure in figures.items() if _shown(known.get(key)) != _shown(figure)}:
-            await self._ledger.write(lambda at: meters_write(at.connection, news, at=now))
-
-
-def _shown(figure: Meter | None) -> tuple[int, int, int] | None:
-    return None if figure is None else (figure.used, figure.allowance, figure.throttled)
+            if (meter := limits.api.figures(operation)).sent
+        )
 
 
 def _told(operation: Operation, limit: Limit | None) -> str:

@@ -59,7 +59,7 @@ async def test_callers_cancelled_at_random_points_are_told_exactly_what_is_in_th
                 group.start_soon(take, job, scope)
                 group.start_soon(cancel, scope)
 
-    in_file = {row[0] for row in dump(path)["jobs"] if row[8] == "submitting"}
+    in_file = {row[0] for row in dump(path)["jobs"] if row[6] == "submitting"}
     assert {job for job, applied in told.items() if applied} == in_file
     assert in_file
 

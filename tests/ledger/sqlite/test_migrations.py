@@ -21,7 +21,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import read_ledger
+from orchestrator.ledger.control import wishes_by_run
 from orchestrator.ledger.limits import limits_all
+from orchestrator.ledger.reports import runs_all
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.sqlite.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
@@ -228,13 +230,13 @@ def test_the_scripts_are_found_inside_an_installed_package(tmp_path: Path) -> No
     assert version_of(tmp_path / "l.db") == SCHEMA_VERSION
 
 
-def first_ledger(path: Path) -> Path:
-    """A ledger as the first program left it."""
+def old_ledger(path: Path, version: str) -> Path:
+    """A ledger as an older program left it."""
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     with _exclusively(path) as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        command.upgrade(config, version)
     return path
 
 
@@ -244,14 +246,14 @@ async def look_at(path: Path) -> int:
 
 
 def test_a_ledger_of_an_older_program_is_brought_up_before_it_is_looked_at(tmp_path: Path) -> None:
-    path = first_ledger(tmp_path / "l.db")
+    path = old_ledger(tmp_path / "l.db", "0001")
     assert version_of(path) == "0001"
     assert anyio.run(look_at, path) == 0
     assert version_of(path) == SCHEMA_VERSION
 
 
 def test_a_ledger_that_an_older_program_works_on_is_left_alone(tmp_path: Path) -> None:
-    path = first_ledger(tmp_path / "l.db")
+    path = old_ledger(tmp_path / "l.db", "0001")
     with dispatcher_lock(path, now=0), pytest.raises(LedgerBusyError, match="is working on this ledger"):
         anyio.run(look_at, path)
     assert version_of(path) == "0001"
@@ -273,3 +275,46 @@ def test_a_ledger_with_a_second_name_is_refused_even_an_empty_one(tmp_path: Path
     second.symlink_to(path)
     migrate(second)
     assert version_of(path) == SCHEMA_VERSION
+
+
+LEFT_BY_0_1 = """
+    INSERT INTO endpoints VALUES (1, 'https://api.example', 'abc');
+    INSERT INTO runs (id, name, endpoint_id, source, settings, created_at, intake_accepted, pause_requested,
+        cancel_requested) VALUES (1, 'goes on', 1, '-', '{}', 1, 1, 0, 0), (2, 'paused', 1, '-', '{}', 1, 2, 1, 0),
+        (3, 'cancelled', 1, '-', '{}', 1, 3, 0, 1);
+    INSERT INTO intakes VALUES (1, 1, 1, 1, 1), (2, 2, 1, 1, 2), (3, 3, 1, 1, 3);
+    INSERT INTO jobs (id, run_id, endpoint_id, custom_id, intake_id, line, state, submission_id, attempt, unfinished_at)
+        VALUES (1, 1, 1, 'a', 1, 1, 'outstanding', 1700000000000001, 1, 5), (2, 2, 1, 'b', 2, 1, 'queued', NULL, 0, NULL),
+        (3, 3, 1, 'c', 3, 1, 'queued', NULL, 0, NULL);
+    INSERT INTO submissions (id, job_id, attempt, remote_id, sent_at, ttl_at) VALUES (1700000000000001, 1, 1, 'r', 2, 9);
+    INSERT INTO events VALUES (1, 1, 2, 'claimed', 1700000000000001, 1, NULL, 'run');
+    INSERT INTO limits VALUES (1, 'run', 5, 1000000, NULL, 7);
+    INSERT INTO meters VALUES (1, 'run', 1, 5, 0, 7);
+    INSERT INTO vitals VALUES (1, 'janitor', '{"at": 7, "failing": []}', 7);
+"""
+
+
+def test_a_ledger_of_the_first_release_keeps_its_runs_and_how_they_stand(tmp_path: Path) -> None:
+    path = old_ledger(tmp_path / "l.db", "0004")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(LEFT_BY_0_1)
+    kept = (
+        "SELECT name, pause_requested, cancel_requested FROM runs",
+        "SELECT id, state FROM jobs",
+        "SELECT id, remote_id, sent_at, ttl_at FROM submissions",
+        "SELECT * FROM limits",
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        before = [connection.execute(sql).fetchall() for sql in kept]
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert [connection.execute(sql).fetchall() for sql in kept] == before
+        assert connection.execute("SELECT owner, epoch FROM submissions").fetchall() == [(0, 0)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+    async def wishes() -> dict[str, tuple[bool, bool]]:
+        async with read_ledger(path, clock=SystemClock()) as ledger:
+            found = await ledger.read(wishes_by_run)
+            return {run.name: (found[run.id].pause, found[run.id].cancel) for run in await ledger.read(runs_all)}
+
+    assert anyio.run(wishes) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}
