@@ -6,13 +6,14 @@ in a sentence.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from orchestrator.client.transport import REQUEST_S_MAX
 from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.responses import SAME_ID
+from orchestrator.core.retry import AttemptLimits
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import OnUncertain
 from orchestrator.units import SECOND_US
@@ -124,11 +125,16 @@ def _mistaken(facts: Facts, books: Books) -> set[str]:
 
 
 def what_can_succeed_succeeds(facts: Facts, books: Books) -> Iterator[str]:
-    """Where nothing happened that ends a job, no job has failed."""
+    """Where nothing happened that ends a job, no job has failed; so many answers in a row as it takes can be lost."""
     if facts.plan.all_succeed and facts.finished:
-        given_up = Counter(row.trouble for row in books.outcomes if row.trouble is not None)
+        unlucky = {job for job, rows in books.events.items() if _unanswered(rows) > AttemptLimits().uncertain}
+        given_up = Counter(row.trouble for row in books.outcomes if row.trouble is not None and row.job not in unlucky)
         if given_up:
             yield f"jobs were given up for nothing: {dict(given_up)}"
+
+
+def _unanswered(rows: Sequence[EventRow]) -> int:
+    return sum(row.event == Event.UNANSWERED for row in rows)
 
 
 def events_replay(_facts: Facts, books: Books) -> Iterator[str]:
@@ -249,14 +255,18 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[str]:
-    """A process that has got a result gives nobody up whose result it is."""
+    """A process that has got a result gives nobody up whose result it is; after a `/retry` it may be of either one."""
     for row in chain.from_iterable(books.events.values()):
         if row.trouble is None or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
         remote_id, fate = _fate(facts, books, row)
         at = _true(facts, row)
         begun = max((start for start, _ in facts.lives if start <= at), default=0)
-        if fate is not None and any(begun <= told < at - SOON_US for told in facts.told.get(remote_id or "", ())):
+        if (
+            fate is not None
+            and len(fate.ends) == 1
+            and any(begun <= told < at - SOON_US for told in facts.told.get(remote_id or "", ()))
+        ):
             yield f"job {row.job} ({remote_id}) was given up as {row.trouble} by a process that had got its result"
 
 
