@@ -33,6 +33,16 @@ GRAPHQL_URL_DEFAULT: Final = "https://api.runpod.io/graphql"
 KeyPlace = Literal["query", "header"]
 """Where GraphQL gets the API key: the parameter `api_key` of the contract, or `Authorization: Bearer`."""
 
+LEDGER_DEFAULT: Final = Path("orchestrator.db")
+STANDARD_INPUT: Final = "-"
+"""The input of that name is standard input."""
+
+LOCAL: Final = "local:"
+"""What an endpoint begins with that is a function of the user's, run by the embedded emulator."""
+
+CONFIGURATION_DEFAULT: Final = Path("orchestrator.toml")
+"""The configuration file that is read, where it is present, when none is named."""
+
 BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 """The largest body that the service takes on `/run`."""
 
@@ -143,6 +153,34 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
 
 
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the parts of the service are that an account has, and how they are spoken to."""
+
+    base_url: str = BASE_URL_DEFAULT
+    team: str | None = None
+    rest_url: str = REST_URL_DEFAULT
+    graphql_url: str = GRAPHQL_URL_DEFAULT
+    graphql_key: KeyPlace = "query"
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line takes from the configuration file and the environment, as texts."""
+
+    named: str | None = None
+    """The file, if it was named."""
+
+    in_file: Mapping[str, tuple[str, ...]] = {}
+    """What stands there, by key."""
+
+    in_environment: frozenset[str] = frozenset()
+    """The keys of what was set by a variable. The next command may be given without it."""
+
+
+def errors_beside(output: Path) -> Path:
+    """Where the errors file is written if only its results file is named."""
+    return output.parent / f"{output.name}.errors.jsonl"  # with_name refuses "." and "/"
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 
@@ -156,7 +194,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str | None
     """An endpoint id, or `local:FILE.py:FUNCTION`. None: what the run has (`resume`)."""
 
-    ledger: Path
+    ledger: Path = LEDGER_DEFAULT
     output: Path | None = None
     errors: Path | None = None
     connection: ConnectionSettings
@@ -165,8 +203,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
     retry_failed: bool = False
-    flags: tuple[str, ...] | None = None
-    """What a command line has to repeat so that the next process runs as this one; None: it was not made from one."""
+    configuration: Configuration | None = None
+    """What the next command has without a flag; None: the request was not made by a command line."""
 
 
 class Wish(StrEnum):

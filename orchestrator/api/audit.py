@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from orchestrator import declared
 from orchestrator.core.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, audit, reports
@@ -63,16 +64,17 @@ class Kind(StrEnum):
 
 ADVICE: Final[Mapping[Kind, str]] = MappingProxyType(
     {
-        Kind.DAMAGE: "stop what works on it, keep the file, and go on from a copy or with another --ledger; what can"
-        " still be read: orchestrator results NAME",
-        Kind.INPUT: "give the same `orchestrator run` with the same input again under another --name for these rows",
+        Kind.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another {declared.LEDGER};"
+        " what can still be read: orchestrator results NAME",
+        Kind.INPUT: f"give the same `orchestrator run` with the same input again under another {declared.NAME} for"
+        " these rows",
         Kind.HISTORY: "the ledger was changed by something else, or this is a defect: please report it",
         Kind.OUTCOME: "the ledger was changed by something else, or this is a defect: please report it",
         Kind.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run these"
-        " rows again under another --name",
+        f" rows again under another {declared.NAME}",
         Kind.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
         Kind.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
-        Kind.FILES: "write the files again: orchestrator resume NAME --output FILE",
+        Kind.FILES: f"write the files again: orchestrator resume NAME {declared.OUTPUT} FILE",
     }
 )
 """What to do about each kind."""

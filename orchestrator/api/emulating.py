@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from orchestrator.api.emulation import EmulateRequest, emulator_settings
+from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.emulation import emulator_settings
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
 from orchestrator.emulator.serving import serve_emulator

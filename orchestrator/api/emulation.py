@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path
 
-import msgspec
-
-from orchestrator.emulator.account import PROPAGATION_S
+from orchestrator.api import emulated
+from orchestrator.api.emulated import EmulateRequest
+from orchestrator.declaration import Setting
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.faults import read_faults
@@ -29,49 +28,19 @@ OBSERVED_WEBHOOK_DELAYS_S = (5.0, 15.0)
 """The gaps that were seen at the service, unlike those of the contract."""
 
 
-class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be emulated; `docs/interface-emulator.md` explains each."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    handler: str | None = None
-    endpoints: tuple[str, ...] = ()
-    """`NAME=FILE.py:FUNCTION` each."""
-    handler_processes: int = 0
-    worker: str | None = None
-    workers_min: int = 4
-    workers_max: int = 4
-    idle_timeout_s: float = 5.0
-    scaler: str = "QUEUE_DELAY"
-    scaler_value: float = 4.0
-    cold_start_s: float = 0.0
-    requests_per_worker: int | None = None
-    queue_per_worker: int | None = None
-    keys: tuple[str, ...] = ()
-    """The API keys that are taken; without any, every key is."""
-    algorithm: str = Algorithm.SLIDING_LOG.value
-    retry_after: bool = False
-    retention_s: float = 1800.0
-    propagation_s: float = PROPAGATION_S
-    faults_file: Path | None = None
-    faults: tuple[str, ...] = ()
-    seed: int | None = None
-    error_bodies: str = "json"
-    webhooks_as_observed: bool = False
-    time_scale: float = 1.0
-
-
 def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     """The settings that a request asks for. Raises `UsageError`."""
-    _check_choice("--scaler", request.scaler, Scaler)
-    _check_choice("--error-bodies", request.error_bodies, ErrorBodies)
-    _check_choice("--algorithm", request.algorithm, Algorithm)
+    _check_choice(emulated.SCALER, request.scaler, Scaler)
+    _check_choice(emulated.ERROR_BODIES, request.error_bodies, ErrorBodies)
+    _check_choice(emulated.ALGORITHM, request.algorithm, Algorithm)
     handlers = _handlers(request)
     command = None if request.worker is None else _command(request.worker)
     if command is not None and ANY_ENDPOINT in handlers:
-        raise UsageError("--handler and --worker exclude each other: both would serve every endpoint")
+        raise UsageError(
+            f"{emulated.HANDLER} and {emulated.WORKER} exclude each other: both would serve every endpoint"
+        )
     if request.time_scale <= 0:
-        raise UsageError(f"--time-scale must be positive, not {request.time_scale}")
+        raise UsageError(f"{emulated.TIME_SCALE} must be positive, not {request.time_scale}")
     return EmulatorSettings(
         endpoints=handlers,
         handler_processes=request.handler_processes,
@@ -98,7 +67,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     )
 
 
-def _check_choice(flag: str, given: str, choices: type[StrEnum]) -> None:
+def _check_choice(flag: Setting[str], given: str, choices: type[StrEnum]) -> None:
     if given not in set(choices):
         raise UsageError(f"{flag} is one of {', '.join(choices)}, not {given}")
 
@@ -109,7 +78,8 @@ def _handlers(request: EmulateRequest) -> dict[str, Handler]:
         name, equals, reference = given.partition("=")
         if not equals or ENDPOINT_NAME.fullmatch(name) is None:
             raise UsageError(
-                f"--endpoint {given}: write it as NAME=FILE.py:FUNCTION; a name is 1-128 letters, digits, '-' and '_'"
+                f"{emulated.ENDPOINTS} {given}: write it as NAME=FILE.py:FUNCTION;"
+                " a name is 1-128 letters, digits, '-' and '_'"
             )
         handlers[name] = load_handler(reference)
     return handlers
@@ -120,11 +90,11 @@ def _command(text: str) -> tuple[str, ...]:
     try:
         words: Sequence[str] = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--worker {text}: {error}") from error
+        raise UsageError(f"{emulated.WORKER} {text}: {error}") from error
     if not words:
-        raise UsageError("--worker: write a command, as in --worker 'python handler.py'")
+        raise UsageError(f"{emulated.WORKER}: write a command, as in {emulated.WORKER} 'python handler.py'")
     is_ours = words[0] in {"python", "python3"} and find_spec("runpod") is not None
     program = sys.executable if is_ours else shutil.which(words[0])
     if program is None:
-        raise UsageError(f"--worker: there is no program {words[0]}")
+        raise UsageError(f"{emulated.WORKER}: there is no program {words[0]}")
     return (program, *words[1:])

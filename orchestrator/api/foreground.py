@@ -8,13 +8,13 @@ from typing import Final
 import anyio
 import msgspec
 
+from orchestrator import declared
 from orchestrator.api import files, messages
+from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.identity import (
     check_given,
     check_reach,
-    continue_command,
     find_run,
-    resume_command,
     settings_of,
     with_files,
 )
@@ -125,7 +125,9 @@ class Foreground:
         try:
             files.check_outputs(named.ledger, filter(None, (self._request.output, self._request.errors)))
         except UsageError as error:
-            raise UsageError(f"{error} (the run's files were written there before; --output names another)") from error
+            raise UsageError(
+                f"{error} (the run's files were written there before; {declared.OUTPUT} names another)"
+            ) from error
         self._view.say(f"results go to {self._request.output}, as before")
 
     # --- working

@@ -2,23 +2,21 @@
 
 import errno
 import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from orchestrator import declared
+from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.files import STDIN
 from orchestrator.api.look import unknown_run
 from orchestrator.core.loopback import leads_to_loopback
-from orchestrator.engine.local import LOCAL, absolute, is_local
+from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.ledger import Ledger, no_ledger, reports
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import RunRequest, RunSettings
-
-LEDGER_DEFAULT = Path("orchestrator.db")
+from orchestrator.settings import LOCAL, RunRequest, RunSettings
 
 
 def check_given(request: RunRequest) -> None:
@@ -31,7 +29,7 @@ def check_given(request: RunRequest) -> None:
     if request.endpoint is not None and is_local(request.endpoint):
         file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
-            raise UsageError(f"--endpoint {request.endpoint}: there is no file {file}")
+            raise UsageError(f"{declared.ENDPOINT} {request.endpoint}: there is no file {file}")
 
 
 async def find_run(ledger: Ledger, request: RunRequest) -> Run:
@@ -56,8 +54,9 @@ async def find_run(ledger: Ledger, request: RunRequest) -> Run:
 
 
 def _check(known: Run, request: RunRequest, source: str) -> None:
-    that_one = msgspec.structs.replace(request, output=None, errors=None, flags=None)  # its files are its own affair
-    advice = f"give this one another name with --name, or continue that one with: {resume_command(that_one)}"
+    advice = (
+        f"give this one another name with {declared.NAME}, or continue that one with: {resume_other_command(request)}"
+    )
     if (known.service_url, known.endpoint) != _target(request):
         at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
         raise UsageError(f"the run {known.name!r} of this ledger is for the endpoint {at}; {advice}")
@@ -93,7 +92,9 @@ def check_reach(run: Run, request: RunRequest) -> None:
     if not connection.api_key:
         raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
     if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
-        raise UsageError("--listen needs --webhook-url: under which URL does the service reach the listener?")
+        raise UsageError(
+            f"{declared.LISTEN} needs {declared.WEBHOOK_URL}: under which URL does the service reach the listener?"
+        )
 
 
 def _target(request: RunRequest) -> tuple[str, str]:
@@ -106,29 +107,3 @@ def _target(request: RunRequest) -> tuple[str, str]:
 
 def _full_path(source: str) -> str:
     return source if source == STDIN else str(Path(source).resolve())
-
-
-def continue_command(request: RunRequest) -> str:
-    """What to type to lift what was asked of the run."""
-    return _command("continue", request.name, _ledger(request))
-
-
-def resume_command(request: RunRequest) -> str:
-    """What to type, in this folder, to go on with the run as it went, without reading its input."""
-    return _command("resume", request.name, _files(request) if request.flags is None else request.flags)
-
-
-def _files(request: RunRequest) -> list[str]:
-    if request.output is None or request.errors is None:
-        return _ledger(request)
-    return [*_ledger(request), "--output", str(request.output), "--errors", str(request.errors)]
-
-
-def _ledger(request: RunRequest) -> list[str]:
-    """The usual one is named if it was: the configuration may say another."""
-    is_named = request.ledger != LEDGER_DEFAULT or "--ledger" in (request.flags or ())
-    return ["--ledger", str(request.ledger)] if is_named else []
-
-
-def _command(verb: str, name: str, flags: Sequence[str]) -> str:
-    return shlex.join(["orchestrator", verb, *([*flags, "--", name] if name.startswith("-") else [name, *flags])])

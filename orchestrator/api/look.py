@@ -12,7 +12,6 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
-from orchestrator.engine.local import LOCAL
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger, reports
 from orchestrator.ledger.control import Wishes
@@ -20,6 +19,7 @@ from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.reports import Run
+from orchestrator.settings import LOCAL
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
 

@@ -1,6 +1,7 @@
 """What the program says while it starts and stops."""
 
-from orchestrator.api.identity import resume_command
+from orchestrator import declared
+from orchestrator.api.continuing import resume_command
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.observers.view import View
@@ -47,9 +48,12 @@ def say_recovered(view: View, recovered: Recovered) -> None:
         view.say(f"{_jobs(recovered.outstanding)} still at the service: collecting first")
     if recovered.to_repay:
         reasons = (
-            (recovered.repay_uncertain, "of which nobody knows whether the service took them (--on-uncertain)"),
-            (recovered.repay_expired, "whose results have expired (--on-expired)"),
-            (recovered.repay_timed_out, "whose TTL at the service is over (--ttl, --max-attempts)"),
+            (
+                recovered.repay_uncertain,
+                f"of which nobody knows whether the service took them ({declared.ON_UNCERTAIN})",
+            ),
+            (recovered.repay_expired, f"whose results have expired ({declared.ON_EXPIRED})"),
+            (recovered.repay_timed_out, f"whose TTL at the service is over ({declared.TTL}, {declared.MAX_ATTEMPTS})"),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
         view.warn(f"up to {_jobs(recovered.to_repay)} may be paid again: {why}")

@@ -5,6 +5,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from orchestrator import declared
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 
@@ -17,12 +18,14 @@ async def misplaced(ledger: Ledger, missing: Path) -> StorageError:
         return StorageError(f"{told} The ledger is unharmed: give the same command again")
     moved_to = place.moved_to()
     if moved_to is not None and place.is_whole_at(moved_to):
-        return StorageError(f"{told} The ledger is now {moved_to}: move it back, or go on with --ledger {moved_to}")
+        return StorageError(
+            f"{told} The ledger is now {moved_to}: move it back, or go on with {declared.LEDGER} {moved_to}"
+        )
     copy = await saved(ledger)
     if copy is None:
         return StorageError(f"{told} No copy could be saved: no folder takes it. Restore the ledger from a backup")
     kept = "" if moved_to is None else f" Part of it is now {moved_to}, which is not to be used."
-    return StorageError(f"{told}{kept} All of it was saved as {copy}: go on with --ledger {copy}")
+    return StorageError(f"{told}{kept} All of it was saved as {copy}: go on with {declared.LEDGER} {copy}")
 
 
 async def saved(ledger: Ledger) -> Path | None:

@@ -6,6 +6,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from orchestrator import declared
 from orchestrator.api.audit import AuditCounts, Finding, Findings, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.look import unknown_run
@@ -90,7 +91,7 @@ async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
     if request.name is not None:
         raise unknown_run(request.name, request.ledger, known)
     names = ", ".join(run.name for run in known) or "none"
-    raise UsageError(f"{request.ledger}: say with --name which run the files are of; there is: {names}")
+    raise UsageError(f"{request.ledger}: say with {declared.NAME} which run the files are of; there is: {names}")
 
 
 def _check_files(request: VerifyRequest, run: str) -> None:
@@ -102,9 +103,9 @@ def _check_files(request: VerifyRequest, run: str) -> None:
         except OSError as error:
             advice = ""
             if path == request.errors:
-                make = ["orchestrator", "results", run, "--errors", "--ledger", str(request.ledger)]
+                make = ["orchestrator", "results", run, str(declared.ERRORS), *declared.LEDGER.words(request.ledger)]
                 advice = (
-                    "; name the errors file that was written beside the results with --errors, or write one now:"
-                    f" {shlex.join(make)} > {shlex.quote(str(path))}"
+                    f"; name the errors file that was written beside the results with {declared.ERRORS}, or write one"
+                    f" now: {shlex.join(make)} > {shlex.quote(str(path))}"
                 )
             raise UsageError(f"{path}: cannot be read ({error.strerror}){advice}") from error

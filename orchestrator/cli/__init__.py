@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from orchestrator import __version__
+from orchestrator import __version__, declared
 from orchestrator.cli import printing
 from orchestrator.cli.api import add_api
 from orchestrator.cli.control import add_control
@@ -29,7 +29,7 @@ from orchestrator.cli.templates import add_templates
 from orchestrator.cli.verify import add_verify
 
 EPILOG = (
-    "Try it without an account: orchestrator run INPUT --endpoint local:FILE.py:FUNCTION."
+    f"Try it without an account: orchestrator run INPUT {declared.ENDPOINT} local:FILE.py:FUNCTION."
     " Exit codes: 0 all succeeded, 1 some did not, 2 wrong usage or input, 3 stopped, 70 a defect,"
     " 130 or 143 interrupted."
 )

@@ -7,29 +7,24 @@ or their script: whatever goes wrong is one line and an exit code.
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from enum import StrEnum
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
-from orchestrator.cli.request import api_key, key_warning, limits_of, parse_interface_url
+from orchestrator.cli.request import api_key, key_warning
 from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
-from orchestrator.settings import (
-    BASE_URL_DEFAULT,
-    GRAPHQL_URL_DEFAULT,
-    REST_URL_DEFAULT,
-    SERVERLESS_URL_DEFAULT,
-    KeyPlace,
-)
+from orchestrator.settings import KeyPlace
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -41,51 +36,20 @@ T = TypeVar("T", bound=Callable[..., object])
 WAIT_DEFAULT: Final = "10m"
 
 
-class Interface(StrEnum):
+class Interface(Enum):
     """The parts of the service, by the setting that holds the URL of each."""
 
-    JOBS = "serverless-url"
-    PODS = "base-url"
-    ENDPOINTS = "rest-url"
-    GRAPHQL = "graphql-url"
+    JOBS = declared.SERVERLESS_URL
+    PODS = declared.BASE_URL
+    ENDPOINTS = declared.REST_URL
+    GRAPHQL = declared.GRAPHQL_URL
 
 
-_URLS: Final[Mapping[Interface, tuple[str, str]]] = {
-    Interface.JOBS: (SERVERLESS_URL_DEFAULT, "/v2"),
-    Interface.PODS: (BASE_URL_DEFAULT, "/v2"),
-    Interface.ENDPOINTS: (REST_URL_DEFAULT, "/v1"),
-    Interface.GRAPHQL: (GRAPHQL_URL_DEFAULT, ""),
-}
-"""The default of each, and what the client adds to it."""
-
-
-def _url(help_: str) -> Any:
-    return typer.Option(metavar="URL", help=help_, rich_help_panel=options.SERVICE)
-
-
-BaseUrl = Annotated[str | None, _url(f"Where the REST interface is; /v2/pods is added. Default: {BASE_URL_DEFAULT}.")]
-RestUrl = Annotated[
-    str | None, _url(f"Where the REST interface is; /v1/endpoints is added. Default: {REST_URL_DEFAULT}.")
-]
-GraphqlUrl = Annotated[str | None, _url(f"The GraphQL address. Default: {GRAPHQL_URL_DEFAULT}.")]
-GraphqlKey = Annotated[
-    str | None,
-    typer.Option(
-        metavar="query|header",
-        help="Where the API key goes: the URL's parameter api_key, or a bearer header. Default: query.",
-        rich_help_panel=options.SERVICE,
-    ),
-]
 Timeout = Annotated[
     str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
-Json = Annotated[
-    bool | None,
-    typer.Option(
-        "--json", metavar="", help="The service's answer as JSON on standard output.", rich_help_panel=options.SHOWN
-    ),
-]
+Json = Annotated[bool | None, options.option(declared.JSON, "The service's answer as JSON on standard output.")]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +75,7 @@ def connect(access: Access) -> "Account":
     from orchestrator.account import Account  # noqa: PLC0415
     from orchestrator.client import Service, for_people  # noqa: PLC0415
 
-    url = {interface: default for interface, (default, _) in _URLS.items()} | dict(access.urls)
+    url = {interface: interface.value.unset for interface in Interface} | dict(access.urls)
     return Account(
         Service(url[Interface.JOBS], access.key, limits=for_people(access.limits)),
         base_url=url[Interface.PODS],
@@ -149,7 +113,7 @@ class Noun:
             command = prepare(choices)
             for warning in filter(None, map(key_warning, access.urls.values())):
                 printing.warn(warning)
-            return partial(_with_account, self._connect, access, command, choices.switch("json")), None
+            return partial(_with_account, self._connect, access, command, choices.is_on(declared.JSON)), None
 
         carry_out(flags, prepared)
 
@@ -160,33 +124,24 @@ def graphql_noun(group: typer.Typer, connect: Connect) -> Noun:
         group,
         Interface.GRAPHQL,
         connect,
-        graphql_url=GraphqlUrl,
-        graphql_key=GraphqlKey,
-        config=options.Config,
+        **options.flags_of(declared.GRAPHQL_URL, declared.GRAPHQL_KEY, declared.CONFIG),
         json=Json,
     )
 
 
 def _access(interface: Interface, choices: Choices) -> Access:
     def url(of: Interface) -> str:
-        default, added = _URLS[of]
-        return choices.parsed(of, partial(parse_interface_url, added=added)) or default
+        return choices[of.value] or str(of.value.unset)
 
+    limits = choices[declared.LIMIT] if interface is Interface.JOBS else None
     spoken_to = (interface, Interface.JOBS) if interface is Interface.ENDPOINTS else (interface,)
     return Access(
         urls={each: url(each) for each in spoken_to},
         key=api_key(os.environ, needed=True),
-        team=choices.parsed("team", str),
-        graphql_key=choices.parsed("graphql-key", _key_place) or "query",
-        limits=limits_of(choices) if interface is Interface.JOBS else CONTRACT_LIMITS,
+        team=choices[declared.TEAM],
+        graphql_key=choices[declared.GRAPHQL_KEY] or "query",
+        limits=limits or CONTRACT_LIMITS,
     )
-
-
-def _key_place(text: str) -> KeyPlace:
-    place = next((place for place in get_args(KeyPlace) if place == text), None)
-    if place is None:
-        raise ValueError("the key goes either in the query or in the header")
-    return place  # type: ignore[no-any-return]  # get_args knows no types
 
 
 async def _with_account(make: Connect, access: Access, command: Command, as_json: bool) -> int:

@@ -6,18 +6,20 @@ fails.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from orchestrator.cli import access, api_calls, options
+from orchestrator import declared
+from orchestrator.cli import access, api_calls
 from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.api_calls import Work
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
+from orchestrator.cli.options import flags_of
 from orchestrator.cli.request import ledger_of, policy_of
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
@@ -66,8 +68,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
         api,
         Interface.JOBS,
         connect,
-        serverless_url=options.ServerlessUrl,
-        config=options.Config,
+        **flags_of(declared.SERVERLESS_URL, declared.CONFIG),
         json=access.Json,
     )
     _add_submits(operations)
@@ -76,11 +77,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     _add_openai(operations)
 
 
-_policy: Final[Mapping[str, Any]] = {
-    "ttl": options.Ttl,
-    "execution_timeout": options.ExecutionTimeout,
-    "low_priority": options.LowPriority,
-}
+_policy: Final = flags_of(declared.TTL, declared.EXECUTION_TIMEOUT, declared.LOW_PRIORITY)
 
 
 def _add_submits(api: Noun) -> None:
@@ -136,7 +133,7 @@ def _add_changes(api: Noun, load: Callable[[], App]) -> None:
         """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
         return _at(endpoint, choices, partial(api_calls.retry, job))
 
-    @api.command(ledger=options.Ledger)
+    @api.command(**flags_of(declared.LEDGER))
     def purge(endpoint: EndpointId, yes: access.Yes = False, *, choices: Choices) -> Command:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
         ledger = ledger_of(choices)
@@ -152,7 +149,7 @@ def _add_openai(api: Noun) -> None:
 
 
 def _at(endpoint: str, choices: Choices, work: Work) -> Command:
-    quiet = choices.switch("quiet") or choices.switch("json")
+    quiet = choices.is_on(declared.QUIET) or choices.is_on(declared.JSON)
     return partial(api_calls.send, endpoint, quiet, work)
 
 

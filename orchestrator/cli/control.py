@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import choose
 from orchestrator.cli.execution import App, execute, explain
@@ -15,7 +16,7 @@ from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import Wish
 
-Json = Annotated[bool | None, typer.Option("--json", metavar="", help="How the run stands, as JSON.")]
+Json = Annotated[bool | None, options.option(declared.JSON, "How the run stands, as JSON.")]
 
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
@@ -48,7 +49,7 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
 def _carry_out(load: Callable[[], App], flags: dict[str, object], name: str, wish: Wish) -> None:
     try:
         choices = choose({key: value for key, value in flags.items() if key != "name"}, os.environ)
-        path, as_json = ledger_of(choices), choices.switch("json")
+        path, as_json = ledger_of(choices), choices.is_on(declared.JSON)
     except UsageError as error:
         raise typer.Exit(explain(error)) from None
     raise typer.Exit(execute(partial(_control, load, path, name, wish, as_json=as_json), ledger=path))

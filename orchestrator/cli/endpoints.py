@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import access, options, printing, tables
 from orchestrator.cli.access import Command, Connect, Interface, Noun, tell_deleted
 from orchestrator.cli.sharing import Flags
@@ -58,15 +59,14 @@ def add_endpoints(commands: typer.Typer, connect: Connect = access.connect) -> N
     group = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")
     endpoints = Noun(
-        group, Interface.ENDPOINTS, connect, rest_url=access.RestUrl, config=options.Config, json=access.Json
+        group, Interface.ENDPOINTS, connect, **options.flags_of(declared.REST_URL, declared.CONFIG), json=access.Json
     )
 
     @endpoints.command(
         **_FIELDS,
         wait=Wait,
         timeout=access.Timeout,
-        rest_url=access.RestUrl,
-        serverless_url=options.ServerlessUrl,
+        **options.flags_of(declared.REST_URL, declared.SERVERLESS_URL, declared.CONFIG),
     )
     def create(template: Template, *, flags: Flags) -> Command:
         """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""

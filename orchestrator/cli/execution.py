@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import printing
 from orchestrator.cli.config import Choices, choose
 from orchestrator.cli.failures import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import anyio
 
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
-    from orchestrator.api.emulation import EmulateRequest
+    from orchestrator.api.emulated import EmulateRequest
     from orchestrator.api.verifying import Verification
 
 GC_THRESHOLD: Final = 20_000
@@ -110,7 +111,7 @@ def carry_out_at_ledger(flags: Mapping[str, object], prepare: Callable[[Choices]
 
     def at_ledger(choices: Choices) -> tuple[Work, Path]:
         ledger = ledger_of(choices)
-        return partial(prepare(choices), ledger, choices.switch("json")), ledger
+        return partial(prepare(choices), ledger, choices.is_on(declared.JSON)), ledger
 
     carry_out(flags, at_ledger)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
@@ -26,7 +27,7 @@ Rules = Annotated[
 ]
 Operations = Annotated[list[str] | None, typer.Argument(metavar="OP", help="The operations. Default: all of them.")]
 SomeRun = Annotated[str | None, typer.Argument(metavar="NAME", help="The run. Default: all of the ledger.")]
-Json = Annotated[bool | None, typer.Option("--json", metavar="", help="The limits as JSON on standard output.")]
+Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON on standard output.")]
 
 
 def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -37,7 +38,7 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     )
     commands.add_typer(limits, name="limits")
 
-    shared = also(carry_out_at_ledger, ledger=options.Ledger, config=options.Config, json=Json)
+    shared = also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
 
     @limits.command()
     @shared

@@ -5,6 +5,7 @@ from typing import Final
 
 from rich.text import Text
 
+from orchestrator import declared
 from orchestrator.account.pod_records import Pod, PodStatus
 from orchestrator.cli import tables
 from orchestrator.cli.figures import lasting
@@ -70,7 +71,7 @@ def pod_lines(pod: Pod) -> Iterable[tuple[str, str]]:
     if pod.ports:
         yield "ports", ", ".join(pod.ports)
     if pod.env:
-        yield "env", f"{', '.join(sorted(pod.env))} (values in --json)"
+        yield "env", f"{', '.join(sorted(pod.env))} (values in {declared.JSON})"
     yield from _ssh(pod)
     yield from _runtime(pod)
     yield "created", pod.created_at or "unknown"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import access, options, printing
 from orchestrator.cli.access import Command, Connect, Interface, Noun, confirm
 from orchestrator.cli.sharing import Flags
@@ -16,21 +17,13 @@ if TYPE_CHECKING:
     from orchestrator.account import Account, Pod  # at run time `--help` would pay for it
 
 PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
-Team = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ID",
-        help="Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
-        rich_help_panel=options.SERVICE,
-    ),
-]
 ClusterPods = Annotated[
     bool, typer.Option("--include-cluster-pods", metavar="", help="The members of clusters as well.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
 Verbose = Annotated[
     bool | None,
-    typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=options.SHOWN),
+    typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=declared.SHOWN),
 ]
 
 
@@ -45,8 +38,8 @@ def add_pods(commands: typer.Typer, connect: Connect = access.connect) -> None:
     """Registers `pods` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
     commands.add_typer(group, name="pods")
-    shared = {"base_url": access.BaseUrl, "team": Team, "config": options.Config, "json": access.Json}
-    pods = Noun(group, Interface.PODS, connect, **shared, verbose=Verbose)
+    shared = options.flags_of(declared.BASE_URL, declared.TEAM, declared.CONFIG)
+    pods = Noun(group, Interface.PODS, connect, **shared, json=access.Json, verbose=Verbose)
 
     @pods.command("list")
     def list_(include_cluster_pods: ClusterPods = False, *, flags: Flags) -> Command:

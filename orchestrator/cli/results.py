@@ -1,6 +1,5 @@
 """`orchestrator results`."""
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -8,31 +7,30 @@ from typing import Annotated
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import choose
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.config import Choices
+from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.request import ledger_of
-from orchestrator.errors import UsageError
+from orchestrator.cli.sharing import also
 
 
 def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `results`."""
 
     @commands.command()
+    @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG))
     def results(
         name: options.RunName,
         errors: Annotated[
-            bool, typer.Option("--errors", metavar="", help="The failed and cancelled jobs instead.")
+            bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead.")
         ] = False,
-        ledger: options.Ledger = None,
-        config: options.Config = None,
-    ) -> None:
+        *,
+        choices: Choices,
+    ) -> tuple[Work, Path]:
         """Print a run's results so far as JSON lines, in input order; at any time, also while it runs."""
-        try:
-            path = ledger_of(choose({"ledger": ledger, "config": config}, os.environ))
-        except UsageError as error:
-            raise typer.Exit(explain(error)) from None
-        raise typer.Exit(execute(partial(_results, load, path, name, errors), ledger=path))
+        ledger = ledger_of(choices)
+        return partial(_results, load, ledger, name, errors), ledger
 
 
 async def _results(load: Callable[[], App], ledger: Path, name: str, errors: bool) -> int:

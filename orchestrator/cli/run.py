@@ -2,18 +2,20 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import Choices, choose
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, explain
 from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.request import resume_request, run_request, warnings
+from orchestrator.cli.sharing import Flags, also
 from orchestrator.cli.summary import summary_lines
 from orchestrator.errors import UsageError
 from orchestrator.settings import RunRequest
@@ -29,75 +31,31 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `run`."""
 
     @commands.command()
-    def run(  # one parameter for each flag, read through locals()
-        source: options.Source,
-        endpoint: options.Endpoint = None,
-        serverless_url: options.ServerlessUrl = None,
-        listen: options.Listen = None,
-        webhook_url: options.WebhookUrl = None,
-        limit: options.LimitRule = None,
-        pacing: options.Pace = None,
-        requests_per_worker: options.RequestsPerWorker = None,
-        name: options.Name = None,
-        ledger: options.Ledger = None,
-        output: options.Output = None,
-        errors: options.Errors = None,
-        config: options.Config = None,
-        max_attempts: options.MaxAttempts = None,
-        ttl: options.Ttl = None,
-        execution_timeout: options.ExecutionTimeout = None,
-        priority: options.Priority = None,
-        low_priority: options.LowPriority = None,
-        queue_depth: options.Depth = None,
-        result_retention: options.ResultRetention = None,
-        on_stuck: options.WhenStuck = None,
-        events_kept: options.EventsKept = None,
-        stop_after_failures: options.StopAfterFailures = None,
-        on_uncertain: options.WhenUncertain = None,
-        uncertain_after: options.UncertainAfter = None,
-        on_expired: options.WhenExpired = None,
-        retry_failed: options.RetryFailed = None,
-        json: options.Json = None,
-        quiet: options.Quiet = None,
-    ) -> None:
+    @also(partial(_carry_out, load), **options.flags_of(*declared.RUN))
+    def run(source: options.Source, *, choices: Choices) -> RunRequest:
         """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
 
         D is a duration: 250ms, 90s, 30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.
         """
-        _carry_out(load, locals(), partial(run_request, source))
+        return run_request(source, choices, os.environ)
 
 
 def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `resume`."""
 
     @commands.command()
-    def resume(
-        name: options.RunName,
-        listen: options.Listen = None,
-        webhook_url: options.WebhookUrl = None,
-        limit: options.LimitRule = None,
-        pacing: options.Pace = None,
-        requests_per_worker: options.RequestsPerWorker = None,
-        ledger: options.Ledger = None,
-        output: options.Output = None,
-        errors: options.Errors = None,
-        config: options.Config = None,
-        retry_failed: options.RetryFailed = None,
-        json: options.Json = None,
-        quiet: options.Quiet = None,
-    ) -> None:
+    @also(partial(_carry_out, load), **options.flags_of(*declared.RESUME))
+    def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
         """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
-        _carry_out(load, locals(), partial(resume_request, name))
+        return resume_request(name, choices, os.environ)
 
 
-def _carry_out(
-    load: Callable[[], App], flags: Mapping[str, object], request_of: Callable[[Choices, Mapping[str, str]], RunRequest]
-) -> None:
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
     try:
         choices = choose(flags, os.environ)
-        request = request_of(choices, os.environ)
-        as_json, quiet = choices.switch("json"), choices.switch("quiet")
+        request = prepare(choices)
+        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
     except UsageError as error:
         raise typer.Exit(explain(error)) from None
     for line in warnings(request):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import (
@@ -33,11 +34,14 @@ SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
 
 
+Json = Annotated[bool | None, options.option(declared.JSON, "One JSON array on standard output.")]
+
+
 def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `status`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, ledger=options.Ledger, config=options.Config, json=options.JsonList)
+    @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
     def status(
         every: Annotated[
             bool,

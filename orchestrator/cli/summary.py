@@ -1,11 +1,11 @@
 """What a run came to, in a few lines."""
 
-import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from orchestrator import declared
+from orchestrator.api.continuing import results_command
 from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate, stuck_text
-from orchestrator.cli.request import LEDGER_DEFAULT
 from orchestrator.settings import RunRequest
 from orchestrator.views import Snapshot, Summary
 
@@ -85,11 +85,4 @@ def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
         return
     yield "results", f"{results_command(summary.run, request)} > results.jsonl"
     if failures:
-        yield "errors", f"{results_command(summary.run, request, '--errors')} > errors.jsonl"
-
-
-def results_command(run: str, request: RunRequest, *more: str) -> str:
-    """The command that prints the results of `run`, as which `request` was carried out; `more` are further flags."""
-    is_named = request.ledger != LEDGER_DEFAULT or "--ledger" in (request.flags or ())
-    flags = [*(["--ledger", str(request.ledger)] if is_named else []), *more]
-    return shlex.join(["orchestrator", "results", *([*flags, "--", run] if run.startswith("-") else [run, *flags])])
+        yield "errors", f"{results_command(summary.run, request, declared.ERRORS)} > errors.jsonl"

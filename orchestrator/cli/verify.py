@@ -1,19 +1,21 @@
 """`orchestrator verify`."""
 
-import os
 import signal
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli import options, printing
-from orchestrator.cli.config import choose
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator import declared
+from orchestrator.cli import printing
+from orchestrator.cli.config import Choices
+from orchestrator.cli.execution import App, Work, carry_out
+from orchestrator.cli.options import flags_of, option
 from orchestrator.cli.request import verify_request
 from orchestrator.cli.run import SIGNAL_EXIT_CODE_BASE
-from orchestrator.errors import UsageError
+from orchestrator.cli.sharing import also
 from orchestrator.settings import VerifyRequest
 
 if TYPE_CHECKING:
@@ -24,33 +26,28 @@ if TYPE_CHECKING:
 FINDINGS_EXIT_CODE = 1
 
 
+_FLAGS: Final = {
+    "name": Annotated[
+        str | None, option(declared.NAME, "The run that the files are of. Default: the ledger's only one.")
+    ],
+    "output": Annotated[str | None, option(declared.OUTPUT, "A results file to compare with the ledger.")],
+    "errors": Annotated[
+        str | None, option(declared.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
+    ],
+    **flags_of(declared.LEDGER, declared.CONFIG),
+    "json": Annotated[bool | None, option(declared.JSON, "One JSON object on standard output at the end.")],
+}
+
+
 def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `verify`."""
 
     @commands.command()
-    def verify(
-        name: Annotated[
-            str | None,
-            typer.Option(metavar="NAME", help="The run that the files are of. Default: the ledger's only one."),
-        ] = None,
-        output: Annotated[
-            str | None, typer.Option(metavar="FILE", help="A results file to compare with the ledger.")
-        ] = None,
-        errors: Annotated[
-            str | None,
-            typer.Option(metavar="FILE", help="The errors file beside it. Default: OUTPUT.errors.jsonl."),
-        ] = None,
-        ledger: options.Ledger = None,
-        config: options.Config = None,
-        json: options.Json = None,
-    ) -> None:
+    @also(carry_out, **_FLAGS)
+    def verify(*, choices: Choices) -> tuple[Work, Path]:
         """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
-        try:
-            choices = choose(locals(), os.environ)
-            request, as_json = verify_request(choices), choices.switch("json")
-        except UsageError as error:
-            raise typer.Exit(explain(error)) from None
-        raise typer.Exit(execute(partial(_verify, load, request, as_json), ledger=request.ledger))
+        request = verify_request(choices)
+        return partial(_verify, load, request, choices.is_on(declared.JSON)), request.ledger
 
 
 async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool) -> int:

@@ -165,7 +165,8 @@ def parse_limit(text: str) -> tuple[Operation, Limit]:
 def format_limit(operation: Operation, limit: Limit) -> str:
     """What `parse_limit` reads."""
     at_once = "" if limit.concurrent is None else f":{limit.concurrent}"
-    return f"{operation}={limit.requests}/{limit.window_s:g}{at_once}"
+    window_s = f"{limit.window_s:.6f}".rstrip("0").rstrip(".")  # "g" would round, and write powers of ten
+    return f"{operation}={limit.requests}/{window_s}{at_once}"
 
 
 class Meter(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from orchestrator.clock import Clock
 from orchestrator.emulator.account_routes import AccountApi
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
-from orchestrator.emulator.fleet import WorkerView
+from orchestrator.emulator.fleet import PROPAGATION_S, WorkerView
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
@@ -14,9 +14,6 @@ from orchestrator.units import SECOND_US
 
 TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
-
-PROPAGATION_S = 5.0
-"""How long a new endpoint answers 404 on the job API. That it does is known, for how long is not."""
 
 
 class Account:

@@ -21,6 +21,10 @@ RESTART_US = 1 * SECOND_US
 RESTART_US_MAX = 60 * SECOND_US
 
 
+PROPAGATION_S = 5.0
+"""How long a new endpoint answers 404 on the job API. That it does is known, for how long is not."""
+
+
 class Scaler(StrEnum):
     """What makes an endpoint start workers."""
 

@@ -21,12 +21,12 @@ from anyio.abc import TaskStatus
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account import PROPAGATION_S, TEMPLATE_RELEASE_S, Account
+from orchestrator.emulator.account import TEMPLATE_RELEASE_S, Account
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.endpoints import Endpoint
 from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.fleet import Scaler, Scaling, WorkerView, fixed
+from orchestrator.emulator.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
 from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation

@@ -13,10 +13,10 @@ from starlette.types import ASGIApp
 from orchestrator.client import Service, for_a_batch
 from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
+from orchestrator.core.addresses import Address
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, this_boot
 from orchestrator.settings import ConnectionSettings
-from orchestrator.web.addresses import Address
 
 MakeService = Callable[[ConnectionSettings, Clock], Service]
 

@@ -12,8 +12,8 @@ from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.handlers import load_handler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.engine.local import LOCAL, LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
-from orchestrator.settings import ConnectionSettings, RunSettings
+from orchestrator.engine.local import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
+from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
 from orchestrator.units import SECOND_US
 
 WORKERS: Final = 8

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from orchestrator import declared
 from orchestrator.clock import Clock
 from orchestrator.core.absences import Absences
 from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
@@ -373,7 +374,7 @@ class Endpoint:
             case Alarm.EARLY:
                 self._warn(
                     f"{streak.failed} of the first {streak.ended} executions failed, the last one with: {sample}\n"
-                    "Each may have been paid for. Ctrl-C stops, and --stop-after-failures N would by itself"
+                    f"Each may have been paid for. Ctrl-C stops, and {declared.STOP_AFTER_FAILURES} N would by itself"
                 )
             case Alarm.ENOUGH:
                 self.stop_run(run, f"{streak.in_row} executions in a row failed, the last one with: {sample}")

@@ -11,13 +11,13 @@ from orchestrator.core.job import Job
 from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.local import LOCAL, LOCAL_ENDPOINT
+from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.ledger import Ledger, reports
 from orchestrator.ledger.past import took
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import RunSettings
+from orchestrator.settings import LOCAL, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
 
 ANSWER_US_MAX: Final = MINUTE_US

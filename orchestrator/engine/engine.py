@@ -13,6 +13,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from orchestrator.core.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.job import PAID_TWICE
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
@@ -42,7 +43,6 @@ from orchestrator.ledger.margins import margins_of
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
 from orchestrator.views import Collecting
-from orchestrator.web.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
 

@@ -7,9 +7,10 @@ would be an eighth of every other start.
 import os
 from typing import Final
 
+from orchestrator import declared
 from orchestrator.errors import UsageError
+from orchestrator.settings import LOCAL
 
-LOCAL: Final = "local:"
 LOCAL_URL: Final = "http://emulator.local"
 """What stands for the service's URL where the service is part of the process."""
 
@@ -26,5 +27,5 @@ def absolute(endpoint: str) -> str:
     """A `local:` endpoint with the full path of its file, so that it is the same from every folder."""
     file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
     if not colon or not file or not function:
-        raise UsageError(f"--endpoint {endpoint}: write local:FILE.py:FUNCTION")
+        raise UsageError(f"{declared.ENDPOINT} {endpoint}: write local:FILE.py:FUNCTION")
     return f"{LOCAL}{os.path.realpath(file)}:{function}"

@@ -8,10 +8,9 @@ from orchestrator.client.allowance import within_connections
 from orchestrator.client.descriptors import requests_part
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.engine.local import LOCAL
 from orchestrator.engine.observers.view import View
 from orchestrator.ledger.reports import Run
-from orchestrator.settings import ConnectionSettings, RunSettings
+from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
 
 
 class Services:

@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from orchestrator import declared
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
@@ -218,7 +219,7 @@ def _policy_bytes(policy: Policy) -> int:
 def _refuse_unknown_keys(members: Mapping[str, msgspec.Raw]) -> None:
     for key in members:
         if key == "webhook":
-            raise ValueError("webhook cannot be set for a row; use --webhook-url for the run")
+            raise ValueError(f"webhook cannot be set for a row; use {declared.WEBHOOK_URL} for the run")
         if key not in _JOB_KEYS:
             near = difflib.get_close_matches(key, _JOB_KEYS, n=1)
             advice = f"did you mean {near[0]}?" if near else f"a line in job form takes {', '.join(_JOB_KEYS)}"

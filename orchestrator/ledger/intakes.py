@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator import declared
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.records import pack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
@@ -166,7 +167,7 @@ def _changed(row: InputRow, custom_id: str) -> Clash:
     return Clash(
         row.line,
         f"the input of custom_id {custom_id!r} is not what this run has for it; "
-        "give the changed row a new custom_id, or use another --name",
+        f"give the changed row a new custom_id, or use another {declared.NAME}",
     )
 
 

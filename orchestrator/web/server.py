@@ -18,8 +18,8 @@ from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from orchestrator.client.descriptors import listener_part, open_files_allowed
+from orchestrator.core.addresses import Address
 from orchestrator.errors import UsageError
-from orchestrator.web.addresses import Address
 from orchestrator.web.connection import CONNECTIONS_MAX, Crowd, WebhookConnection
 
 GRACE_S: Final = 5.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api import View
-from orchestrator.api.emulation import EmulateRequest
+from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.verifying import Verification
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import RunRequest, VerifyRequest, Wish

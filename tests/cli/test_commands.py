@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from orchestrator import __version__
-from orchestrator.api.emulation import EmulateRequest
+from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
 from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
@@ -221,7 +221,10 @@ def test_a_thread_that_never_ends_does_not_keep_the_program() -> None:
 
 NOT_LOADED = {
     "orchestrator.cli": (
-        "orchestrator.api",
+        "orchestrator.engine",
+        "orchestrator.ledger",
+        "orchestrator.client",
+        "orchestrator.emulator.world",
         "sqlalchemy",
         "httpx",
         "aiohttp",

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.config import FILE_ONLY, KEYS, choose
+from orchestrator import declared
+from orchestrator.cli.config import RUNS, choose
 from orchestrator.core.pacing import Operation
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
@@ -76,7 +77,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         output-required = true
         body-bytes-max = 1000
     """)
-    assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in KEYS)
+    assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
     app = FakeApp()
     result = invoke(app, "run", "i.jsonl")
     assert result.stdout.startswith('{"run":"captions"')
@@ -155,16 +156,16 @@ def test_a_wrong_variable_is_named() -> None:
 
 def test_a_key_without_a_flag_has_no_variable_either() -> None:
     choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5", "ORCHESTRATOR_OUTPUT_REQUIRED": "true"})
-    assert not any(choices.parsed(key, str) for key in FILE_ONLY)
+    assert [choices[setting] for setting in declared.FILE_ONLY] == [None, None]
 
 
 def test_an_empty_list_says_nothing() -> None:
     write("limit = []")
-    assert choose({}, {}).each("limit", str) == ()
+    assert choose({}, {})[declared.LIMIT] is None
 
 
 def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
     write("uncertain-after = 0.00005")
-    assert choose({}, {}).parsed("uncertain-after", str) == "0.000050"
+    assert choose({}, {})[declared.UNCERTAIN_AFTER] == 50
     write("uncertain-after = nan")
     assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith('uncertain-after in orchestrator.toml: "nan"')

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from orchestrator.api.identity import resume_command
-from orchestrator.settings import RunRequest
+from orchestrator.api.continuing import continue_command, resume_command
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, errors_beside
 from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.test_config import write
 
@@ -44,7 +47,7 @@ SAID: Mapping[str, tuple[str, dict[str, str], str]] = {
 def process_of(request: RunRequest) -> RunRequest:
     """What of `request` concerns the process rather than the run."""
     return msgspec.structs.replace(
-        request, source=None, endpoint=None, settings=None, retry_failed=False, named=True, flags=None
+        request, source=None, endpoint=None, settings=None, retry_failed=False, named=True, configuration=None
     )
 
 
@@ -68,13 +71,127 @@ def test_the_command_that_is_named_leads_to_the_same_process(said: tuple[str, di
     assert resume_command(next_one.request) == command
 
 
-def test_a_request_that_came_from_no_command_line_names_its_files() -> None:
+def test_what_a_variable_has_set_is_named_though_it_be_the_default() -> None:
+    """The next command may be given with the variable, or without."""
     app = FakeApp()
-    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "l.db", "--output", "r.jsonl")
-    request = msgspec.structs.replace(app.request, flags=None)
-    assert resume_command(request) == (
-        "orchestrator resume p --ledger l.db --output r.jsonl --errors r.jsonl.errors.jsonl"
+    invoke(
+        app,
+        *("run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "orchestrator.db"),
+        ORCHESTRATOR_LEDGER="v.db",
+        ORCHESTRATOR_PACING="even",
     )
-    assert resume_command(msgspec.structs.replace(request, ledger=Path("orchestrator.db"), output=None)) == (
-        "orchestrator resume p"
+    assert resume_command(app.request) == "orchestrator resume p --ledger orchestrator.db --pacing even"
+    assert continue_command(app.request) == "orchestrator continue p --ledger orchestrator.db"
+
+
+def test_a_command_that_needs_the_ledger_alone_reads_no_file_that_was_named() -> None:
+    write('ledger = "l.db"', "an other.toml")
+    app = FakeApp()
+    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml")
+    assert resume_command(app.request) == "orchestrator resume p --config 'an other.toml'"
+    assert continue_command(app.request) == "orchestrator continue p --ledger l.db"
+    request = msgspec.structs.replace(app.request, ledger=Path("orchestrator.db"))
+    assert continue_command(request) == "orchestrator continue p"
+    write('ledger = "f.db"')
+    assert continue_command(request) == "orchestrator continue p --ledger orchestrator.db"
+
+
+def test_what_is_wrong_in_the_file_by_now_does_not_stand_in_the_way() -> None:
+    request = RunRequest(
+        name="p",
+        source=None,
+        endpoint=None,
+        connection=ConnectionSettings(listen=":0"),
+        configuration=Configuration(in_file={"listen": ("nowhere",), "pacing": ("x",)}),
     )
+    assert resume_command(request) == "orchestrator resume p --listen :0 --pacing even"
+
+
+def test_a_request_that_came_from_no_command_line_names_what_it_has() -> None:
+    app = FakeApp()
+    invoke(
+        app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "l.db", "--output", "./-", "--limit", "run=1/2"
+    )
+    request = msgspec.structs.replace(app.request, configuration=None)
+    assert resume_command(request) == "orchestrator resume p --ledger l.db --output ./- --limit run=1/2:200"
+    plain = msgspec.structs.replace(
+        request, ledger=Path("orchestrator.db"), output=None, errors=None, connection=ConnectionSettings()
+    )
+    assert resume_command(plain) == "orchestrator resume p"
+    write('ledger = "f.db"')
+    assert resume_command(plain) == "orchestrator resume p --config /dev/null"
+
+
+# --- any settings
+
+PATHS = st.builds(Path, st.sampled_from(["a", "b c", "-x", "./-", "ü/d", "'q'", "/tmp/x.db"]))
+LIMITS = st.dictionaries(
+    st.sampled_from(Operation),
+    st.builds(
+        Limit,
+        st.integers(1, 10**6),
+        st.integers(1_000, 86_400 * 10**6).map(lambda us: us / 1_000_000),
+        st.integers(1, 10_000),
+    ),
+    max_size=3,
+).map(lambda limits: {**CONTRACT_LIMITS, **limits})
+LISTENERS = st.builds(
+    lambda port, host, url: {"listen": f"{host}:{port}", "webhook_url": url},
+    st.integers(0, 65_535),
+    st.sampled_from(["127.0.0.1", "[::1]", "me.example"]),
+    st.sampled_from([None, "https://me.example/x", "http://127.0.0.1:1"]),
+)
+CONNECTIONS = st.builds(
+    lambda listener, **more: ConnectionSettings(**{**more, **listener}),
+    st.one_of(st.just({}), LISTENERS),
+    limits=LIMITS,
+    pacing=st.sampled_from(["even", "window"]),
+    requests_per_worker=st.none() | st.integers(1, 10**9),
+)
+FILES = st.fixed_dictionaries(
+    {},
+    optional={
+        "ledger": st.sampled_from(["orchestrator.db", "f.db"]),
+        "listen": st.sampled_from([":0", "127.0.0.1:80"]),
+        "limit": st.sampled_from(["run=1/1", "cancel=7/2:3"]),
+        "pacing": st.sampled_from(["even", "window"]),
+    },
+)
+
+
+@given(
+    connection=CONNECTIONS,
+    files=st.none() | st.tuples(PATHS, st.none() | PATHS),
+    ledger=st.just(Path("orchestrator.db")) | PATHS,
+    name=st.sampled_from(["run", "two words", "-x", "--json", "a'b", "[bold]"]),
+    in_file=FILES,
+    was_told=st.booleans(),
+)
+def test_the_told_command_asks_for_the_same(
+    connection: ConnectionSettings,
+    files: tuple[Path, Path | None] | None,
+    ledger: Path,
+    name: str,
+    in_file: dict[str, str],
+    was_told: bool,
+) -> None:
+    output, errors = files or (None, None)
+    if output is not None and errors is None:
+        errors = errors_beside(output)
+    assume(len({ledger, output, errors}) == (3 if output else 2))
+    assume(connection.listen is not None or "listen" not in in_file or not was_told)
+    request = RunRequest(
+        name=name,
+        source=None,
+        endpoint=None,
+        ledger=ledger,
+        output=output,
+        errors=errors,
+        connection=connection,
+        configuration=Configuration(in_file={key: (text,) for key, text in in_file.items()}) if was_told else None,
+    )
+    write("".join(f"{key} = '{text}'\n" for key, text in in_file.items()))
+    told = resume_command(request)
+    app = FakeApp()
+    assert invoke(app, *shlex.split(told)[1:]).exit_code == 0, told
+    assert process_of(app.request) == process_of(request)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.emulation import EmulateRequest
-from orchestrator.cli.config import EMULATE_KEYS
+from orchestrator.api.emulated import EmulateRequest
+from orchestrator.cli.config import EMULATOR
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 FILE = """
@@ -96,7 +96,7 @@ def test_every_setting_can_stand_in_the_table_of_the_file_and_none_outside_of_it
     assert requested() == ASKED
     assert invoke(FakeApp(), "emulate").stdout.startswith('{"urls"')
     table = FILE.partition("[emulate]")[2].replace("_", "-")
-    assert [key for key in EMULATE_KEYS if f" {key} = " not in table] == ["workers"]
+    assert [key for key in EMULATOR.settings if f" {key} = " not in table] == ["workers"]
 
 
 def test_variables_have_a_name_of_their_own() -> None:
@@ -157,4 +157,4 @@ def test_a_wrong_flag_is_refused_by_its_name(flag: str, text: str) -> None:
 
 def test_every_flag_has_its_key() -> None:
     shown = invoke(FakeApp(), "emulate", "--help", COLUMNS="200").output
-    assert [key for key in EMULATE_KEYS if f"--{key}" not in shown] == []
+    assert [key for key in EMULATOR.settings if f"--{key}" not in shown] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.config import EMULATE_KEYS, KEYS
+from orchestrator.cli.config import EMULATOR, RUNS
 from orchestrator.cli.failures import API_KEY_VARIABLES
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS
@@ -103,8 +103,8 @@ def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> s
 @pytest.mark.parametrize(
     "words",
     [
-        KEYS,
-        EMULATE_KEYS,
+        tuple(RUNS.settings),
+        tuple(EMULATOR.settings),
         API_KEY_VARIABLES,
         State,
         Trouble,

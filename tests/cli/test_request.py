@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings import Configuration, ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
@@ -37,7 +37,7 @@ def test_without_flags_everything_is_as_documented() -> None:
         ledger=Path("orchestrator.db"),
         connection=ConnectionSettings(api_key="rpa_secret"),
         settings=RunSettings(),
-        flags=(),
+        configuration=Configuration(),
     )
 
 
@@ -101,11 +101,7 @@ def test_every_flag_reaches_the_request() -> None:
             on_expired=OnExpired.FAIL,
         ),
         retry_failed=True,
-        flags=(
-            *("--ledger", "l.db", "--output", "o.jsonl", "--errors", "e.jsonl", "--listen", ":8080"),
-            *("--webhook-url", "https://me.example/x/", "--limit", "run=500/10:50", "--limit", "status=100/1"),
-            *("--pacing", "window", "--requests-per-worker", "30"),
-        ),
+        configuration=Configuration(),
     )
 
 
@@ -248,7 +244,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
         errors=Path("o.jsonl.errors.jsonl"),
         connection=ConnectionSettings(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
         retry_failed=True,
-        flags=("--output", "o.jsonl", "--limit", "run=5/1"),
+        configuration=Configuration(),
     )
 
 

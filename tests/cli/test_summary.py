@@ -5,9 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from orchestrator import declared
+from orchestrator.api.continuing import results_command
 from orchestrator.cli.figures import lasting, percent, rate
-from orchestrator.cli.summary import results_command, summary_lines
-from orchestrator.settings import ConnectionSettings, RunRequest
+from orchestrator.cli.summary import summary_lines
+from orchestrator.settings import Configuration, ConnectionSettings, RunRequest
 from orchestrator.views import MarginSummary, UncertainSummary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
 
@@ -93,14 +95,14 @@ def test_failures_without_a_file_are_a_command_away() -> None:
         "  errors     orchestrator results captions --ledger 'my ledger.db' --errors > errors.jsonl"
     )
     assert results_command("two words", REQUEST) == "orchestrator results 'two words'"
-    assert results_command("--json", request, "--errors") == (
+    assert results_command("--json", request, declared.ERRORS) == (
         "orchestrator results --ledger 'my ledger.db' --errors -- --json"
     )
 
 
 def test_a_ledger_that_was_named_is_named_although_it_is_the_usual_one() -> None:
     """The configuration file may name another."""
-    request = msgspec.structs.replace(REQUEST, flags=("--ledger", "orchestrator.db"))
+    request = msgspec.structs.replace(REQUEST, configuration=Configuration(in_file={"ledger": ("other.db",)}))
     assert results_command("captions", request) == "orchestrator results captions --ledger orchestrator.db"
 
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from orchestrator import emulator
-from orchestrator.api.emulation import EmulateRequest, emulator_settings
+from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.emulation import emulator_settings
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from orchestrator.clock import SystemClock
+from orchestrator.core.addresses import Address
 from orchestrator.core.line import AT_ONCE
 from orchestrator.emulator.posting import post
-from orchestrator.web.addresses import Address
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhooks import BodyLimits, Webhooks

@@ -8,9 +8,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from orchestrator.core.addresses import Address
 from orchestrator.core.notice import KEY_BYTES, Notice, token
 from orchestrator.core.responses import Record
-from orchestrator.web.addresses import Address
 
 KEY = bytes(range(KEY_BYTES))
 

@@ -14,9 +14,9 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
+from orchestrator.core.addresses import Address
 from orchestrator.core.notice import Notice
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.web.addresses import Address
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhooks import DEFAULT_LIMITS, BodyLimits, Webhooks

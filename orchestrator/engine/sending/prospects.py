@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from orchestrator import declared
 from orchestrator.clock import Clock
 from orchestrator.core.admission import Outlook, Prospect
 from orchestrator.core.policy import format_duration
@@ -81,10 +82,10 @@ class Prospects:
         if prospect is Prospect.LATE:
             self._endpoint.warn(
                 f"jobs with a TTL of {ttl} wait here until the endpoint's queue is shorter: they would probably die in "
-                "it; a longer --ttl lets them go now"
+                f"it; a longer {declared.TTL} lets them go now"
             )
         else:
             self._endpoint.warn(
                 f"jobs with a TTL of {ttl} are not sent: even the fastest executions at this endpoint take longer; "
-                "give them a longer --ttl and --retry-failed"
+                f"give them a longer {declared.TTL} and {declared.RETRY_FAILED}"
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from orchestrator import declared
 from orchestrator.clock import Clock
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
@@ -130,7 +131,9 @@ class Stuck:
         if summary.in_queue:
             parts.append(f"{summary.in_queue:,} in the queue while workers are idle")
         since = format_duration((now - oldest.since) // SECOND_US * SECOND_US)
-        advice = "they are cancelled and sent anew" if resubmit else "--on-stuck resubmit would send them anew"
+        advice = (
+            "they are cancelled and sent anew" if resubmit else f"{declared.ON_STUCK} resubmit would send them anew"
+        )
         self._warn(
             f"jobs that do not come to an end: {' and '.join(parts)}; the oldest for {since}, for example "
             f"{', '.join(summary.examples)}. {advice[0].upper()}{advice[1:]}"

@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
+from orchestrator import declared
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.connection import ThreadedConnection
 from orchestrator.ledger.sqlite.dialect import COMPILED, URL
@@ -228,5 +229,7 @@ def _explain(path: Path, error: BaseException | None) -> str:
     if "locked" in text:
         return f"{path}: another program has locked the ledger ({text}); close it, then resume"
     if "malformed" in text or "not a database" in text:
-        return f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another --ledger"
+        return (
+            f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another {declared.LEDGER}"
+        )
     return f"{path}: cannot use the ledger ({text})"

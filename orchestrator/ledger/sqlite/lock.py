@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from orchestrator import declared
 from orchestrator.errors import LedgerBusyError, UsageError
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
@@ -98,7 +99,7 @@ def refuse_second_name(ledger: Path) -> None:
 
 def _held_by(ledger: Path, text: bytes) -> str:
     holder = text.decode(errors="replace").strip() or "another process"
-    return f"{ledger}: {holder} is working on this ledger; wait for it, stop it, or use another --ledger"
+    return f"{ledger}: {holder} is working on this ledger; wait for it, stop it, or use another {declared.LEDGER}"
 
 
 def refuse_network_file_system(folder: Path, *, mounts: Path = MOUNTS) -> None:

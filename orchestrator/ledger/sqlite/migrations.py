@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
+from orchestrator import declared
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, storage_errors
 from orchestrator.ledger.sqlite.lock import refuse_second_name
@@ -41,7 +42,7 @@ def version_of(path: Path) -> str | None:
     if path.stat().st_size == 0:
         return None
     if not _is_sqlite(path):
-        raise UsageError(f"{path}: this file is not a ledger; name another file with --ledger")
+        raise UsageError(f"{path}: this file is not a ledger; name another file with {declared.LEDGER}")
     with storage_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000)
         try:
@@ -49,7 +50,7 @@ def version_of(path: Path) -> str | None:
             if not tables:
                 return None
             if not {"alembic_version", "jobs"} <= tables:
-                raise UsageError(f"{path}: this database is not a ledger; name another file with --ledger")
+                raise UsageError(f"{path}: this database is not a ledger; name another file with {declared.LEDGER}")
             return str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
         finally:
             connection.close()
@@ -60,7 +61,9 @@ def _is_sqlite(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); name another file with --ledger") from error
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); name another file with {declared.LEDGER}"
+        ) from error
 
 
 def migrate(path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from orchestrator import declared
 from orchestrator.clock import Clock
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger.ledger import Ledger
@@ -39,7 +40,7 @@ async def open_ledger(
 
 def no_ledger(path: Path) -> UsageError:
     """There is none at `path`."""
-    return UsageError(f"{path}: there is no ledger here; name it with --ledger")
+    return UsageError(f"{path}: there is no ledger here; name it with {declared.LEDGER}")
 
 
 @asynccontextmanager

@@ -201,20 +201,27 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the command to continue with forgets what belongs to the process",
-        path="orchestrator/cli/request.py",
-        old='    "limit",\n    "pacing",\n    "requests-per-worker",\n)\n"""What belongs',
-        new=')\n"""What belongs',
+        path="orchestrator/declared.py",
+        old="(LEDGER, OUTPUT, ERRORS, *_LINE)",
+        new="(LEDGER, OUTPUT, ERRORS)",
         tests=("tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",),
     ),
     Fault(
         name="the command to continue with forgets the configuration file",
-        path="orchestrator/cli/config.py",
-        old='[] if self._config is None else _flag("config", self._config)',
-        new="list[str]()",
+        path="orchestrator/api/continuing.py",
+        old="[] if request.configuration.named is None else declared.CONFIG.words(request.configuration.named)",
+        new="[]",
         tests=(
             "tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",
             "tests/system/test_resume.py::test_the_named_command_goes_on_with_the_listener_the_files_and_the_configuration",
         ),
+    ),
+    Fault(
+        name="the command to continue with trusts a variable to be there again",
+        path="orchestrator/api/continuing.py",
+        old="setting.key in configuration.in_environment or ",
+        new="",
+        tests=("tests/cli/test_continuing.py::test_what_a_variable_has_set_is_named_though_it_be_the_default",),
     ),
     Fault(
         name="a resume forgets where the files are",
@@ -253,9 +260,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flag has another name than in the guarantees",
-        path="orchestrator/cli/run.py",
-        old="result_retention: options",
-        new="retention: options",
+        path="orchestrator/declared.py",
+        old='key="result-retention"',
+        new='key="retention"',
         tests=("tests/cli/test_reference.py::test_every_flag_that_the_documentation_names_is_there",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Where the listener listens, and under which URL the service reaches it: text of people to values and back.
+"""Where the listener listens, under which URL the service reaches it, and where the service is: what people write.
 
 Nothing listens publicly unless its user says so: a missing host means 127.0.0.1.
 """
@@ -52,6 +52,20 @@ def webhook_base_url(url: str) -> str:
         # Not the URL itself: what was given may hold a password.
         raise UsageError(f"the webhook URL cannot be used: {problem}")
     return url.rstrip("/")
+
+
+def interface_url(text: str, *, added: str) -> str:
+    """A URL of the service without a slash at its end; `added` is what the client adds. Raises `ValueError`."""
+    parts = _split(text)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this is no URL; write https://HOST or http://HOST:PORT")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(
+            "the URL must not hold a password, a query (?) or a fragment (#); the API key comes from the environment"
+        )
+    if added and parts.path.rstrip("/").endswith(added):
+        raise ValueError(f"leave {added} out of the URL; it is added")
+    return text.rstrip("/")
 
 
 def _split(url: str) -> SplitResult | None:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.addresses import Address, parse_address, path_prefix, webhook_base_url
 from orchestrator.core.notice import hook_url, token
 from orchestrator.errors import UsageError
-from orchestrator.web.addresses import Address, parse_address, path_prefix, webhook_base_url
 from tests.web.requests import KEY
 
 

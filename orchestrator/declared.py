@@ -1,0 +1,452 @@
+"""The settings of runs and of the commands for an account, each declared once. As text each is its flag."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from orchestrator.core.addresses import interface_url, parse_address, webhook_base_url
+from orchestrator.core.admission import QueueDepth
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
+from orchestrator.core.policy import Policy, format_duration, policy_problems
+from orchestrator.declaration import SWITCH, Form, Kind, Setting, duration, one_of, parsed, path, text, whole
+from orchestrator.settings import (
+    LOCAL,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
+    STANDARD_INPUT,
+    AccountSettings,
+    ConnectionSettings,
+    KeyPlace,
+    OnExpired,
+    OnStuck,
+    OnUncertain,
+    RunRequest,
+    RunSettings,
+)
+from orchestrator.units import MILLISECOND_US
+
+FILES: Final = "Files"
+SERVICE: Final = "Service"
+JOBS: Final = "Jobs"
+TROUBLE: Final = "When things go wrong"
+SHOWN: Final = "What is shown"
+
+ATTEMPTS_MAX: Final = 1_000
+QUEUE_DEPTH_MAX: Final = 10_000_000
+NAME_CHARACTERS_MAX: Final = 200
+RETENTION_US_MIN: Final = 1_000_000
+
+_ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+# --- how values are read
+
+
+def _endpoint(text: str) -> str:
+    if text.startswith(LOCAL):
+        file, _, function = text.removeprefix(LOCAL).rpartition(":")
+        if not file or not function.isidentifier():
+            raise ValueError(f'"{text}" names no function; write local:FILE.py:FUNCTION')
+    elif not _ENDPOINT.fullmatch(text):
+        raise ValueError(f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION')
+    return text
+
+
+def parse_name(text: str) -> str:
+    """The name of a run. Raises `ValueError`."""
+    if not text.strip() or not text.isprintable() or len(text) > NAME_CHARACTERS_MAX:
+        raise ValueError(f"a run's name has 1 to {NAME_CHARACTERS_MAX} printable characters")
+    return text
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("this is no file name")
+    return Path(text)
+
+
+def _output(text: str) -> Path:
+    if text == STANDARD_INPUT:  # a habit from other programs: the rows would land in a file of that name
+        raise ValueError("standard output is /dev/stdout, and a file of that name ./-")
+    return _path(text)
+
+
+def _limits(texts: Sequence[str]) -> Mapping[Operation, Limit]:
+    """The limits to keep: the contract's, where nothing else was chosen."""
+    limits = dict(map(parse_limit, texts))
+    if len(limits) < len(texts):
+        raise ValueError("an operation is named twice; give each one limit")
+    return {**CONTRACT_LIMITS, **limits}
+
+
+def _limit_texts(limits: Mapping[Operation, Limit]) -> Sequence[str]:
+    """One at least, though it be the contract's: it says that what stands in the file does not count."""
+    chosen = [each for each in CONTRACT_LIMITS if limits.get(each, CONTRACT_LIMITS[each]) != CONTRACT_LIMITS[each]]
+    return [format_limit(each, limits[each]) for each in chosen or list(limits)[:1]]
+
+
+def _pacing(text: str) -> Pacing:
+    match text:
+        case "even" | "window":
+            return text
+        case _:
+            raise ValueError(f'"{text:.40}" is no pacing; there are even and window')
+
+
+def _depth(text: str) -> QueueDepth:
+    match text:
+        case "auto" | "off":
+            return text
+        case _ if text.isascii() and text.isdecimal() and 0 < int(text[:10]) <= QUEUE_DEPTH_MAX:
+            return int(text)
+        case _:
+            raise ValueError(
+                f'"{text:.40}" is no queue depth; write auto, off, or a number from 1 to {QUEUE_DEPTH_MAX:,}'
+            )
+
+
+def _milliseconds(field: str) -> Form[int]:
+    """A duration of the policy, inside the service's bounds."""
+
+    def parse(duration_us: int) -> int:
+        milliseconds = duration_us // MILLISECOND_US
+        if problems := policy_problems(Policy(**{field: milliseconds})):  # type: ignore[arg-type]
+            raise ValueError("; ".join(problems))
+        return milliseconds
+
+    return duration(parse)
+
+
+def _retention(duration_us: int) -> int:
+    if duration_us < RETENTION_US_MIN:
+        raise ValueError(f"a result is kept for {format_duration(RETENTION_US_MIN)} at least")
+    return duration_us
+
+
+def _key_place(text: str) -> KeyPlace:
+    place: KeyPlace | None = next((place for place in get_args(KeyPlace) if place == text), None)
+    if place is None:
+        raise ValueError("the key goes either in the query or in the header")
+    return place
+
+
+def _url(added: str) -> Form[str]:
+    return parsed("URL", lambda given: interface_url(given, added=added))
+
+
+# --- the service, and how it is reached
+
+ENDPOINT: Final = Setting(
+    key="endpoint",
+    form=parsed("ID", _endpoint),
+    means="The endpoint's id, or `local:FILE.py:FUNCTION`: a function of your own, run here by the embedded"
+    " emulator, without an account.",
+    of=RunRequest,
+    default="required",
+    panel=SERVICE,
+)
+SERVERLESS_URL: Final = Setting(
+    key="serverless-url",
+    form=_url("/v2"),
+    means="Where the service is. The path `/v2/{endpoint_id}/…` is added.",
+    of=ConnectionSettings,
+    panel=SERVICE,
+)
+LISTEN: Final = Setting(
+    key="listen",
+    form=parsed("HOST:PORT", lambda given: str(parse_address(given))),
+    means="Take the service's webhooks here.",
+    more="`:PORT` listens on 127.0.0.1 only; port 0 is any free one.",
+    of=ConnectionSettings,
+    default="no listener: results are polled",
+    panel=SERVICE,
+)
+WEBHOOK_URL: Final = Setting(
+    key="webhook-url",
+    form=parsed("URL", webhook_base_url),
+    means="The URL under which the service reaches the listener; a path prefix is fine. Needed with `--listen`, unless"
+    " the service is on this machine.",
+    of=ConnectionSettings,
+    default="the listener's own",
+    panel=SERVICE,
+)
+LIMIT: Final = Setting(
+    key="limit",
+    form=Form(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", _limits, _limit_texts),
+    means="A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
+    " `run=1000/10:200`. Repeatable.",
+    of=ConnectionSettings,
+    field="limits",
+    default="[the contract's](#durations-and-limits)",
+    panel=SERVICE,
+)
+PACING: Final = Setting(
+    key="pacing",
+    form=parsed("even|window", _pacing),
+    means="How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`: bursts"
+    " that fill a window at once, for a service known to count plain windows.",
+    more="5,000 jobs then leave in 40 s rather than 50.",
+    of=ConnectionSettings,
+    panel=SERVICE,
+)
+REQUESTS_PER_WORKER: Final = Setting(
+    key="requests-per-worker",
+    form=whole(1),
+    means="How many requests in a limit's time each running worker adds to the service's limits, if you know it.",
+    more="The workers are counted by `/health`, and the limits [grow with them](how-it-works.md#limits).",
+    of=ConnectionSettings,
+    default="the base limits",
+    panel=SERVICE,
+)
+BASE_URL: Final = Setting(
+    key="base-url",
+    form=_url("/v2"),
+    means="Where the REST interface is; `/v2/pods` is added.",
+    of=AccountSettings,
+    panel=SERVICE,
+)
+TEAM: Final[Setting[str]] = Setting(
+    key="team",
+    form=text("ID"),
+    means="Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
+    of=AccountSettings,
+    default="none",
+    panel=SERVICE,
+)
+REST_URL: Final = Setting(
+    key="rest-url",
+    form=_url("/v1"),
+    means="Where the REST interface is; `/v1/endpoints` is added.",
+    of=AccountSettings,
+    panel=SERVICE,
+)
+GRAPHQL_URL: Final = Setting(
+    key="graphql-url",
+    form=_url(""),
+    means="The GraphQL address.",
+    of=AccountSettings,
+    panel=SERVICE,
+)
+GRAPHQL_KEY: Final = Setting(
+    key="graphql-key",
+    form=parsed("query|header", _key_place),
+    means="Where the API key goes: the URL's parameter api_key, or a bearer header.",
+    of=AccountSettings,
+    panel=SERVICE,
+)
+
+# --- files
+
+NAME: Final = Setting(
+    key="name",
+    form=parsed("NAME", parse_name),
+    means="The run's name, 1 to 200 characters. The same name is the same run.",
+    of=RunRequest,
+    default="the input's file name without its ending",
+    panel=FILES,
+)
+LEDGER: Final = Setting(
+    key="ledger",
+    form=path(_path),
+    means="The database that remembers everything.",
+    of=RunRequest,
+    panel=FILES,
+)
+OUTPUT: Final = Setting(
+    key="output",
+    form=path(_output),
+    means="Where the [results](#results) are written, in input order, when the run ends or is interrupted.",
+    of=RunRequest,
+    default="nowhere; the end names `orchestrator results NAME`",
+    panel=FILES,
+)
+ERRORS: Final = Setting(
+    key="errors",
+    form=path(_output),
+    means="Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
+    of=RunRequest,
+    default="`OUTPUT.errors.jsonl`",
+    panel=FILES,
+)
+CONFIG: Final[Setting[str]] = Setting(
+    key="config",
+    form=text("FILE"),
+    means="The [configuration file](#configuration): TOML with the same settings; flags and `ORCHESTRATOR_<FLAG>`"
+    " variables win over it.",
+    default="`orchestrator.toml` where present",
+    panel=FILES,
+)
+BODY_BYTES_MAX: Final = Setting(
+    key="body-bytes-max",
+    form=whole(1),
+    means="The largest request body, in bytes; a row that would exceed it is an error of the input.",
+    of=RunRequest,
+    default="10485760 (10 MiB, the service's limit)",
+    has_flag=False,
+)
+
+# --- jobs
+
+MAX_ATTEMPTS: Final = Setting(
+    key="max-attempts",
+    form=whole(1, ATTEMPTS_MAX),
+    means="How often a job may be executed before it counts as failed, 1 to 1000.",
+    of=RunSettings,
+    panel=JOBS,
+)
+TTL: Final = Setting(
+    key="ttl",
+    form=_milliseconds("ttl_ms"),
+    means="A job's whole life at the service, queue and execution included; 10s to 7d.",
+    of=Policy,
+    field="ttl_ms",
+    default="the service's, 24h",
+    panel=JOBS,
+)
+EXECUTION_TIMEOUT: Final = Setting(
+    key="execution-timeout",
+    form=_milliseconds("execution_timeout_ms"),
+    means="The longest that a worker may run a job; 5s to 7d.",
+    of=Policy,
+    field="execution_timeout_ms",
+    default="the service's, 10m",
+    panel=JOBS,
+)
+PRIORITY: Final = Setting(
+    key="priority",
+    form=whole(PRIORITY_MIN, PRIORITY_MAX, f"{PRIORITY_MIN}...{PRIORITY_MAX}"),
+    means="The run's weight beside other runs at the same endpoint: the higher, the more turns it gets.",
+    of=RunSettings,
+    panel=JOBS,
+)
+LOW_PRIORITY: Final = Setting(
+    key="low-priority",
+    form=Form(Kind.SWITCH, "", lambda texts: SWITCH.read(texts) or None),  # off is not said to the service
+    means="Jobs that do not make the endpoint start workers.",
+    of=Policy,
+    panel=JOBS,
+)
+QUEUE_DEPTH: Final = Setting(
+    key="queue-depth",
+    form=parsed("N|auto|off", _depth),
+    means="How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten minutes,"
+    " at least 1,000. `off`: any number that [can be collected in time](how-it-works.md#how-much-is-sent).",
+    of=RunSettings,
+    panel=JOBS,
+)
+RESULT_RETENTION: Final = Setting(
+    key="result-retention",
+    form=duration(_retention),
+    means="How long the service keeps a result for us; at least 1s.",
+    of=RunSettings,
+    field="retention_us",
+    panel=JOBS,
+)
+OUTPUT_REQUIRED: Final = Setting(
+    key="output-required",
+    form=SWITCH,
+    means="Whether a job that completes without any output has failed (class `invalid_output`).",
+    of=RunSettings,
+    has_flag=False,
+)
+
+# --- when things go wrong
+
+ON_STUCK: Final = Setting(
+    key="on-stuck",
+    form=one_of(OnStuck),
+    means="What becomes of [jobs that do not come to an end](how-it-works.md#stuck-jobs). `report`: you are told."
+    " `resubmit`: they are cancelled at the service and sent anew, which counts as an execution of class"
+    " `timed_out`.",
+    of=RunSettings,
+    panel=TROUBLE,
+)
+EVENTS_KEPT: Final = Setting(
+    key="events-kept",
+    form=duration(),
+    means="How long the history of a job is kept whole once it has ended; afterwards only its last event, and"
+    " the submissions that still count.",
+    of=RunSettings,
+    field="events_kept_us",
+    panel=TROUBLE,
+)
+STOP_AFTER_FAILURES: Final = Setting(
+    key="stop-after-failures",
+    form=whole(1),
+    means="Sends no more of this run (others go on) once N executions in a row have failed, and ends with"
+    " exit code 3 when what is outstanding was collected.",
+    more="Without it there is one warning, with an"
+    " example, when nearly all of the first 20 (or more) executions failed.",
+    of=RunSettings,
+    default="however many",
+    panel=TROUBLE,
+)
+ON_UNCERTAIN: Final = Setting(
+    key="on-uncertain",
+    form=one_of(OnUncertain),
+    means="What becomes of a submission whose answer never came. `resubmit`: it is sent again, and may be paid twice."
+    " `hold`: it is sent again when its TTL is over. `fail`: the job fails.",
+    of=RunSettings,
+    panel=TROUBLE,
+)
+UNCERTAIN_AFTER: Final = Setting(
+    key="uncertain-after",
+    form=duration(),
+    means="How long to wait for news of such a submission first.",
+    of=RunSettings,
+    field="uncertain_after_us",
+    default="10s, doubling; with webhooks 2m or twice what a job takes",
+    panel=TROUBLE,
+)
+ON_EXPIRED: Final = Setting(
+    key="on-expired",
+    form=one_of(OnExpired),
+    means="What becomes of a job whose result we came too late for.",
+    of=RunSettings,
+    default="`resubmit`, once",
+    panel=TROUBLE,
+)
+RETRY_FAILED: Final = Setting(
+    key="retry-failed",
+    form=SWITCH,
+    means="Opens the run's failed and cancelled jobs again; of a run that is to be cancelled, nothing before"
+    " `orchestrator continue`.",
+    of=RunRequest,
+    panel=TROUBLE,
+)
+
+# --- what is shown
+
+JSON: Final = Setting(
+    key="json",
+    form=SWITCH,
+    means="One JSON object, the [summary](#the-summary), on standard output at the end.",
+    panel=SHOWN,
+)
+QUIET: Final = Setting(
+    key="quiet",
+    form=SWITCH,
+    means="No progress and no summary for people; warnings and errors remain.",
+    panel=SHOWN,
+)
+
+# --- which command takes which
+
+Settings = tuple[Setting[Any], ...]
+
+_LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER)
+
+PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
+"""What belongs to a process rather than to its run: the next one has to be told again."""
+
+RUN: Final[Settings] = (
+    *(ENDPOINT, SERVERLESS_URL, *_LINE),
+    *(NAME, LEDGER, OUTPUT, ERRORS, CONFIG),
+    *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
+    *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
+    *(JSON, QUIET),
+)
+RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, CONFIG, RETRY_FAILED, JSON, QUIET)
+ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
+FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)
