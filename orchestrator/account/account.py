@@ -37,20 +37,23 @@ class Account:
         own, clock = service.headers, service.clock
         headers = {**own, **(team_header(team_id) if team_id else {})}
         url = service_url(base_url)
-        self.pods = Pods(Rest(url, headers, service.transport_to(url), clock))
+        pods = Rest(url, headers, service.transport_to(url), clock)
+        self.pods = Pods(pods)
         """Those of the team, if there is one."""
         url = service_url(rest_url)
-        self.endpoints = Endpoints(Rest(url, own, service.transport_to(url), clock))
+        endpoints = Rest(url, own, service.transport_to(url), clock)
+        self.endpoints = Endpoints(endpoints)
         """To create, change and delete them."""
         url = service_url(graphql_url)
         graphql = GraphQL(url, own, service.transport_to(url), key_place=graphql_key)
         self.templates = Templates(graphql, clock)
         self.secrets = Secrets(graphql)
+        self._rests = (pods, endpoints)
 
     def __repr__(self) -> str:
         return f"Account({self.service!r})"
 
     def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
         """`notify` is told why a request to the REST interfaces waits, and for how many seconds."""
-        self.pods.on_wait(notify)
-        self.endpoints.on_wait(notify)
+        for rest in self._rests:
+            rest.notify = notify

@@ -5,14 +5,15 @@ public interface. Answers are documented nowhere: what is known of a record is t
 and what has an unexpected type is left at its default.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from orchestrator.account.rest import Rest, decoded
+from orchestrator.client.records import known_members
 from orchestrator.client.refusals import AnswerError
+from orchestrator.client.serverless import checked_id
 from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 
@@ -23,7 +24,6 @@ _one: Final = msgspec.json.Decoder(dict[str, Any])
 _many: Final = msgspec.json.Decoder(list[dict[str, Any]])
 
 _PATH: Final = "/v1/endpoints"
-_ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class EndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -68,10 +68,6 @@ class Endpoints:
 
     def __repr__(self) -> str:
         return f"Endpoints({self._rest!r})"
-
-    def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
-        """`notify` is told why a request waits for the rate limit, and for how many seconds."""
-        self._rest.notify = notify
 
     async def create(self, spec: EndpointSpec, *, more: Mapping[str, object] | None = None) -> EndpointRecord:
         """Creates an endpoint; it may take a while until the job API knows it.
@@ -141,9 +137,7 @@ def _body(spec: EndpointSpec, more: Mapping[str, object] | None) -> bytes:
 
 
 def _path(endpoint_id: str) -> str:
-    if _ENDPOINT_ID.fullmatch(endpoint_id) is None:  # it becomes a part of a path
-        raise UsageError(f"{endpoint_id!r} is no endpoint id: 1-128 letters, digits, '-' and '_'")
-    return f"{_PATH}/{endpoint_id}"
+    return f"{_PATH}/{checked_id(endpoint_id, 'endpoint')}"
 
 
 def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:
@@ -152,13 +146,7 @@ def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRec
 
 def _read_record(doing: str, raw: Mapping[str, Any]) -> EndpointRecord:
     """The record, leniently. Raises `AnswerError` where it has no id: nothing could be done with it."""
-    known: dict[str, Any] = {}
-    for field in msgspec.structs.fields(EndpointRecord):
-        if field.encode_name in raw and field.name != "raw":
-            try:
-                known[field.name] = msgspec.convert(raw[field.encode_name], field.type)
-            except msgspec.ValidationError:
-                continue
+    known, _ = known_members(EndpointRecord, raw)
     if "id" not in known:
         raise AnswerError(f"{doing}: the service answered with an endpoint that has no id")
     return EndpointRecord(**known, raw=raw)

@@ -208,7 +208,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str | None = None
     started_at: str | None = None
     raw: bytes = msgspec.field(default=b"", name="<raw>")  # a name that no member on the wire has
-    """The record exactly as it came, unknown members of every level included; `encode_pod` gives it back."""
+    """The record exactly as it came, unknown members of every level included."""
 
     def __repr__(self) -> str:
         """Without `env`, which may hold secrets."""
@@ -253,8 +253,3 @@ def decode_pod(raw: bytes) -> Pod:
 def decode_pods(raw: bytes) -> tuple[Pod, ...]:
     """The pods of a listing, `{"pods": [...]}` (as observed). Raises as `decode_pod` does."""
     return tuple(decode_pod(bytes(each)) for each in _listing.decode(raw).pods)
-
-
-def encode_pod(pod: Pod) -> msgspec.Raw:
-    """The pod's record as the service sent it, for output as JSON."""
-    return msgspec.Raw(pod.raw)

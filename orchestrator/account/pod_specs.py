@@ -44,12 +44,9 @@ class CpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vcpu_count: int
 
 
-class PodCreate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The body of `POST /v2/pods` (as observed): `gpu` or `cpu`; `image` unless `template_id` brings one."""
+class _Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a pod is made of, whether it is created or modified."""
 
-    name: str
-    gpu: GpuRequest | Unset = UNSET
-    cpu: CpuRequest | Unset = UNSET
     image: str | Unset = UNSET
     template_id: str | Unset = UNSET
     args: str | Unset = UNSET
@@ -58,11 +55,24 @@ class PodCreate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     disk: int | Unset = UNSET
     env: Mapping[str, str] | Unset = UNSET
     ports: tuple[str, ...] | Unset = UNSET
-    registry: str | Unset = UNSET
     mounts: Mounts | Unset = UNSET
+    """To modify: without any mount in it, the mounts stay as they are. Only the `path` of a mount can change."""
+    global_networking: bool | Unset = UNSET
+
+    def __repr__(self) -> str:
+        """Without `env`, which may hold secrets."""
+        return f"{type(self).__name__}(...)"
+
+
+class PodCreate(_Container, frozen=True, kw_only=True, rename="camel"):
+    """The body of `POST /v2/pods` (as observed): `gpu` or `cpu`; `image` unless `template_id` brings one."""
+
+    name: str
+    gpu: GpuRequest | Unset = UNSET
+    cpu: CpuRequest | Unset = UNSET
+    registry: str | Unset = UNSET
     cloud: str | Unset = UNSET
     data_center_ids: tuple[str, ...] | Unset = UNSET
-    global_networking: bool | Unset = UNSET
     start_ssh: bool | Unset = UNSET
     """Without it, the account's SSH keys never reach the pod, whatever its `ssh` block says."""
     start_jupyter: bool | Unset = UNSET
@@ -72,27 +82,12 @@ class PodCreate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return f"PodCreate(name={self.name!r})"
 
 
-class PodModify(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodModify(_Container, frozen=True, kw_only=True, rename="camel"):
     """The body of `PATCH /v2/pods/{id}`. An empty `args`, `cmd` or `entrypoint` clears the value (rule 4)."""
 
     name: str | Unset = UNSET
-    image: str | Unset = UNSET
-    template_id: str | Unset = UNSET
-    args: str | Unset = UNSET
-    cmd: tuple[str, ...] | Unset = UNSET
-    entrypoint: tuple[str, ...] | Unset = UNSET
-    disk: int | Unset = UNSET
-    env: Mapping[str, str] | Unset = UNSET
-    ports: tuple[str, ...] | Unset = UNSET
     registry: str | Unset | None = UNSET
-    mounts: Mounts | Unset = UNSET
-    """Without any mount in it, the mounts stay as they are. Only the `path` of a mount can change."""
     locked: bool | Unset = UNSET
-    global_networking: bool | Unset = UNSET
-
-    def __repr__(self) -> str:
-        """Without `env`, which may hold secrets."""
-        return "PodModify(...)"
 
 
 def create_problems(spec: PodCreate) -> tuple[str, ...]:

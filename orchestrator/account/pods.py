@@ -4,7 +4,6 @@ Whatever the contract says a service will refuse is refused here, before anythin
 that breaks a rule, `ActionRefusedError` for an action that the pod's record does not allow.
 """
 
-import re
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +14,7 @@ from orchestrator.account.pod_records import Pod, PodAction, PodStatus, decode_p
 from orchestrator.account.pod_specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.rest import ProblemError, Rest, decoded
 from orchestrator.client.refusals import AnswerError
+from orchestrator.client.serverless import checked_id
 from orchestrator.core.rate_windows import Window
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
@@ -34,7 +34,6 @@ _GOALS: Final = {
 _RESTING: Final = (PodStatus.EXITED, PodStatus.ERROR, PodStatus.TERMINATED)
 """What a pod does not leave by itself."""
 
-_POD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
 
@@ -81,10 +80,6 @@ class Pods:
     def windows(self) -> tuple[Window, ...]:
         """The windows of the user's rate limit as last told; empty for exempt callers."""
         return self._rest.windows
-
-    def on_wait(self, notify: Callable[[str, float], None] | None) -> None:
-        """`notify` is told why a request waits for the rate limit, and for how many seconds."""
-        self._rest.notify = notify
 
     async def list(self, *, include_cluster_pods: bool = False) -> tuple[Pod, ...]:
         """All pods of the account. Members of clusters only if asked for (contract, Pod)."""
@@ -218,9 +213,7 @@ class Pods:
 
 
 def _path(pod_id: str) -> str:
-    if _POD_ID.fullmatch(pod_id) is None:  # it becomes a part of a path
-        raise UsageError(f"{pod_id!r} is no pod id: 1-128 letters, digits, '-' and '_'")
-    return f"/v2/pods/{pod_id}"
+    return f"/v2/pods/{checked_id(pod_id, 'pod')}"
 
 
 def _refuse(what: str, problems: tuple[str, ...]) -> None:

@@ -11,7 +11,6 @@ Rules:
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
@@ -21,13 +20,13 @@ import httpx
 from orchestrator.account.quotas import Quotas
 from orchestrator.client.backends import Request, header_table
 from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
-from orchestrator.client.serverless import key_of
+from orchestrator.client.serverless import checked_id, key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
 from orchestrator.core.rate_windows import Window, read_windows
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 
 PATIENCE_S: Final = 120.0
@@ -36,7 +35,6 @@ PATIENCE_S: Final = 120.0
 PAUSES_S: Final = (1.0, 2.0, 4.0)
 """Before a request is repeated for the first time, the second, ...; also the wait after a 429 that names none."""
 
-_TEAM_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _OK_MAX: Final = 299
 _TOO_MANY: Final = 429
 
@@ -52,9 +50,7 @@ def team_header(team_id: str) -> dict[bytes, bytes]:
 
     Raises `UsageError` for what fits in no header.
     """
-    if _TEAM_ID.fullmatch(team_id) is None:
-        raise UsageError(f"{team_id!r} is no team id: 1-128 letters, digits, '-' and '_'")
-    return {b"X-Team-Id": team_id.encode("ascii")}
+    return {b"X-Team-Id": checked_id(team_id, "team").encode("ascii")}
 
 
 def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
@@ -69,8 +65,8 @@ def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed
 class Rest:
     """The REST interface at `base`, `{base_url}`, spoken to by one user.
 
-    `headers` are `request_headers`, and for a team also `team_header`. `notify` is told why a request waits and for how
-    many seconds. Calls raise `ProblemError`, `NotSent` and `Unanswered`.
+    `headers` are `request_headers`, and for a team also `team_header`. Calls raise `ProblemError`, `NotSent` and
+    `Unanswered`.
     """
 
     def __init__(
@@ -79,9 +75,6 @@ class Rest:
         headers: Mapping[bytes, bytes],
         transport: Transport,
         clock: Clock,
-        *,
-        notify: Callable[[str, float], None] | None = None,
-        patience_s: float = PATIENCE_S,
     ) -> None:
         self._base = str(base)
         self._headers = dict(headers)
@@ -89,8 +82,7 @@ class Rest:
         self._transport = transport
         self._clock = clock
         self._quotas = Quotas()
-        self._patience_s = patience_s
-        self.notify = notify
+        self.notify: Callable[[str, float], None] | None = None
         """Told why a request waits, and for how many seconds; may be set at any time."""
 
     def __repr__(self) -> str:
@@ -147,7 +139,7 @@ class Rest:
             return method == "GET" and error.passing
         hold_s = pause_s if error.retry_after_s is None else error.retry_after_s
         self._quotas.refused(self._clock.now() + round(hold_s * SECOND_US))
-        return hold_s <= self._patience_s
+        return hold_s <= PATIENCE_S
 
     async def _send(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {**self._headers, **({} if body is None else {b"Content-Type": b"application/json"})}
@@ -169,7 +161,7 @@ class Rest:
             if not wait_us:
                 return
             wait_s = wait_us / SECOND_US
-            if wait_s > self._patience_s:
+            if wait_s > PATIENCE_S:
                 raise NotSent(f"{reason}, and it takes {math.ceil(wait_s)} s until it is free again")
             if self.notify and not told:
                 self.notify(reason, wait_s)

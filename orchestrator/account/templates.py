@@ -189,20 +189,7 @@ def _variable_problems(keys: Sequence[str]) -> Iterator[str]:
 
 def _input(template: Template) -> dict[str, Value]:
     """The mutation's `input`: what was not said is left out, but for `env` and `dockerArgs`."""
-    wanted: dict[str, Value] = {
-        "id": template.id,
-        "name": template.name,
-        "imageName": template.image_name,
-        "containerDiskInGb": template.container_disk_in_gb,
-        "volumeInGb": template.volume_in_gb,
-        "dockerArgs": template.docker_args,
-        "env": [{"key": variable.key, "value": variable.value} for variable in template.env],
-        "ports": template.ports,
-        "readme": template.readme,
-        "volumeMountPath": template.volume_mount_path,
-        "isServerless": template.is_serverless,
-        "containerRegistryAuthId": template.container_registry_auth_id,
-    }
+    wanted: dict[str, Value] = msgspec.to_builtins(template)
     return {key: value for key, value in wanted.items() if value is not None}
 
 

@@ -27,13 +27,13 @@ from orchestrator.client.job_request import (
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
-from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path
+from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path, checked_id
 from orchestrator.client.streams import JobStream
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.ports import Permit
 from orchestrator.core.redaction import Redactor
-from orchestrator.core.responses import Answer, is_remote_id
+from orchestrator.core.responses import Answer
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import Unanswered, UsageError
 
@@ -126,7 +126,7 @@ class EndpointJobs:
 
     async def status(self, job_id: str) -> JobRecord:
         """How a job stands, with its result once it has one (`GET /status/{job_id}`)."""
-        send = partial(self._api.status, remote_id=_checked(job_id))
+        send = partial(self._api.status, remote_id=checked_id(job_id, "job"))
         return await self._asked(f"status of {job_id}", Operation.STATUS, send, records.read_job)
 
     async def follow(self, job_id: str) -> JobRecord:
@@ -139,7 +139,7 @@ class EndpointJobs:
 
     def stream(self, job_id: str) -> JobStream:
         """The job's chunks as they come (`GET /stream/{job_id}`), to be iterated; ends when the job does."""
-        return JobStream(partial(self._stream_part, _checked(job_id)))
+        return JobStream(partial(self._stream_part, checked_id(job_id, "job")))
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         send = partial(self._api.stream, remote_id=job_id)
@@ -149,12 +149,12 @@ class EndpointJobs:
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
-        send = partial(self._api.cancel, remote_id=_checked(job_id))
+        send = partial(self._api.cancel, remote_id=checked_id(job_id, "job"))
         return await self._once(f"cancel {job_id}", Operation.CANCEL, send, records.read_job)
 
     async def retry(self, job_id: str) -> JobRecord:
         """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
-        send = partial(self._api.retry, remote_id=_checked(job_id))
+        send = partial(self._api.retry, remote_id=checked_id(job_id, "job"))
         return await self._once(f"retry {job_id}", Operation.RETRY, send, records.read_job)
 
     async def purge_queue(self) -> Purged:
@@ -244,12 +244,6 @@ _CONSEQUENCES: Final = {
     Operation.STREAM: "chunks may be missing, another stream goes on with the next ones",
 }
 """What it means that no usable answer came, where the request may have changed something."""
-
-
-def _checked(job_id: str) -> str:
-    if not is_remote_id(job_id):
-        raise UsageError(f"{job_id[:80]!r} is no job id: 1-128 letters, digits, '-' and '_'")
-    return job_id
 
 
 def _redactor(config: S3Config | None) -> Redactor:

@@ -137,11 +137,6 @@ class JsonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     value: object
     raw: bytes
 
-    @property
-    def is_events(self) -> bool:
-        """Whether it is a stream of events."""
-        return isinstance(self.value, tuple)
-
 
 def read_job(body: bytes) -> JobRecord:
     """The job record in `body`. Raises `ValueError`, also for one without a status."""
@@ -235,7 +230,12 @@ def _json_with_extremes(body: bytes) -> object:
 
 
 def _known(kind: type[T], members: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of a `kind` that are in `members` under the service's names, and `more`: everything else."""
+    known, more = known_members(kind, members)
+    return {**known, "more": more}
+
+
+def known_members(kind: type[T], members: Mapping[str, object]) -> tuple[dict[str, Any], Mapping[str, object]]:
+    """The fields of a `kind` that are in `members` under the service's names, and everything else."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.name not in ("more", "raw")}
     known: dict[str, Any] = {}
     more: dict[str, object] = {}
@@ -250,4 +250,4 @@ def _known(kind: type[T], members: Mapping[str, object]) -> dict[str, Any]:
                 known[field.name] = msgspec.convert(value, field.type)
         except msgspec.ValidationError:
             more[name] = value
-    return {**known, "more": more}
+    return known, more

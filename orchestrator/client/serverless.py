@@ -23,7 +23,6 @@ from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.errors import CutShort, NotSent, UsageError
 
-_ENDPOINT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
 _OPENAI_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
@@ -208,9 +207,14 @@ def check_openai_path(path: str) -> None:
 
 def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:
     """`{serverless_url}/v2/{endpoint_id}`. Raises `UsageError` for what is no http(s) address or no endpoint id."""
-    if _ENDPOINT_ID.fullmatch(endpoint_id) is None:
-        raise UsageError(f"{endpoint_id!r} is no endpoint id: 1-128 letters, digits, '-' and '_'")
-    return httpx.URL(f"{service_url(serverless_url)}/v2/{endpoint_id}")
+    return httpx.URL(f"{service_url(serverless_url)}/v2/{checked_id(endpoint_id, 'endpoint')}")
+
+
+def checked_id(text: str, what: str) -> str:
+    """`text`, the id of a `what`, before it becomes a part of a path or a header. Raises `UsageError`."""
+    if not is_remote_id(text):
+        raise UsageError(f"{text[:80]!r} is no {what} id: 1-128 letters, digits, '-' and '_'")
+    return text
 
 
 def service_url(text: str) -> httpx.URL:

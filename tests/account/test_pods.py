@@ -332,7 +332,7 @@ async def test_a_client_that_is_busy_never_meets_a_429() -> None:
     waits: list[tuple[str, float]] = []
     service = emulated(quotas=quotas)
     async with pods_of(service) as pods:
-        pods.on_wait(lambda reason, wait_s: waits.append((reason, wait_s)))
+        pods._rest.notify = lambda reason, wait_s: waits.append((reason, wait_s))
         for _ in range(13):
             await pods.list()
             await anyio.sleep(0.5)

@@ -29,7 +29,8 @@ class Server:
         self.waits: list[tuple[str, float]] = []
         headers = request_headers(KEY)
         transport = Transport(self.clock, transport=httpx.MockTransport(self.handle))
-        self.rest = Rest(httpx.URL("http://rest"), headers, transport, self.clock, notify=self._note)
+        self.rest = Rest(httpx.URL("http://rest"), headers, transport, self.clock)
+        self.rest.notify = self._note
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
