@@ -106,24 +106,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-class Hold(StrEnum):
-    """Why no job of a run is sent at present, though some may be queued."""
-
-    PAUSED = "paused"
-    CANCELLED = "cancelled"
-    STOPPED = "stopped"
-    """Going on is pointless until somebody changes something."""
-
-    SUSPECT = "suspect"
-    """The service knows so few of the jobs (404) that the endpoint must be to blame."""
-
-    REFUSED = "refused"
-    """The service refuses the key, or to know the endpoint: one is sent now and then, to see whether that is over."""
-
-    UNANSWERED = "unanswered"
-    """Submissions go unanswered: one is sent now and then, to see whether that is over."""
-
-
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands at one moment, for the progress display."""
 
@@ -150,7 +132,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queue_full: bool = False
     """Whether the service takes no more submissions for now, because its queue is full."""
 
-    hold: Hold | None = None
+    held_up: str | None = None
+    """Why no job is sent, or single ones only, in one sentence (`core.gates`); None where nothing is wrong."""
+
     unreachable_s: float | None = None
     """For how long no request has got through to the service; None while they do."""
 

@@ -140,9 +140,11 @@ class Foreground:
         await engine.keep_up()
         await session.send()
         await session.until_no_more_is_sent()
-        if session.why_stopped is not None:
+        while session.why_stopped is not None:
             self._view.warn(f"{session.why_stopped}: nothing more is sent")
-            await session.until_collected(adoptable=self._request.connection.listen is not None)
+            if not await session.until_collected(adoptable=self._request.connection.listen is not None):
+                break
+            await session.until_no_more_is_sent()
         await engine.finish()
 
     async def _take_in(self, engine: Engine, session: RunSession) -> None:

@@ -10,10 +10,9 @@ from orchestrator.core.pacing import Operation
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.runs import RunSession
-from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.margins import Margins
 from orchestrator.units import SECOND_US
-from orchestrator.views import CollectedBy, Hold, Snapshot, Summary
+from orchestrator.views import CollectedBy, Snapshot, Summary
 
 
 def summary_of(
@@ -55,8 +54,8 @@ def snapshot_of(engine: Engine, session: RunSession, *, wall_s: float) -> Snapsh
     """How a run stands now."""
     progress, endpoint = session.progress, session.endpoint
     meter = engine.endpoints.served(endpoint.id).api.figures(Operation.RUN)
-    hold = hold_of(session.run.id, session.control.wishes, endpoint)
-    waits = hold is not None and progress.count(State.QUEUED.value) > 0
+    held_up = session.held_up
+    waits = held_up is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
         run=session.run.name,
         reading=session.rows_read is not None,
@@ -69,7 +68,7 @@ def snapshot_of(engine: Engine, session: RunSession, *, wall_s: float) -> Snapsh
         window_allowed=meter.allowance,
         throttled=sum(each.throttled for _, each in engine.endpoints.meters()),
         queue_full=meter.queue_full,
-        hold=hold,
+        held_up=held_up,
         unreachable_s=_unreachable_s(endpoint),
         line_bytes_per_s=line_bytes_per_s(endpoint),
         uncertain_seen=progress.count("uncertain_seen"),
@@ -82,21 +81,6 @@ def snapshot_of(engine: Engine, session: RunSession, *, wall_s: float) -> Snapsh
         webhooks_fail=endpoint.collected_by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )
-
-
-def hold_of(run: int, wishes: Wishes, endpoint: Endpoint) -> Hold | None:
-    """Why no job of `run` is sent at present, if so: what people asked of it comes before what `endpoint` suffers."""
-    if wishes.cancel:
-        return Hold.CANCELLED
-    if wishes.pause:
-        return Hold.PAUSED
-    if endpoint.why_stopped(run) is not None:
-        return Hold.STOPPED
-    if endpoint.is_suspect(endpoint.clock.now()):
-        return Hold.SUSPECT
-    if endpoint.is_refused(endpoint.clock.now()):
-        return Hold.REFUSED
-    return Hold.UNANSWERED if endpoint.submission_breaker.is_tripped else None
 
 
 def line_bytes_per_s(endpoint: Endpoint) -> float | None:

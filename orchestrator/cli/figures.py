@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.views import CollectedBy, Hold, RunStatus, Snapshot, StuckSummary
+from orchestrator.core.gates import UNANSWERED
+from orchestrator.views import CollectedBy, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
@@ -13,16 +14,6 @@ STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
 
 QUEUE_FULL: Final = "its queue is full: waiting"
 """Said of the service; collecting goes on."""
-
-HOLDS: Final[Mapping[Hold, str]] = {
-    Hold.PAUSED: "paused: nothing is sent",
-    Hold.CANCELLED: "cancelled: nothing is sent",
-    Hold.STOPPED: "nothing more is sent",
-    Hold.SUSPECT: "it knows too few of the jobs: nothing is sent",
-    Hold.REFUSED: "it refuses everything: trying again for a minute",
-    Hold.UNANSWERED: "submissions go unanswered: one at a time",
-}
-"""Why no job is sent, as it is shown for as long as it holds."""
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -48,9 +39,9 @@ def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:
     """Why nothing goes on, for as long as it does not."""
-    is_told = snapshot.hold is Hold.UNANSWERED and snapshot.unreachable_s is not None
-    if snapshot.hold is not None and not is_told:
-        yield HOLDS[snapshot.hold]
+    is_told = snapshot.held_up == UNANSWERED and snapshot.unreachable_s is not None
+    if snapshot.held_up is not None and not is_told:
+        yield snapshot.held_up
     if snapshot.unreachable_s is not None:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:

@@ -14,7 +14,6 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import (
     COLLECTED_BY,
-    HOLDS,
     STATES,
     finished,
     lasting,
@@ -25,7 +24,8 @@ from orchestrator.cli.figures import (
     window,
 )
 from orchestrator.cli.sharing import also
-from orchestrator.views import Hold, RunStatus
+from orchestrator.core.gates import CANCELLED, PAUSED
+from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
     from rich.table import Table  # at run time `--help` would pay for it
@@ -139,8 +139,8 @@ def _remark(run: RunStatus) -> str:
 
 def _parts(run: RunStatus) -> list[str]:
     jobs, uncertain = run.jobs, run.uncertain
-    wished = Hold.CANCELLED if run.cancelled else Hold.PAUSED if run.paused else None
-    parts = [] if wished is None or _is_finished(run) else [HOLDS[wished]]
+    wished = CANCELLED if run.cancelled else PAUSED if run.paused else None
+    parts = [] if wished is None or _is_finished(run) else [wished]
     parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))

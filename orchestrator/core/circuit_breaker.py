@@ -118,11 +118,10 @@ class CircuitBreaker:
         """How long until something may be tried again."""
         return max(0, self._until - now)
 
-    def available(self, now: int, *, in_flight: int) -> int | None:
-        """How many requests may leave beside the `in_flight` ones; None where the breaker sets no bound."""
-        if not self.is_tripped:
-            return None
-        return 0 if self.wait_us(now) else max(0, 1 - in_flight)
+    @property
+    def until(self) -> int | None:
+        """When a single request may be tried; None while the breaker is not tripped."""
+        return self._until if self.is_tripped else None
 
     def _pause(self, now: int, pause_us: int) -> None:
         self._until = now + spread_out(pause_us, now)

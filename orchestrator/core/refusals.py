@@ -57,9 +57,16 @@ class Refusals:
         """Whether going on is pointless."""
         return self._since is not None and self._latest_at >= self._since + LASTING_US
 
-    def are_of_late(self, now: int) -> bool:
-        """Whether one came so short a time ago that the next try cannot have been answered yet."""
-        return self._since is not None and now < self._until + PAUSE_US_MAX
+    @property
+    def until(self) -> int | None:
+        """When a single request may be tried; None while they are not refused."""
+        return None if self._since is None else self._until
+
+    def try_again(self, now: int) -> None:
+        """They may be over, as something else tells: a single request finds out, and the minute begins anew."""
+        if self._since is not None:
+            self._since = self._latest_at = self._paused_at = now
+            self._pause_us = self._until = 0
 
     def asked(self, now: int) -> None:
         """Something is tried at `now`: the next one waits."""
@@ -69,9 +76,3 @@ class Refusals:
     def wait_us(self, now: int) -> int:
         """How long until something may be tried again."""
         return max(0, self._until - now)
-
-    def available(self, now: int, *, in_flight: int) -> int | None:
-        """How many requests may leave beside the `in_flight` ones; None where refusals set no bound."""
-        if self._since is None:
-            return None
-        return 0 if self.wait_us(now) else max(0, 1 - in_flight)

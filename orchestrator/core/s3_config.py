@@ -6,7 +6,7 @@ values are looked up when a job is sent. No text here ever shows a value, since 
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -73,12 +73,20 @@ def _literal(key: str) -> str:
     )
 
 
+class MissingVariables(ValueError):
+    """Environment variables to which an s3Config refers are not set."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"s3Config refers to {' and '.join(names)}, which the environment does not set")
+        self.names = tuple(names)
+
+
 def resolve_s3_config(config: S3Config, environ: Mapping[str, str]) -> S3Config:
-    """`config` with the secrets that its references name. Raises ValueError naming the variables that are not set."""
+    """`config` with the secrets that its references name. Raises `MissingVariables`."""
     references = [REFERENCE.fullmatch(value) for value in (config.access_id, config.access_secret) if value is not None]
     names = [reference[1] for reference in references if reference]
     if missing := [name for name in names if not environ.get(name)]:
-        raise ValueError(f"s3Config refers to {' and '.join(missing)}, which the environment does not set")
+        raise MissingVariables(missing)
     return msgspec.structs.replace(
         config, access_id=_resolved(config.access_id, environ), access_secret=_resolved(config.access_secret, environ)
     )

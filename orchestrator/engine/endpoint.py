@@ -1,15 +1,20 @@
 """What the parts of one process share about one endpoint: its interface, what was learned of it, and its health."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
 
 from orchestrator import declared
 from orchestrator.clock import Clock
+from orchestrator.core import gates
 from orchestrator.core.absences import Absences
-from orchestrator.core.admission import Outlook, QueueDepth, Throughput, at_service_max
+from orchestrator.core.admission import Outlook, Throughput
 from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
 from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.durations import Durations
+from orchestrator.core.gates import EndpointFacts
 from orchestrator.core.given_ids import GivenIds
 from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
@@ -17,6 +22,7 @@ from orchestrator.core.keeping import Keeping
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration, rough_duration
 from orchestrator.core.ports import JobApi
+from orchestrator.core.probing import PAUSE_US_MAX, Probing
 from orchestrator.core.refusals import Refusals
 from orchestrator.core.responses import (
     HINT_CHARS_MAX,
@@ -33,13 +39,17 @@ from orchestrator.core.responses import (
     Uncertain,
     sane_ms,
 )
-from orchestrator.core.streak import Alarm, Streak
+from orchestrator.core.run_health import RunHealth
+from orchestrator.core.streak import Alarm
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
+from orchestrator.engine.health import ask_health
+from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.past import Took
 from orchestrator.settings import OnUncertain, RunSettings
-from orchestrator.units import MINUTE_US
+from orchestrator.units import MINUTE_US, SECOND_US
 from orchestrator.views import CollectedBy
 
 TOLD_AGAIN_US: Final = MINUTE_US
@@ -90,11 +100,11 @@ class Endpoint:
         self.running = 0
         """How many jobs were in execution when the service was last asked how many."""
 
-        self.pointless: str | None = None
-        """Why nothing more can be submitted, of whichever run, if so."""
+        self.stopped: str | None = None
+        """Why going on submitting is pointless, of whichever run, until somebody mends something."""
 
         self.uncollectable: str | None = None
-        """Why nothing can be collected either, if so."""
+        """Why going on asking is pointless as well."""
 
         self.has_worked = False
         """Whether a job of the ledger's was ever accepted here, as far as this process knows."""
@@ -108,8 +118,9 @@ class Endpoint:
         self._unread: int | None = None
         """The job of the first answer that was no news, since the last one that was."""
 
-        self._streaks: dict[int, Streak] = {}
-        self._stopped: dict[int, str] = {}
+        self._runs: dict[int, RunHealth] = {}
+        self._probing = Probing()
+        self._probe_wakeup = Wakeup()
         self._on_change: list[Callable[[], None]] = []
 
     def on_change(self, wake: Callable[[], None]) -> None:
@@ -117,20 +128,71 @@ class Endpoint:
         self._on_change.append(wake)
 
     def stop_submitting(self, reason: str) -> None:
-        """Going on submitting is pointless until somebody changes something."""
-        if self.pointless is None:
-            self.pointless = reason
+        """Going on submitting is pointless until somebody mends something."""
+        if self.stopped is None:
+            self.stopped = reason
+            self._probing.wait(self.clock.now())
+            self._probe_wakeup.wake()
             self._changed()
 
-    def stop_run(self, run: int, reason: str) -> None:
-        """Going on submitting jobs of `run` is pointless; others may be sent."""
-        if run not in self._stopped:
-            self._stopped[run] = reason
+    def lack(self, run: int, reason: str, names: Sequence[str]) -> None:
+        """The variables `names`, which jobs of `run` need, are not set; others may be sent."""
+        if self._run(run).lack(reason, names, self.clock.now()):
+            self._changed()
+
+    def look_again(self, run: int, is_set: Callable[[str], bool]) -> None:
+        """Looks, at growing pauses, whether the variables are set that `run` lacks."""
+        if self._run(run).look_again(self.clock.now(), is_set):
+            self._warn("the variables that were missing are set: going on")
             self._changed()
 
     def why_stopped(self, run: int) -> str | None:
-        """Why nothing more of `run` can be submitted, if so."""
-        return self.pointless or self._stopped.get(run)
+        """Why going on submitting jobs of `run` is pointless for now, if so."""
+        return self.stopped or self._run(run).why_stopped
+
+    def passages(self, run: int, wishes: Wishes, *, in_flight: int = 0, by_retry: bool = False) -> list[gates.Passage]:
+        """What the gates say to jobs of `run`. `in_flight`: how many are claimed or on their way."""
+        facts = EndpointFacts(
+            stopped=self.stopped,
+            probed_at=self._probing.due_at,
+            suspect_until=self._suspect_until,
+            submissions_refused_until=self.refused_submissions.until,
+            questions_refused_until=self.refused_questions.until,
+            unanswered_until=self.submission_breaker.until,
+            in_flight=in_flight,
+            by_retry=by_retry,
+        )
+        run_facts = self._run(run).facts(cancelled=wishes.cancel, paused=wishes.pause)
+        return gates.of_run(run_facts, facts, self.clock.now())
+
+    def held_up(self, run: int, wishes: Wishes) -> str | None:
+        """Why no job of `run` is sent, or single ones only, in one sentence for people; None where nothing is wrong."""
+        return gates.held_up(self.passages(run, wishes))
+
+    async def probe(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """While the endpoint is stopped, asks `/health` at growing pauses; a good answer lets everything go on."""
+        task_status.started()
+        await keep_polling(self._probe, self._probe_wakeup, at_least_every_s=PAUSE_US_MAX / SECOND_US)
+
+    async def _probe(self) -> float:
+        due_at, now = self._probing.due_at, self.clock.now()
+        if due_at is None or now < due_at:
+            return (PAUSE_US_MAX if due_at is None else due_at - now) / SECOND_US
+        if await ask_health(self.api) is None:
+            self._probing.wait(self.clock.now())
+        else:
+            self._go_on()
+        return 0.0
+
+    def _go_on(self) -> None:
+        """It seems to be mended: single requests find out, and the first that is not refused lets all go."""
+        self._warn("the endpoint says that it is well again: going on")
+        self.stopped = self.uncollectable = None
+        self._probing.go_on()
+        now = self.clock.now()
+        self.refused_submissions.try_again(now)
+        self.refused_questions.try_again(now)
+        self._changed()
 
     def stop_collecting(self, reason: str) -> None:
         """Even `/status` is refused."""
@@ -153,6 +215,7 @@ class Endpoint:
         """
         if isinstance(outcome, Accepted):
             self.has_worked = True
+            self._probing.works()
             self.absences.accepted(now)
         if isinstance(outcome, Pointless):
             self._refused(self.refused_submissions, outcome.reason, sent_at, now)
@@ -198,15 +261,11 @@ class Endpoint:
         if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
             self._warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
 
-    def is_refused(self, now: int) -> bool:
-        """Whether the service refuses everything at the moment."""
-        return self.refused_submissions.are_on or self.refused_questions.are_of_late(now)
-
     async def stop_if_shut(self, reason: str) -> None:
         """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
         address: nobody need wait a minute for that.
         """
-        if self.has_worked or self.pointless is not None or self._is_looking:
+        if self.has_worked or self.stopped is not None or self._is_looking:
             return
         self._is_looking = True
         permit = await self.api.permit(Operation.HEALTH)
@@ -364,11 +423,11 @@ class Endpoint:
 
     def succeeded(self, run: int) -> None:
         """An execution of `run` has brought a result."""
-        self._streak(run).observe(failed=False, stop_after=None)
+        self._run(run).streak.observe(failed=False, stop_after=None)
 
     def failed(self, run: int, message: str) -> None:
         """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
-        streak, stop_after = self._streak(run), self.settings_of[run].stop_after_failures
+        streak, stop_after = self._run(run).streak, self.settings_of[run].stop_after_failures
         sample = message[:HINT_CHARS_MAX]
         match streak.observe(failed=True, stop_after=stop_after):
             case Alarm.EARLY:
@@ -377,18 +436,16 @@ class Endpoint:
                     f"Each may have been paid for. Ctrl-C stops, and {declared.STOP_AFTER_FAILURES} N would by itself"
                 )
             case Alarm.ENOUGH:
-                self.stop_run(run, f"{streak.in_row} executions in a row failed, the last one with: {sample}")
+                reason = f"{streak.in_row} executions in a row failed, the last one with: {sample}"
+                if self._run(run).stop(reason):
+                    self._changed()
             case None:
                 pass
 
-    def _streak(self, run: int) -> Streak:
-        return self._streaks.setdefault(run, Streak())
-
-    def at_service_max(self, depth: QueueDepth) -> int | None:
-        """How many jobs may be at the service so that its queue stays shallow; None for any number."""
-        if self.is_local:
-            return None
-        return at_service_max(depth, finished_per_s=self.throughput.per_s(self.clock.now()), running=self.running)
+    def _run(self, run: int) -> RunHealth:
+        if (found := self._runs.get(run)) is None:
+            found = self._runs[run] = RunHealth()
+        return found
 
     def outlook(self, *, is_idle: bool) -> Outlook:
         """Which TTLs can be met. `is_idle`: none of our jobs is there."""

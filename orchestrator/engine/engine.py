@@ -319,7 +319,7 @@ class Engine:
             clock=self.clock,
             task_pool=self.task_pool,
             outstanding=lambda: served.collector.outstanding,
-            may_send=lambda: control.may_send,
+            wishes=lambda: control.wishes,
         )
         return RunSession(
             run=run,

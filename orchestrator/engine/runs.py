@@ -45,6 +45,11 @@ class RunSession:
         return self.endpoint.why_stopped(self.run.id)
 
     @property
+    def held_up(self) -> str | None:
+        """Why no job is sent, or single ones only, in one sentence; None where nothing is wrong."""
+        return self.endpoint.held_up(self.run.id, self.control.wishes)
+
+    @property
     def rows_read(self) -> int | None:
         """How many rows of its input were read; None while none is read."""
         return None if self._intake is None else self._intake.rows_read
@@ -66,11 +71,16 @@ class RunSession:
         """Waits until every job has its outcome, or going on submitting is pointless."""
         await self.progress.until(lambda: self.progress.unfinished == 0 or self.why_stopped is not None)
 
-    async def until_collected(self, *, adoptable: bool) -> None:
+    async def until_collected(self, *, adoptable: bool) -> bool:
         """Waits until nothing more can come of what is at the service, or it cannot be collected.
 
+        Returns before that, and True, where sending goes on, as somebody has mended what stopped it.
         `adoptable` is whether webhooks may tell of uncertain submissions.
         """
-        await self.progress.until(
-            lambda: self.progress.to_collect(adoptable=adoptable) == 0 or self.endpoint.uncollectable is not None
-        )
+
+        def is_over() -> bool:
+            is_collected = self.progress.to_collect(adoptable=adoptable) == 0
+            return is_collected or self.endpoint.uncollectable is not None or self.why_stopped is None
+
+        await self.progress.until(is_over)
+        return self.why_stopped is None

@@ -45,19 +45,18 @@ def pauses(breaker: CircuitBreaker, number: int, *, is_costly: bool) -> list[flo
 
 
 def test_a_few_unanswered_submissions_hold_nothing_back() -> None:
-    assert after(MANY - 1).available(0, in_flight=5) is None
+    assert after(MANY - 1).until is None
 
 
-def test_after_many_in_a_row_one_leaves_at_a_time_after_a_pause() -> None:
+def test_after_many_in_a_row_the_next_one_leaves_after_a_pause() -> None:
     breaker = after(MANY)
-    assert breaker.available(SUBMISSIONS.pause_us_min // 2, in_flight=0) == 0
-    assert breaker.available(SUBMISSIONS.pause_us_min, in_flight=0) == 1
-    assert breaker.available(SUBMISSIONS.pause_us_min, in_flight=1) == 0
+    assert breaker.until is not None
+    assert SUBMISSIONS.pause_us_min // 2 < breaker.until <= SUBMISSIONS.pause_us_min
 
 
 def test_those_that_left_before_the_pause_do_not_make_it_longer() -> None:
     breaker = after(MANY + 200)
-    assert breaker.available(SUBMISSIONS.pause_us_min, in_flight=0) == 1
+    assert breaker.wait_us(SUBMISSIONS.pause_us_min) == 0
 
 
 def test_pauses_double_up_to_a_minute_and_one_answer_ends_them() -> None:
@@ -67,7 +66,7 @@ def test_pauses_double_up_to_a_minute_and_one_answer_ends_them() -> None:
     assert breaker.record_success(0)
     assert not breaker.is_tripped
     assert not breaker.is_costly
-    assert breaker.available(0, in_flight=50) is None
+    assert breaker.until is None
 
 
 def test_what_cost_nothing_is_tried_again_after_seconds() -> None:
@@ -109,7 +108,7 @@ def test_it_holds_back_only_while_the_latest_many_went_unanswered(
             breaker.record_failure(sent_at=now, now=now, is_costly=is_costly)
     latest = answers[-MANY:]
     assert breaker.is_tripped == (len(latest) == MANY and not any(latest))
-    assert breaker.available(now + COSTLY_PAUSE_US_MAX, in_flight=0) in {None, 1}
+    assert breaker.wait_us(now + COSTLY_PAUSE_US_MAX) == 0
 
 
 # --- questions
@@ -233,7 +232,7 @@ def test_whatever_happens_no_pause_is_longer_than_the_longest_and_one_answer_end
         match what:
             case "answered":
                 assert breaker.record_success(now) is was_tripped
-                assert breaker.available(now, in_flight=3) is None
+                assert breaker.until is None
             case "sent":
                 breaker.record_sent(now, left_us=None)
             case _:

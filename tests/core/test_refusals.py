@@ -1,6 +1,6 @@
 """Going on while the service refuses everything."""
 
-from orchestrator.core.refusals import LASTING_US, PAUSE_US_MAX, Refusals
+from orchestrator.core.refusals import LASTING_US, Refusals
 
 SECOND = 1_000_000
 
@@ -28,18 +28,14 @@ def test_the_answer_to_what_left_before_the_first_refused_request_ends_nothing()
 
 def test_one_at_a_time_is_tried_at_pauses_that_grow_to_some_seconds() -> None:
     refusals, now = Refusals(), 0
-    assert refusals.available(0, in_flight=7) is None
     pauses = []
     for _ in range(8):
         refusals.refused(sent_at=now, now=now)
-        assert refusals.available(now, in_flight=0) == 0
-        assert refusals.are_of_late(now)
+        assert refusals.until == now + refusals.wait_us(now) > now
         pauses.append(refusals.wait_us(now) / SECOND)
         now += refusals.wait_us(now)
-        assert (refusals.available(now, in_flight=0), refusals.available(now, in_flight=1)) == (1, 0)
     assert 0.75 <= pauses[0] <= 1
     assert all(0.75 * 5 <= pause <= 5 for pause in pauses[3:])
-    assert not refusals.are_of_late(now + PAUSE_US_MAX)
 
 
 def test_a_hundred_refusals_at_once_are_one_pause() -> None:
@@ -48,3 +44,18 @@ def test_a_hundred_refusals_at_once_are_one_pause() -> None:
         refusals.refused(sent_at=n, now=100_000 + n)
 
     assert refusals.wait_us(100_100) <= SECOND
+
+
+def test_what_something_else_tells_to_be_over_is_tried_by_a_single_request_for_another_minute() -> None:
+    refusals, lasting = Refusals(), []
+    refusals.try_again(0)
+    assert refusals.wait_us(0) == 0, "they never were on"
+    for mended_at in (0, 10 * LASTING_US):
+        for after_us in (0, LASTING_US - 1, LASTING_US):
+            refusals.refused(sent_at=mended_at + after_us, now=mended_at + after_us)
+            lasting.append(refusals.are_lasting)
+        refusals.try_again(mended_at + 10 * LASTING_US)
+        assert (refusals.are_on, refusals.wait_us(mended_at + 10 * LASTING_US)) == (True, 0)
+        lasting.append(refusals.are_lasting)
+    assert lasting == [False, False, True, False] * 2
+    assert refusals.over(sent_at=20 * LASTING_US)

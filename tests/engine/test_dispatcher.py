@@ -270,7 +270,7 @@ async def test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_th
         await anyio.sleep(60)
         assert transport.asked == []
         assert "WHO" in (p.endpoint.why_stopped(p.run.id) or "")
-        assert p.endpoint.pointless is None, "other runs may have it"
+        assert p.endpoint.stopped is None, "other runs may have it"
         assert await p.counts() == {"queued": 3}
         assert p.api.figures(Operation.RUN).in_flight == 0
 

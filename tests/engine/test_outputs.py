@@ -8,15 +8,14 @@ import pytest
 
 from orchestrator.api.files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.identity import check_reach
-from orchestrator.api.summary import hold_of
 from orchestrator.core.circuit_breaker import MANY
+from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT, UNANSWERED
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.reports import Run
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
-from orchestrator.views import Hold
 from tests.simulation.clock import VirtualClock
 
 
@@ -82,15 +81,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert hold_of(1, Wishes(), endpoint) is None
+    assert endpoint.held_up(1, Wishes()) is None
     for _ in range(MANY):
         endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert hold_of(1, Wishes(), endpoint) is Hold.UNANSWERED
+    assert endpoint.held_up(1, Wishes()) == UNANSWERED
     endpoint.suspect(now)
-    assert hold_of(1, Wishes(), endpoint) is Hold.SUSPECT
-    endpoint.stop_run(2, "too many failures")
-    assert hold_of(1, Wishes(), endpoint) is Hold.SUSPECT
+    assert endpoint.held_up(1, Wishes()) == SUSPECT
+    endpoint.lack(2, "a variable is missing", ["SECRET"])
+    assert endpoint.held_up(1, Wishes()) == SUSPECT
+    assert endpoint.held_up(2, Wishes()) == f"{STOPPED}: a variable is missing"
     endpoint.stop_submitting("no such endpoint")
-    assert hold_of(1, Wishes(), endpoint) is Hold.STOPPED
-    assert hold_of(1, Wishes(pause=True), endpoint) is Hold.PAUSED
-    assert hold_of(1, Wishes(pause=True, cancel=True), endpoint) is Hold.CANCELLED
+    assert endpoint.held_up(1, Wishes()) == f"{STOPPED}: no such endpoint"
+    assert endpoint.held_up(1, Wishes(pause=True)) == PAUSED
+    assert endpoint.held_up(1, Wishes(pause=True, cancel=True)) == CANCELLED

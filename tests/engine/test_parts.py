@@ -87,10 +87,10 @@ async def test_an_endpoint_tells_of_a_change_once_and_keeps_the_first_reason(tmp
         p.endpoint.on_change(lambda: rings.append(1))
         p.endpoint.stop_submitting("first")
         p.endpoint.stop_submitting("second")
-        assert (p.endpoint.pointless, len(rings)) == ("first", 1)
+        assert (p.endpoint.stopped, len(rings)) == ("first", 1)
         p.endpoint.stop_collecting("third")
         p.endpoint.stop_collecting("fourth")
-        assert (p.endpoint.pointless, p.endpoint.uncollectable, len(rings)) == ("first", "third", 2)
+        assert (p.endpoint.stopped, p.endpoint.uncollectable, len(rings)) == ("first", "third", 2)
 
 
 async def test_an_endpoint_stays_suspect_for_a_minute_and_warns_once(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.summary import hold_of
+from orchestrator.core.gates import REFUSED
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.ledger.control import Wishes
-from orchestrator.views import Hold
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, IN_PROGRESS, WELL, Asked, Reply, Scripted, gaps, numbered
 
@@ -42,7 +41,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
     async with process(tmp_path / "db", transport, jobs=300, limits=limits) as p:
         await p.begin()
         await anyio.sleep_until(REFUSING_AT_S + 1)
-        assert hold_of(p.run.id, Wishes(), p.endpoint) is Hold.REFUSED
+        assert p.endpoint.held_up(p.run.id, Wishes()) == REFUSED
         await p.finish()
         assert p.endpoint.why_stopped(p.run.id) is None
         assert (await p.counts()) == {"succeeded": 300}
@@ -52,7 +51,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert len(while_refused) <= 1 + for_s / 3, "single ones"
         sent = [at for at in transport.times("run") if REFUSING_AT_S + 1 < at < REFUSING_AT_S + for_s]
         assert len(sent) <= len(while_refused)
-        assert hold_of(p.run.id, Wishes(), p.endpoint) is None
+        assert p.endpoint.held_up(p.run.id, Wishes()) is None
 
 
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:
@@ -85,8 +84,8 @@ async def test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstandin
         await p.begin()
         await p.until(State.SUCCEEDED, 5)
         refused_at_s = transport.times("run")[5]
-        await p.wait(lambda: p.endpoint.pointless is not None)
-        assert str(status) in (p.endpoint.pointless or "")
+        await p.wait(lambda: p.endpoint.stopped is not None)
+        assert str(status) in (p.endpoint.stopped or "")
         assert anyio.current_time() - refused_at_s == pytest.approx(62, abs=3)
         sent = len(transport.of("run"))
         assert sent < 60
@@ -104,7 +103,7 @@ async def test_after_a_minute_of_refused_questions_nothing_is_asked_either(tmp_p
         p.endpoint.on_change(p.progress.nudge)
         await p.begin()
         await p.wait(lambda: p.endpoint.uncollectable is not None)
-        assert p.endpoint.uncollectable == p.endpoint.pointless == "the service refused the API key (401)"
+        assert p.endpoint.uncollectable == p.endpoint.stopped == "the service refused the API key (401)"
         asked = len(transport.of("status"))
         assert asked < 35
         await anyio.sleep(300)
@@ -121,7 +120,7 @@ async def test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nob
     async with process(tmp_path / "db", transport, jobs=100) as p:
         began_at_s = anyio.current_time()
         await p.begin()
-        await p.wait(lambda: p.endpoint.pointless is not None)
+        await p.wait(lambda: p.endpoint.stopped is not None)
         assert anyio.current_time() < began_at_s + 2
         await anyio.sleep(1)
         assert len(transport.of("run")) < 50

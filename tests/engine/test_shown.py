@@ -11,10 +11,11 @@ import httpx
 import msgspec
 import pytest
 
+from orchestrator.core.gates import CANCELLED, PAUSED
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.units import SECOND_US
-from orchestrator.views import CollectedBy, Collecting, Hold, Snapshot
+from orchestrator.views import CollectedBy, Collecting, Snapshot
 from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
@@ -85,12 +86,12 @@ async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Pat
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(interfere)
         await program(tmp_path, service, clock, view, jobs=250)
-    assert [picture.hold for picture in view.pictures[:5:2]] == [None, Hold.PAUSED, None]
+    assert [picture.held_up for picture in view.pictures[:5:2]] == [None, PAUSED, None]
     paused = view.pictures[2]
     assert paused.jobs_per_s is not None
     assert paused.eta_s is None
     assert view.pictures[4].eta_s is not None
-    assert view.pictures[-1].hold is Hold.CANCELLED
+    assert view.pictures[-1].held_up == CANCELLED
 
 
 async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_results_are_safe(tmp_path: Path) -> None:

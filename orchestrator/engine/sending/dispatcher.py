@@ -14,8 +14,10 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
+from orchestrator.core import gates
 from orchestrator.core import job as transitions
-from orchestrator.core.admission import Outlook, Prospect, outstanding_max
+from orchestrator.core.admission import Outlook, Prospect
+from orchestrator.core.gates import Closed, Passage, RoomFacts
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -36,6 +38,7 @@ from orchestrator.core.responses import (
     of_run,
 )
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.s3_config import MissingVariables
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.health import ask_health
 from orchestrator.engine.sending.held import Held
@@ -45,6 +48,7 @@ from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim, Ledger, reports
+from orchestrator.ledger.control import Wishes
 from orchestrator.units import SECOND_US
 
 AHEAD_US: Final = 250_000
@@ -64,6 +68,8 @@ COUNT_EVERY_US: Final = 15_000_000
 
 IDLE_S: Final = 5.0
 
+FULL: Final = gates.Open(0)
+
 
 class Dispatcher:
     """Sends one run's jobs. `flights` is where requests in flight live: they outlast the taking of new work."""
@@ -78,7 +84,7 @@ class Dispatcher:
         clock: Clock,
         task_pool: TaskPool,
         outstanding: Callable[[], int],
-        may_send: Callable[[], bool] = lambda: True,
+        wishes: Callable[[], Wishes],
     ) -> None:
         self._run = run
         self._endpoint = endpoint
@@ -87,7 +93,7 @@ class Dispatcher:
         self._clock = clock
         self._flights = task_pool
         self._outstanding = outstanding
-        self._may_send = may_send
+        self._wishes = wishes
         self._in_flight: set[int] = set()
         self._held = Held()
         self._counted_at = -COUNT_EVERY_US
@@ -115,40 +121,43 @@ class Dispatcher:
 
     # --- claiming
 
-    def available(self, operation: Operation) -> int:
-        """How many jobs may be claimed ahead of being sent.
+    def _passages(self, *, by_retry: bool) -> list[Passage]:
+        """What the gates of the run and of its endpoint say."""
+        self._endpoint.look_again(self._run, self.bodies.is_set)
+        return self._endpoint.passages(self._run, self._wishes(), in_flight=self._on_their_way(), by_retry=by_retry)
 
-        None while others wait for the line, or hold what memory there is for inputs: they would only wait with them.
-        """
-        if self.held_s() or self._endpoint.api.up.waiting or self._held.room_bytes <= 0:
+    def available(self, operation: Operation) -> int:
+        """How many jobs may be claimed ahead of being sent."""
+        passage = gates.narrowest(self._passages(by_retry=operation is Operation.RETRY))
+        if isinstance(passage, Closed):
             return 0
         available = min(self._endpoint.api.available(operation, AHEAD_US), CLAIM_MAX)
-        now, in_flight = self._clock.now(), self._on_their_way()
-        in_refusal = self._endpoint.refused_submissions.available(now, in_flight=in_flight)
-        is_run, breaker = operation is Operation.RUN, self._endpoint.submission_breaker
-        when_tripped = breaker.available(now, in_flight=in_flight) if is_run else None
-        return min(most for most in (available, in_refusal, when_tripped) if most is not None)
+        return available if passage.most is None else min(available, passage.most)
 
-    def held_s(self) -> float:
+    def held_s(self, operation: Operation) -> float:
         """Seconds after which to look again whether jobs may be sent at all; 0 where they may."""
-        if self.is_pointless:
-            return IDLE_S
-        now = self._clock.now()
-        endpoint = self._endpoint
-        is_suspect = endpoint.is_suspect(now) and not endpoint.refused_submissions.are_on  # else single ones find out
-        if not self._may_send() or is_suspect or endpoint.refused_questions.are_of_late(now):
-            return AHEAD_US / SECOND_US
-        return max(endpoint.submission_breaker.wait_us(now), endpoint.refused_submissions.wait_us(now)) / SECOND_US
+        passage = gates.narrowest(self._passages(by_retry=operation is Operation.RETRY))
+        if not isinstance(passage, Closed):
+            return 0.0
+        return AHEAD_US / SECOND_US if passage.until is None else self.until_s(passage.until)
 
     def admissible(self) -> int:
-        """How many more jobs may be sent now; those on their way count as sent (`core.admission`)."""
-        settings = self._endpoint.settings_of[self._run]
-        at_service = self._outstanding() + self._on_their_way()
-        most = outstanding_max(self._endpoint.status_per_s, self._endpoint.retention_us(self._run))
-        shallow = self._endpoint.at_service_max(settings.queue_depth)
-        if shallow is not None and shallow <= at_service:
+        """How many more jobs there is room for; those on their way count as sent (`core.admission`)."""
+        endpoint, now = self._endpoint, self._clock.now()
+        room = RoomFacts(
+            at_service=self._outstanding() + self._on_their_way(),
+            status_per_s=endpoint.status_per_s,
+            retention_us=endpoint.retention_us(self._run),
+            queue_depth="off" if endpoint.is_local else endpoint.settings_of[self._run].queue_depth,
+            finished_per_s=endpoint.throughput.per_s(now),
+            running=endpoint.running,
+            line_is_full=endpoint.api.up.waiting > 0,
+            input_bytes=self._held.room_bytes,
+        )
+        if gates.shallow(room, now) == FULL:
             self._count_running()
-        return max(0, (most if shallow is None else min(most, shallow)) - at_service)
+        passage = gates.narrowest(gates.of_room(room, now))
+        return 0 if isinstance(passage, Closed) else passage.most or 0
 
     def _on_their_way(self) -> int:
         return len(self._in_flight) + sum(lane.ahead for lane in self._lanes)
@@ -255,21 +264,16 @@ class Dispatcher:
         return max(0.0, (at - self._clock.now()) / SECOND_US)
 
     @property
-    def is_stopped(self) -> bool:
+    def is_recalled(self) -> bool:
         """Whether not even what is claimed may be sent."""
-        return self.is_pointless or self._endpoint.refused_submissions.wait_us(self._clock.now()) > 0
-
-    @property
-    def is_pointless(self) -> bool:
-        """Whether nothing may be sent any more."""
-        return self._endpoint.why_stopped(self._run) is not None
+        return gates.recalls(self._endpoint.passages(self._run, self._wishes()))
 
     async def permit(self, operation: Operation) -> Permit | None:
         """Waits for leave to send; None where it does not come soon."""
         api = self._endpoint.api
         if operation is Operation.RUN and api.up.waiting:
             await api.up.clear()  # however long that takes: to claim them again and again would be no faster
-            if self.held_s():
+            if self.held_s(operation):
                 return None
         if (permit := api.permit_at_once(operation)) is not None:
             return permit  # at full speed a scope for each of them is a hundredth of what a job costs
@@ -321,6 +325,10 @@ class Dispatcher:
         sent_at = self._clock.now()
         try:
             result: Answer | NotSent | Unanswered = await self._request(claim, permit)
+        except MissingVariables as error:  # one went since the input was checked
+            permit.give_back()
+            self._endpoint.lack(self._run, str(error), error.names)
+            return self._deferred(job, sent_at, str(error), None)
         except NotSent as error:
             result = error
         except Unanswered as error:
@@ -355,12 +363,7 @@ class Dispatcher:
         if claim.job.by_retry:
             assert claim.job.remote_id is not None
             return await self._endpoint.api.retry(permit, claim.job.remote_id)
-        try:
-            body = self.bodies.body(claim)
-        except ValueError as error:  # an environment variable went since the input was checked
-            permit.give_back()
-            self._endpoint.stop_run(self._run, str(error))
-            raise NotSent(str(error)) from error
+        body = self.bodies.body(claim)
         assert claim.job.submission is not None
         leaving = partial(self._ledger.mark, claim.job.submission)
         return await self._endpoint.api.run(permit, body, leaving=leaving)
@@ -465,7 +468,7 @@ class _Lane:
         wanted = min(missing, self._dispatcher.admissible())
         if missing <= available // 2 or not wanted:
             quarters = 1 if available > SLOW_ROOM else 2
-            return max(self._dispatcher.held_s(), quarters * AHEAD_US / SECOND_US / 4)
+            return max(self._dispatcher.held_s(self._operation), quarters * AHEAD_US / SECOND_US / 4)
         if none_s := self._dispatcher.none_s(self._operation, self._none_before):
             return none_s
         if unheard_s := await self._dispatcher.unheard_s(self._operation):
@@ -486,7 +489,7 @@ class _Lane:
         """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""
         while self._claimed:
             permit = await self._dispatcher.permit(self._operation)
-            if permit is None or self._dispatcher.is_stopped:
+            if permit is None or self._dispatcher.is_recalled:
                 if permit is not None:
                     permit.give_back()
                 await self._dispatcher.give_back([self._claimed.popleft() for _ in range(len(self._claimed))])

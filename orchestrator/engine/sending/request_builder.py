@@ -34,7 +34,7 @@ class RequestBuilder:
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
     def body(self, claim: Claim) -> bytes:
-        """The complete body for `claim`. Raises `ValueError` where an environment variable is gone."""
+        """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone."""
         payload = claim.payload
         parts = [b'{"input":', payload.input]
         if (policy := self._policy(payload)) != NO_POLICY:
@@ -47,6 +47,10 @@ class RequestBuilder:
             parts += [b',"webhook":"', hook_url(base, token(key, claim.job.submission)).encode(), b'"']
         parts.append(b"}")
         return b"".join(parts)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the environment variable `name` is set."""
+        return bool(self._environ.get(name))
 
     def _policy(self, payload: Payload) -> Policy:
         policy = self._settings().policy

@@ -55,11 +55,6 @@ class Control:
         self._wakeup = Wakeup()
         self.wishes = Wishes()
 
-    @property
-    def may_send(self) -> bool:
-        """Whether jobs of the run may be sent."""
-        return not self.wishes.pause and not self.wishes.cancel
-
     def on_change(self) -> None:
         """Another process may have asked for something."""
         self._wakeup.wake()

@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+GATES = "tests/core/test_gates.py::"
 BREAKER = "tests/core/test_circuit_breaker.py::"
 ABSENCES = "tests/core/test_absences.py::"
 FORGETFUL = "tests/engine/test_forgetful.py::"
@@ -43,10 +44,20 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="many submissions at once are risked while none is answered",
-        path="orchestrator/core/circuit_breaker.py",
-        old="max(0, 1 - in_flight)",
-        new="1",
-        tests=(BREAKER + "test_after_many_in_a_row_one_leaves_at_a_time_after_a_pause",),
+        path="orchestrator/core/gates.py",
+        old="Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), UNANSWERED)",
+        new="Open(None, UNANSWERED)",
+        tests=(GATES + "test_while_no_submission_is_answered_single_ones_go_at_pauses",),
+    ),
+    Fault(
+        name="a good health makes an endpoint that refuses everything be probed twice a minute for ever",
+        path="orchestrator/core/probing.py",
+        old='        """It seems to be mended."""\n        self.due_at = None\n',
+        new='        """It seems to be mended."""\n        self._pause_us, self.due_at = 0, None\n',
+        tests=(
+            "tests/core/test_run_health.py::test_pauses_shrink_only_once_something_has_worked",
+            "tests/engine/test_mended.py::test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_where_they_are_refused",
+        ),
     ),
     Fault(
         name="a question that hangs holds up the next one, whose result may be about to be lost",
@@ -200,10 +211,13 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="everything is sent on while everything is refused",
-        path="orchestrator/core/refusals.py",
-        old="        return 0 if self.wait_us(now) else max(0, 1 - in_flight)\n",
-        new="        return None\n",
-        tests=(REFUSED + "test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstanding_is_still_collected",),
+        path="orchestrator/core/gates.py",
+        old="Open(max(0, 1 - endpoint.in_flight), REFUSED)",
+        new="Open(None, REFUSED)",
+        tests=(
+            GATES + "test_while_submissions_are_refused_single_ones_go_at_pauses",
+            REFUSED + "test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstanding_is_still_collected",
+        ),
     ),
     Fault(
         name="a wrong key is tried for a minute",

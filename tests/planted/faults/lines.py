@@ -85,16 +85,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs are claimed however much their inputs hold already",
-        path="orchestrator/engine/sending/dispatcher.py",
-        old=" or self._held.room_bytes <= 0:",
-        new=":",
+        path="orchestrator/core/gates.py",
+        old="Open(0) if room.input_bytes <= 0 else ANY",
+        new="ANY",
         tests=(f"{NARROW}::test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory",),
     ),
     Fault(
         name="jobs are claimed while others wait for the line",
-        path="orchestrator/engine/sending/dispatcher.py",
-        old="if self.held_s() or self._endpoint.api.up.waiting or",
-        new="if self.held_s() or",
+        path="orchestrator/core/gates.py",
+        old="Open(0) if room.line_is_full else ANY",
+        new="ANY",
         tests=(f"{NARROW}::test_nothing_is_claimed_while_large_inputs_wait_for_the_line",),
     ),
     Fault(

@@ -94,8 +94,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run that stops after failures stops its whole endpoint",
         path="orchestrator/engine/endpoint.py",
-        old='                self.stop_run(run, f"{streak.in_row} executions',
-        new='                self.stop_submitting(f"{streak.in_row} executions',
+        old="                if self._run(run).stop(reason):\n                    self._changed()\n",
+        new="                self.stop_submitting(reason)\n",
         tests=(
             "tests/engine/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
         ),
@@ -103,7 +103,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="            self._endpoint.stop_run(self._run, str(error))\n",
+        old="            self._endpoint.lack(self._run, str(error), error.names)\n",
         new="            self._endpoint.stop_submitting(str(error))\n",
         tests=(
             "tests/engine/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",

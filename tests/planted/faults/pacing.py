@@ -81,11 +81,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="        at_service = self._outstanding() + self._on_their_way()\n",
+        old="        room = RoomFacts(\n",
         new=(
-            "        if self._prospects.outlook().of(settings.ttl_us) is Prospect.LATE:\n"
+            "        if self._prospects.outlook().of(endpoint.settings_of[self._run].ttl_us) is Prospect.LATE:\n"
             "            return 0\n"
-            "        at_service = self._outstanding() + self._on_their_way()\n"
+            "        room = RoomFacts(\n"
         ),
         tests=(
             f"{ADMISSION}::test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_back_who_has_a_longer_one",

@@ -1,0 +1,60 @@
+"""What stops one run and no other: executions that fail in a row, and variables that its jobs need and nobody has set.
+
+Times are microseconds UTC.
+"""
+
+from collections.abc import Callable, Sequence
+
+from orchestrator.core.gates import RunFacts
+from orchestrator.core.probing import Probing
+from orchestrator.core.streak import Streak
+
+
+class RunHealth:
+    """Of one run, in one process."""
+
+    def __init__(self) -> None:
+        self.streak = Streak()
+        self._stopped: str | None = None
+        self._lacks: str | None = None
+        self._names: Sequence[str] = ()
+        self._probing = Probing()
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why going on submitting its jobs is pointless, if so."""
+        return self._stopped or self._lacks
+
+    def stop(self, reason: str) -> bool:
+        """Enough have failed; returns whether that is news."""
+        is_news, self._stopped = self._stopped is None, self._stopped or reason
+        return is_news
+
+    def lack(self, reason: str, names: Sequence[str], now: int) -> bool:
+        """The variables `names` were not set when a job needed them; returns whether that is news."""
+        if self._lacks is not None:
+            return False
+        self._lacks, self._names = reason, names
+        self._probing.wait(now)
+        return True
+
+    def look_again(self, now: int, is_set: Callable[[str], bool]) -> bool:
+        """Looks for what is lacking, when it is time for that; returns whether it is there again."""
+        if self._probing.due_at is None or now < self._probing.due_at:
+            return False
+        if not all(map(is_set, self._names)):
+            self._probing.wait(now)
+            return False
+        self._lacks = None
+        self._probing.works()
+        return True
+
+    def facts(self, *, cancelled: bool, paused: bool) -> RunFacts:
+        """For the gates, with what people have asked of the run."""
+        return RunFacts(
+            cancelled=cancelled,
+            paused=paused,
+            stopped=self._stopped,
+            lacks=self._lacks,
+            lacks_until=self._probing.due_at,
+        )
