@@ -243,7 +243,7 @@ NAME: Final = Setting(
     form=parsed("NAME", parse_name),
     means="The run's name, 1 to 200 characters. The same name is the same run.",
     of=RunRequest,
-    default="the input's file name without its ending",
+    default="the input's file name without its ending; standard input needs a name",
     panel=FILES,
 )
 LEDGER: Final = Setting(

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from orchestrator.cli.config import EMULATOR, RUNS, Section
+
 pytestmark = pytest.mark.no_cover
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -28,6 +30,9 @@ REGISTRIES: Final = re.compile(
     r"(?:index-url|extra-index|artifactory|nexus|devpi|pypi\.(?!org)|files\.pythonhosted)", re.IGNORECASE
 )
 """Where somebody's machine gets its packages."""
+
+DECLARING: Final = {"orchestrator/declared.py", "orchestrator/api/emulated.py"}
+"""Where settings are declared: those of runs, and the emulator's."""
 
 STATEMENT: Final = re.compile(r"\b(?:SELECT\b.*\bFROM|INSERT INTO|UPDATE\b.*\bSET|DELETE FROM|PRAGMA|CREATE TABLE)\b")
 """SQL in a string."""
@@ -148,6 +153,32 @@ def test_what_is_sqlite_s_own_stands_in_its_room() -> None:
         for match in SQLITES_OWN.finditer(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("section", "rooms"),
+    [(RUNS, ("orchestrator",)), (EMULATOR, ("orchestrator/api", "orchestrator/engine"))],
+)
+def test_each_setting_is_named_in_its_declaration_only(section: Section, rooms: tuple[str, ...]) -> None:
+    """Messages and commands name it through that. A key of one word may be anybody's, and so may be a key in a room
+    that has nothing to do with it (`Retry-After`)."""
+    flags = re.compile(rf"(?<![\w-])--({'|'.join(section.settings)})(?![\w-])")
+    found = [
+        f"{name_of(path)}:{line} {text}"
+        for path in modules(*rooms)
+        if name_of(path) not in DECLARING
+        for line, text in said(parsed(path))
+        if flags.search(text) or ("-" in text and text in section.settings)
+    ]
+    assert found == []
+
+
+def said(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of a module, each with its line, that are no documentation, which stands by itself."""
+    documentation = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
 
 
 def test_tests_patch_nothing() -> None:

@@ -13,6 +13,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS
 from orchestrator.core.responses import Trouble
 from orchestrator.views import EndpointLimits, OperationLimits, RunStatus, Summary
+from tests import reference
 from tests.cli.command_line import whole
 from tests.cli.fake_api import FakeApp, invoke
 
@@ -117,6 +118,11 @@ def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> s
 )
 def test_every_word_of_the_program_is_in_the_reference(words: tuple[str, ...]) -> None:
     assert [str(word) for word in words if f"`{word}`" not in REFERENCE] == []
+
+
+def test_the_tables_of_settings_are_what_is_declared() -> None:
+    assert reference.written(REFERENCE) == REFERENCE, "python -m tests.reference writes them"
+    assert REFERENCE.count("<!-- declared: ") == 5
 
 
 def test_the_limits_of_the_reference_are_the_contracts() -> None:
