@@ -145,6 +145,19 @@ def test_sql_is_spoken_in_the_ledger_only() -> None:
     assert spoken == []
 
 
+def test_no_connection_statement_or_transaction_leaves_the_ledger() -> None:
+    found = [
+        f"{name_of(path)}: {match[0]}"
+        for path in modules("orchestrator")
+        if not name_of(path).startswith("orchestrator/ledger/")
+        for match in re.finditer(
+            r"AsyncConnection|ledger\.(?:doors|store|tables)|import .*\bTransaction\b|\.(?:connection|reading|writing)\(",
+            path.read_text(encoding="utf-8"),
+        )
+    ]
+    assert found == []
+
+
 def test_what_is_sqlite_s_own_stands_in_its_room() -> None:
     found = [
         f"{name_of(path)}: {match[0]}"

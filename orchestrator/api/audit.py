@@ -15,7 +15,7 @@ import msgspec
 from orchestrator import declared
 from orchestrator.core.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
-from orchestrator.ledger import Ledger, audit, reports
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.audit import JobFacts, Page, Story, Totals
 from orchestrator.units import MIB
 
@@ -132,16 +132,16 @@ async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -
     A part that cannot be read is a finding, and the audit goes on with the next. Raises `StorageError` where not even
     the runs can be read.
     """
-    runs = await ledger.read(reports.runs_all)
-    size = await ledger.file_bytes()
+    runs = await ledger.runs.all()
+    size = await ledger.audit.file_bytes()
     progress(f"the file, {size / 1e6:,.0f} MB", 0, 0)
-    for fault in await _readable(findings, "pages", ledger.damage) or ():
+    for fault in await _readable(findings, "pages", ledger.audit.damage) or ():
         findings.add(Kind.DAMAGE, fault)
     figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or AuditCounts()
     submissions = await _readable(findings, "submissions", partial(_submissions, ledger, findings, progress)) or 0
     for number, run in enumerate(runs):
         progress("counts", number, len(runs))
-        totals = await _readable(findings, "counts", partial(ledger.read, partial(audit.totals_of, run=run.id)))
+        totals = await _readable(findings, "counts", partial(ledger.audit.totals, run.id))
         for fault in _count_faults(totals) if totals else ():
             findings.add(Kind.COUNTS, fault)
     return msgspec.structs.replace(figures, runs=len(runs), submissions=submissions, file_bytes=size)
@@ -156,10 +156,10 @@ async def _readable(findings: Findings, what: str, part: Callable[[], Awaitable[
 
 
 async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> AuditCounts:
-    expected = await ledger.read(audit.jobs_number)
+    expected = await ledger.audit.jobs_number()
     jobs = events = outcomes = checksums = after = 0
     while True:
-        page = await ledger.read(partial(audit.page_after, job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX))
+        page = await ledger.audit.jobs_after(job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
         for kind, fault in page_faults(page):
             findings.add(kind, fault)
         events += sum(story.events.count(",") + 1 for story in page.stories)
@@ -176,7 +176,7 @@ async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Audit
 async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -> int:
     number = after = 0
     while True:
-        page = await ledger.read(partial(audit.submissions_after, submission=after, most=PAGE_SUBMISSIONS))
+        page = await ledger.audit.submissions_after(submission=after, most=PAGE_SUBMISSIONS)
         for submission in page.astray:
             findings.add(Kind.SUBMISSION, f"submission {submission} belongs to a job that is not there")
         if not page.number:

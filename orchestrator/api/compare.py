@@ -1,6 +1,5 @@
 """Compares the results and errors files of a run with its ledger, line by line, holding a page of either."""
 
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -10,9 +9,9 @@ from orchestrator.api.audit import Findings, Kind, Progress
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import line_of
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, audit
-from orchestrator.ledger.audit import Place
-from orchestrator.ledger.reports import FinishedJob
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs import Place
+from orchestrator.ledger.results import FinishedJob
 
 NS_US: Final = 1_000
 
@@ -121,7 +120,7 @@ class _Comparison:
     async def _place(self, custom_id: str | None) -> Place | None:
         if custom_id is None:
             return None
-        return await self._ledger.read(partial(audit.place_of, run=self._run, custom_id=custom_id))
+        return await self._ledger.jobs.place(run=self._run, custom_id=custom_id)
 
     def _wrong(self, what: str) -> None:
         self._findings.add(Kind.FILES, f"line {self.lines} of {self._path} {what}")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.margins import Margins
-from orchestrator.ledger.reports import jobs_total
 from orchestrator.views import MarginSummary, UncertainSummary
 
 
 def state_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """`total`, then one number for each state."""
-    return {"total": jobs_total(counts)} | {state.value: counts.get(state.value, 0) for state in State}
+    found = {state.value: counts.get(state.value, 0) for state in State}
+    return {"total": sum(found.values())} | found
 
 
 def uncertain_summary(counts: Mapping[str, int]) -> UncertainSummary:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from enum import Enum
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -10,8 +9,8 @@ import msgspec
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.reports import FinishedJob
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.results import FinishedJob
 from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500
@@ -34,16 +33,15 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
 
     What has a `trouble` belongs into the errors file: also a job that succeeded, should its output be damaged by now.
     """
-    page = partial(
-        reports.finished_page,
-        run=run,
-        states=rows.value,
+    after = (-1, -1)
+    while found := await ledger.results.page(
+        run,
+        rows.value,
+        after=after,
         most=PAGE_JOBS,
         bytes_max=PAGE_BYTES_MAX,
         packed_too=rows is Rows.ERRORS,  # an output that is stored as it came cannot be unreadable
-    )
-    after = (-1, -1)
-    while found := await ledger.read(partial(page, after=after)):
+    ):
         after = (found[-1].line, found[-1].job)
         for job in found:
             row = _row_of(job)

@@ -18,7 +18,7 @@ from orchestrator.formats.outcome_lines import error_line, result_line
 from orchestrator.formats.replace import Replacement, check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports import FinishedJob
+from orchestrator.ledger.results import FinishedJob
 
 BATCH_ROWS_MAX: Final = 20_000
 """Rows of one transaction, a third of a second. With 5,000 the pages of the index of ids, which has no order, are

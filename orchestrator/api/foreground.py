@@ -28,10 +28,9 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.runs import RunSession
 from orchestrator.errors import StoppedError, StorageError, UsageError, leading
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.control import wishes_of
-from orchestrator.ledger.margins import Margins, margins_of
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.margins import Margins
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot, Summary
@@ -160,18 +159,18 @@ class Foreground:
             )
             advice = partial(messages.refusal_advice, self._request, engine, session)
             messages.say_taken(self._view, run.name, await session.take_in(source, batches, advice=advice))
-        await engine.ledger.run_configure(run.id, engine.settings_of[run.id])
+        await engine.ledger.runs.configure(run.id, engine.settings_of[run.id])
         if self._request.retry_failed:
             await self._reopen(run, engine.ledger)
 
     async def _reopen(self, run: Run, ledger: Ledger) -> None:
         """Queues the run's failed and cancelled jobs again, with fresh counters."""
-        if (await ledger.read(partial(wishes_of, run=run.id))).cancel:
+        if (await ledger.runs.wishes(run=run.id)).cancel:
             lift = continue_command(self._request)
             self._view.warn(f"{run.name} is to be cancelled, so nothing of it is reopened; to lift that: {lift}")
             return
         after, reopened = 0, Counter[State]()
-        while page := await ledger.read(partial(reports.jobs_given_up, run=run.id, after=after, most=REOPEN_PAGE)):
+        while page := await ledger.jobs.given_up(run=run.id, after=after, most=REOPEN_PAGE):
             after = page[-1].id
             taken = await ledger.apply([transitions.reopened(job, at=self._clock.now()) for job in page])
             reopened.update(job.state for job in page if job.id in taken)
@@ -194,8 +193,8 @@ class Foreground:
 
     async def _summary(self, engine: Engine, session: RunSession) -> Summary:
         ledger, run = engine.ledger, session.run
-        counts = await ledger.read(partial(reports.counts_of, run=run.id))
-        margins = await ledger.read(partial(margins_of, run=run.id))
+        counts = await ledger.runs.counts(run=run.id)
+        margins = await ledger.margins.of(run=run.id)
         retention_us = session.endpoint.retention_us(run.id)
         safe_s = await safe_offline_s(ledger, run, counts, retention_us=retention_us)
         return self._summary_of(engine, session, counts, margins, safe_s)

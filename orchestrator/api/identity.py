@@ -14,8 +14,8 @@ from orchestrator.core.loopback import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream, same_file
-from orchestrator.ledger import Ledger, no_ledger, reports
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger import Ledger, no_ledger
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, RunRequest, RunSettings
 
 
@@ -34,17 +34,17 @@ def check_given(request: RunRequest) -> None:
 
 async def find_run(ledger: Ledger, request: RunRequest) -> Run:
     """The run that `request` means, made if it is new. Raises `UsageError` for a name that means another run."""
-    known = await ledger.run_named(request.name)
+    known = await ledger.runs.named(request.name)
     if request.source is None:
         if known is None:
-            raise unknown_run(request.name, ledger.path, await ledger.read(reports.runs_all))
+            raise unknown_run(request.name, ledger.path, await ledger.runs.all())
         return known
     if known is not None:
         _check(known, request, request.source)
         return known
     url, endpoint = _target(request)
     assert request.settings is not None
-    return await ledger.run_create(
+    return await ledger.runs.create(
         name=request.name,
         service_url=url,
         endpoint=endpoint,

@@ -8,17 +8,17 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.engine.local import is_local
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger, reports
+from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
 from orchestrator.ledger.heartbeats import Heartbeat, Reading
-from orchestrator.ledger.limits import Chosen, limits_all
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.limits import Chosen
+from orchestrator.ledger.runs import Run
 from orchestrator.views import EndpointLimits, OperationLimits
 
 
 async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
     """The limits of every endpoint of the ledger, or of that of the run `name`. Raises `UsageError`."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        runs = [run for run in await opened.read(reports.runs_all) if run.accepted]
+        runs = [run for run in await opened.runs.all() if run.accepted]
         shown = runs if name is None else [_named(name, ledger, runs)]
         return [await _of(opened, number, runs) for number in dict.fromkeys(run.endpoint_id for run in shown)]
 
@@ -29,20 +29,20 @@ async def limits_set(ledger: Path, name: str, chosen: Mapping[Operation, Limit])
     Raises `UsageError` where there is no such run, and for a `local:` endpoint.
     """
     async with command_ledger(ledger, clock=SystemClock()) as opened:
-        runs = await opened.read(reports.runs_all)
+        runs = await opened.runs.all()
         run = _named(name, ledger, runs)
         if is_local(run.endpoint):
             raise UsageError(f"{name} runs a function of yours; its limits are those that the run is started with")
-        await opened.limits_set(run.endpoint_id, chosen)
+        await opened.limits.set(run.endpoint_id, chosen)
         return await _of(opened, run.endpoint_id, runs)
 
 
 async def limits_reset(ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
     """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
     async with command_ledger(ledger, clock=SystemClock()) as opened:
-        runs = await opened.read(reports.runs_all)
+        runs = await opened.runs.all()
         run = _named(name, ledger, runs)
-        await opened.limits_reset(run.endpoint_id, operations or tuple(Operation))
+        await opened.limits.reset(run.endpoint_id, operations or tuple(Operation))
         return await _of(opened, run.endpoint_id, runs)
 
 
@@ -55,7 +55,7 @@ def _named(name: str, ledger: Path, runs: Sequence[Run]) -> Run:
 
 async def _of(ledger: Ledger, number: int, runs: Sequence[Run]) -> EndpointLimits:
     """The limits of the endpoint that is `number` in the ledger."""
-    chosen = (await ledger.read(limits_all)).get(number, {})
+    chosen = (await ledger.limits.all()).get(number, {})
     held_by = holder(ledger.path)
     beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     its_runs = [run for run in runs if run.endpoint_id == number]

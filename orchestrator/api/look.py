@@ -1,7 +1,6 @@
 """Looking at a ledger, beside whoever works on it."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +12,12 @@ from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder, read_ledger, reports
+from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
-from orchestrator.ledger.margins import Margins, safe_until, waiting_by_run
-from orchestrator.ledger.overview import Overview, overview
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.margins import Margins
+from orchestrator.ledger.overview import Overview
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
@@ -36,7 +35,7 @@ async def status(ledger: Path) -> list[RunStatus]:
 async def runs_now(ledger: Ledger, held_by: str | None) -> list[RunStatus]:
     """Every run of `ledger` as it stands, oldest first; `held_by` says who works on it."""
     now = ledger.now()
-    seen = await ledger.read(partial(overview, ends_from=now - RATE_WINDOW_US if held_by else None))
+    seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None)
     said = _at_present(seen, now) if held_by else Said()
     safe_s = await _safe_s(ledger, seen, said, now)
     return [_status(run, seen, held_by, said, safe_s.get(run.id)) for run in seen.runs if run.accepted]
@@ -59,7 +58,7 @@ async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Ma
     at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
     said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
     if any(run.id not in said for run in at_risk):
-        waiting = await ledger.read(partial(waiting_by_run, now=now))
+        waiting = await ledger.margins.waiting(now=now)
         retention_us = {run.id: run.settings.retention_us for run in at_risk}
         said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
     left_us = {run.id: min(said[run.id] - now, run.settings.retention_us) for run in at_risk if run.id in said}
@@ -117,7 +116,7 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
     """
     if not _may_expire(run, counts):
         return None
-    safe_us = await ledger.read(partial(safe_until, run=run.id, retention_us=retention_us, now=ledger.now()))
+    safe_us = await ledger.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
     return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
 
 
@@ -129,7 +128,7 @@ async def results(ledger: Path, name: str, write: Callable[[bytes], None], *, er
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
         is_read = holder(ledger) is not None
-        runs = [run for run in await opened.read(reports.runs_all) if run.accepted or is_read]
+        runs = [run for run in await opened.runs.all() if run.accepted or is_read]
         run = next((run for run in runs if run.name == name), None)
         if run is None:
             raise unknown_run(name, ledger, runs)

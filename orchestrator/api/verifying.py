@@ -12,8 +12,8 @@ from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.look import unknown_run
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
-from orchestrator.ledger import Ledger, read_ledger, reports
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import VerifyRequest
 
 PROGRESS_EVERY_S: Final = 5.0
@@ -83,7 +83,7 @@ class Ticker:
 async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
     if request.output is None:
         return None
-    known = [run for run in await ledger.read(reports.runs_all) if run.accepted]
+    known = [run for run in await ledger.runs.all() if run.accepted]
     named = [run for run in known if request.name in (None, run.name)]
     if len(named) == 1:
         _check_files(request, named[0].name)

@@ -14,6 +14,11 @@ import msgspec
 from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
 from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
 
+RUN_CANCELLED: Final = "the run was cancelled"
+"""What the errors file says of its jobs."""
+
+RUN_CANCELLED_UNCERTAIN: Final = f"{RUN_CANCELLED}; the answer to its submission never came"
+
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
 
@@ -312,6 +317,18 @@ def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition
     return _step(
         job, Event.CANCELLED, reason, at, trouble=Trouble.CANCELLED, outcome=outcome, due_at=0, retry_until=None
     )
+
+
+def cancelled_by_wish(job: Job, *, at: int) -> Transition:
+    """`job` is of a run that somebody has cancelled."""
+    outcome = Outcome(
+        submission=job.submission,
+        remote_id=job.remote_id,
+        status=None,
+        trouble=Trouble.CANCELLED,
+        message=RUN_CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else RUN_CANCELLED,
+    )
+    return cancelled(job, outcome, reason="asked for", at=at)
 
 
 def reopened(job: Job, *, at: int) -> Transition:

@@ -47,7 +47,7 @@ from orchestrator.engine.health import ask_health
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
-from orchestrator.ledger.past import Took
+from orchestrator.ledger.history import Took
 from orchestrator.settings import OnUncertain, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
 from orchestrator.views import CollectedBy

@@ -1,7 +1,6 @@
 """The endpoints that a process serves, by the ledger's numbers: the interface of each, its health, its collector."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
@@ -14,9 +13,8 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.past import took
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
 
@@ -149,11 +147,11 @@ class Endpoints:
             served.api.ease_in(operation)
         window_us = int(served.api.limit(Operation.RUN).window_s * SECOND_US)
         since = now - window_us - ANSWER_US_MAX
-        sent = await self._ledger.read(
-            partial(reports.sent_since, endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX)
+        sent = await self._ledger.submissions.sent_since(
+            endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
         served.api.hold(Operation.RUN, sent.answered, sent.unanswered)
-        served.endpoint.remember(await self._ledger.read(partial(took, endpoint_id=number, now=now)))
+        served.endpoint.remember(await self._ledger.history.took(endpoint_id=number, now=now))
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Hands outstanding jobs of an earlier process to their collectors."""

@@ -6,7 +6,6 @@ the outermost writes and listens, and ends last.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +36,9 @@ from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError
-from orchestrator.ledger import Ledger, open_ledger, reports, webhook_key
+from orchestrator.ledger import Ledger, open_ledger, webhook_key
 from orchestrator.ledger.heartbeats import RunSaid, Said
-from orchestrator.ledger.margins import margins_of
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
 from orchestrator.views import Collecting
 from orchestrator.web.application import application
@@ -99,7 +97,7 @@ class Engine:
         self._is_collecting = False
         self.services = Services(connection, dependencies, view, outer)
         self._secrets = Secrets(
-            lambda: ledger.secret_names, dependencies.environ, api_key=connection.api_key, warn=view.warn
+            lambda: ledger.claims.secret_names, dependencies.environ, api_key=connection.api_key, warn=view.warn
         )
         self.limits = LimitKeeper(ledger=ledger, clock=clock, say=view.say)
         self.endpoints = Endpoints(
@@ -188,7 +186,7 @@ class Engine:
 
     async def learn_settings(self) -> None:
         """Reads the settings of all runs, as they were given last."""
-        for run in await self.ledger.read(reports.runs_all):
+        for run in await self.ledger.runs.all():
             self.settings_of[run.id] = run.settings
 
     async def listen(self) -> None:
@@ -245,7 +243,7 @@ class Engine:
 
         Inside `working`, once.
         """
-        for run in await self.ledger.read(reports.runs_all):
+        for run in await self.ledger.runs.all():
             self.settings_of.setdefault(run.id, run.settings)
             if self.services.is_reachable(run):
                 await self._add_endpoint(run)
@@ -280,7 +278,7 @@ class Engine:
         """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
         fresh, self._fresh = self._fresh, []
         await self.limits.read()
-        if await self.ledger.read(reports.submissions_latest_id):
+        if await self.ledger.submissions.latest():
             for number in fresh:
                 await self.endpoints.remember(number)
         for number in fresh:
@@ -297,8 +295,8 @@ class Engine:
         await self.taking.start(self.canceller.serve)
 
     async def _session(self, run: Run) -> RunSession:
-        counts = await self.ledger.read(partial(reports.counts_of, run=run.id))
-        margins = await self.ledger.read(partial(margins_of, run=run.id))
+        counts = await self.ledger.runs.counts(run=run.id)
+        margins = await self.ledger.margins.of(run=run.id)
         progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self.clock)
         self.ledger.subscribe(progress.on_steps)
         served = self.endpoints.served(run.endpoint_id)
@@ -371,7 +369,7 @@ async def open_engine(
         await outer.start(ledger.serve)
         engine = Engine(ledger, connection, dependencies, view, outer)
         try:
-            await ledger.intake_remove_unfinished()
+            await ledger.intakes.remove_unfinished()
             yield engine
         finally:
             await engine.services.aclose()

@@ -14,7 +14,7 @@ from anyio.abc import ObjectSendStream
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.intakes import InputRow, Taken
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 
 READ_AHEAD: Final = 1
 """Batches that are read while one is written: the reader is a thread of its own, and SQLite lets it run."""
@@ -55,12 +55,12 @@ class Intake:
         """Takes in every batch and accepts the intake. Raises `InputError` with all the bad lines, and nothing is
         taken; what `advice` says then ends its message.
         """
-        intake = await self._ledger.intake_start(self._run)
+        intake = await self._ledger.intakes.start(self._run)
         ahead, read = anyio.create_memory_object_stream[InputBatch](READ_AHEAD)
         async with anyio.create_task_group() as group, read:
             group.start_soon(_read_ahead, batches, ahead)
             async for batch in read:
-                clashes = await self._ledger.intake_add(intake, batch.rows) if batch.rows else ()
+                clashes = await self._ledger.intakes.add(intake, batch.rows) if batch.rows else ()
                 for problem in (*batch.faults, *clashes):
                     self._refuse(problem.line, problem.text)
                 self.rows_read += len(batch.rows) + len(batch.faults)
@@ -69,7 +69,7 @@ class Intake:
         if self._problems_total:
             problems = [f"line {line}: {text}" for line, text in sorted(self._problems)]
             raise InputError(self._source, problems, self._problems_total, advice())
-        return await self._ledger.intake_accept(intake)
+        return await self._ledger.intakes.accept(intake)
 
     def _refuse(self, line: int, text: str) -> None:
         self._problems_total += 1

@@ -12,7 +12,7 @@ from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.intakes import Taken
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 
 
 class RunSession:

@@ -9,7 +9,7 @@ from orchestrator.client.descriptors import requests_part
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import View
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
 
 

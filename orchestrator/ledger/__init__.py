@@ -1,6 +1,7 @@
 """The ledger: the only SQL in the program, and the only place where its parts meet."""
 
-from orchestrator.ledger.ledger import Claim, Ledger
+from orchestrator.ledger.claims import Claim
+from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.key import webhook_key
 from orchestrator.ledger.sqlite.lock import dispatcher_lock, holder

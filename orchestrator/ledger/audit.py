@@ -12,8 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.pages import fitting
 from orchestrator.ledger.records import checksum, unpack
+from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.tables import counts, events, jobs, outcomes, payloads, runs, submissions
 
 
@@ -89,19 +91,6 @@ _SIZES = (
 )
 
 
-async def page_after(connection: AsyncConnection, *, job: int, most: int, bytes_max: int) -> Page:
-    """Up to `most` jobs with a number above `job`, fewer where their outputs, as stored, come to more than `bytes_max`.
-
-    The last page has none, and everything that is left over.
-    """
-    sizes = (await connection.execute(_SIZES.where(jobs.c.id > job).limit(most))).scalars().all()
-    found = await connection.execute(_FACTS.where(jobs.c.id > job).limit(fitting(sizes, bytes_max)))
-    facts = [_facts_of(row) for row in found]
-    after = events.c.job_id > job
-    within = after & (events.c.job_id <= facts[-1].job) if facts else after
-    return Page(facts, await _stories(connection, within), await _strays(connection, within))
-
-
 def _facts_of(row: Sequence[Any]) -> JobFacts:
     return JobFacts(
         job=row[0],
@@ -170,19 +159,6 @@ class SubmissionsPage(msgspec.Struct, frozen=True):
     astray: Sequence[int]
 
 
-async def submissions_after(connection: AsyncConnection, *, submission: int, most: int) -> SubmissionsPage:
-    """Up to `most` submissions with a number above `submission`."""
-    query = (
-        select(submissions.c.id, jobs.c.id)
-        .select_from(submissions.outerjoin(jobs, jobs.c.id == submissions.c.job_id))
-        .where(submissions.c.id > submission)
-        .order_by(submissions.c.id)
-        .limit(most)
-    )
-    rows = (await connection.execute(query)).all()
-    return SubmissionsPage(len(rows), rows[-1][0] if rows else submission, [row[0] for row in rows if row[1] is None])
-
-
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's counts say, and what its rows come to, in one view."""
 
@@ -195,48 +171,74 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     pruned: bool
 
 
-async def totals_of(connection: AsyncConnection, run: int) -> Totals:
-    """The counts of `run` beside its rows."""
-    query = select(runs.c.name, runs.c.intake_accepted, runs.c.pruned_before).where(runs.c.id == run)
-    name, accepted, pruned_before = (await connection.execute(query)).one()
-    said = await connection.execute(select(counts.c.name, counts.c.n).where(counts.c.run_id == run))
-    rows = await connection.execute(
-        select(jobs.c.state, func.count())
-        .where(jobs.c.run_id == run, jobs.c.intake_id <= accepted)
-        .group_by(jobs.c.state)
-    )
-    unanswered = await connection.execute(
-        select(func.count())
-        .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
-        .where(events.c.event == literal_column(f"'{Event.UNANSWERED}'"), jobs.c.run_id == run)
-    )
-    states = {state.value for state in State}
-    counted = {row[0]: row[1] for row in said}
-    return Totals(
-        run=name,
-        said={key: n for key, n in counted.items() if key in states or key == "uncertain_seen"},
-        rows={row[0]: row[1] for row in rows},
-        unanswered=unanswered.scalar_one(),
-        pruned=pruned_before > 0,
-    )
+class Audit:
+    """What an audit asks of a ledger."""
 
+    def __init__(self, doors: Doors, database: Database) -> None:
+        self._doors = doors
+        self._database = database
 
-async def jobs_number(connection: AsyncConnection) -> int:
-    """About how many jobs there are, for those who wait: the largest number."""
-    return int((await connection.execute(select(func.max(jobs.c.id)))).scalar() or 0)
+    async def damage(self) -> list[str]:
+        """What is wrong with the file itself, whatever its rows say."""
+        return await self._database.damage()
 
+    async def file_bytes(self) -> int:
+        """The size of the ledger."""
+        return await self._database.file_bytes()
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a job stands in its input, and what has become of it."""
+    async def jobs_number(self) -> int:
+        """About how many jobs there are, for those who wait: the largest number."""
+        return int(await self._doors.value(select(func.max(jobs.c.id))) or 0)
 
-    line: int
-    job: int
-    state: State
-    ended_at: int | None
+    async def jobs_after(self, job: int, *, most: int, bytes_max: int) -> Page:
+        """Up to `most` jobs with a number above `job`, fewer where their outputs as stored are more than `bytes_max`.
 
+        The last page has none, and everything that is left over.
+        """
+        async with self._doors.reading() as connection:
+            sizes = (await connection.execute(_SIZES.where(jobs.c.id > job).limit(most))).scalars().all()
+            found = await connection.execute(_FACTS.where(jobs.c.id > job).limit(fitting(sizes, bytes_max)))
+            facts = [_facts_of(row) for row in found]
+            after = events.c.job_id > job
+            within = after & (events.c.job_id <= facts[-1].job) if facts else after
+            return Page(facts, await _stories(connection, within), await _strays(connection, within))
 
-async def place_of(connection: AsyncConnection, run: int, custom_id: str) -> Place | None:
-    """The place of the job with this custom_id; None where there is none."""
-    query = select(jobs.c.line, jobs.c.id, jobs.c.state, jobs.c.ended_at)
-    row = (await connection.execute(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))).first()
-    return None if row is None else Place(row[0], row[1], State(row[2]), row[3])
+    async def submissions_after(self, submission: int, *, most: int) -> SubmissionsPage:
+        """Up to `most` submissions with a number above `submission`."""
+        query = (
+            select(submissions.c.id, jobs.c.id)
+            .select_from(submissions.outerjoin(jobs, jobs.c.id == submissions.c.job_id))
+            .where(submissions.c.id > submission)
+            .order_by(submissions.c.id)
+            .limit(most)
+        )
+        rows = await self._doors.rows(query)
+        return SubmissionsPage(
+            len(rows), rows[-1][0] if rows else submission, [row[0] for row in rows if row[1] is None]
+        )
+
+    async def totals(self, run: int) -> Totals:
+        """The counts of `run` beside its rows."""
+        async with self._doors.reading() as connection:
+            query = select(runs.c.name, runs.c.intake_accepted, runs.c.pruned_before).where(runs.c.id == run)
+            name, accepted, pruned_before = (await connection.execute(query)).one()
+            said = await connection.execute(select(counts.c.name, counts.c.n).where(counts.c.run_id == run))
+            rows = await connection.execute(
+                select(jobs.c.state, func.count())
+                .where(jobs.c.run_id == run, jobs.c.intake_id <= accepted)
+                .group_by(jobs.c.state)
+            )
+            unanswered = await connection.execute(
+                select(func.count())
+                .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
+                .where(events.c.event == literal_column(f"'{Event.UNANSWERED}'"), jobs.c.run_id == run)
+            )
+        states = {state.value for state in State}
+        counted = {row[0]: row[1] for row in said}
+        return Totals(
+            run=name,
+            said={key: n for key, n in counted.items() if key in states or key == "uncertain_seen"},
+            rows={row[0]: row[1] for row in rows},
+            unanswered=unanswered.scalar_one(),
+            pruned=pruned_before > 0,
+        )

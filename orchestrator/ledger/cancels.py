@@ -1,23 +1,25 @@
-"""Submissions that are owed a `/cancel`, and those that turned out to be one too many.
+"""Submissions that are owed a `/cancel`, and the jobs that end without one.
 
 A debt is a row, made by the transaction that finds it. A crash leaves it standing; it is settled by any answer of the
 service, or by the submission's TTL, since what is past that no longer runs.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, case, func, literal, literal_column, select, update
+from sqlalchemy import bindparam, literal, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import PAID_TWICE, RAN, CancelWhy
+from orchestrator.core.job import CancelWhy, Job, cancelled_by_wish
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field
-from orchestrator.ledger.store import counts_add
-from orchestrator.ledger.tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
+from orchestrator.ledger.control import wishes_of
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.records import job_of, select_jobs, told_of
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
+from orchestrator.ledger.tables import jobs, runs, submissions
+from orchestrator.ledger.writer import Transaction
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,27 +53,9 @@ _DUE: Final = (
     .order_by(submissions.c.cancel_at, submissions.c.id)
     .limit(bindparam("most"))
 )
-
-
-async def cancels_due(connection: AsyncConnection, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
-    """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, submission)`."""
-    parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
-    return [
-        Owed(submission=row[0], job=row[1], endpoint=row[2], remote_id=row[3], why=CancelWhy(row[4]), cancel_at=row[5])
-        for row in await connection.execute(_DUE, parameters)
-    ]
-
-
 _IS_OWED: Final = select(submissions.c.id).where(
     submissions.c.id == bindparam("submission"), submissions.c.cancel_at.is_not(None)
 )
-
-
-async def is_owed(connection: AsyncConnection, submission: int) -> bool:
-    """Whether a `/cancel` of this submission is owed still."""
-    return (await connection.execute(_IS_OWED, {"submission": submission})).first() is not None
-
-
 _SETTLE: Final = (
     update(submissions)
     .values(cancel_at=field(1))
@@ -82,18 +66,6 @@ _WRITE_OFF: Final = (
     .values(cancel_at=None)
     .where(submissions.c.cancel_at.is_not(None), submissions.c.ttl_at < bindparam("now"))
 )
-
-
-async def cancels_settle(connection: AsyncConnection, until: Mapping[int, int | None]) -> None:
-    """Puts each submission's debt off until that time, or with None writes it off."""
-    await connection.execute(_SETTLE, batch_of(until.items()))
-
-
-async def cancels_write_off(connection: AsyncConnection, *, now: int) -> None:
-    """Forgets the debts of submissions that the service has deleted by now."""
-    await connection.execute(_WRITE_OFF, {"now": now})
-
-
 _OWE: Final = (
     update(submissions)
     .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
@@ -107,66 +79,25 @@ _OWE: Final = (
     )
     .returning(submissions.c.job_id)
 )
-
-
-async def cancels_owe(connection: AsyncConnection, ids: Collection[int], why: CancelWhy, *, now: int) -> list[int]:
-    """The latest submissions of these jobs are to be cancelled; returns the jobs of which that is news.
-
-    Only of outstanding jobs, and once for each submission.
-    """
-    found = await connection.execute(_OWE, {**batch_of(ids), "why": why.value, "now": now})
-    return list(found.scalars())
-
-
+_latest: Any = (
+    select(jobs.c.submission_id)
+    .join(submissions, submissions.c.id == jobs.c.submission_id)
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
+    )
+    .limit(bindparam("most"))
+)
+_OWE_RUN: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
+    .where(submissions.c.id.in_(_latest))
+)
 _STUCK: Final = select(submissions.c.id).where(
     submissions.c.id == bindparam("submission"), submissions.c.cancel_why == literal(CancelWhy.STUCK.value)
 )
-
-
-async def is_cancelled_as_stuck(connection: AsyncConnection, submission: int) -> bool:
-    """Whether we cancelled this submission in order to send its job anew."""
-    return (await connection.execute(_STUCK, {"submission": submission})).first() is not None
-
-
-_other = submissions.alias("other")
-_BESIDE: Final = (
-    select(_other.c.id)
-    .select_from(events.join(_other, _other.c.id == events.c.submission_id))  # they have an index by job
-    .where(
-        events.c.job_id == submissions.c.job_id,
-        _other.c.id != submissions.c.id,
-        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),
-    )
-    .exists()
-)
-_RAN: Final = (
-    update(submissions)
-    .values(
-        ended=case((_BESIDE, literal(PAID_TWICE)), else_=literal(RAN)),
-        remote_id=func.coalesce(submissions.c.remote_id, field(1)),
-        cancel_at=None,
-    )
-    .where(submissions.c.id == field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
-    .returning(submissions.c.job_id, submissions.c.ended)
-)
-
-
-async def submissions_ran(connection: AsyncConnection, told: Sequence[Notice]) -> Mapping[int, int]:
-    """Submissions that were given up, of as many jobs, have run after all, as these notices tell.
-
-    Those beside which another one of their job has run, or is at the service, are paid twice. Each is counted once,
-    however often it is told; returns how many more there are by run.
-    """
-    found = await connection.execute(_RAN, _told(told))
-    twice = [row[0] for row in found if row[1] == PAID_TWICE]
-    if not twice:
-        return {}
-    runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(IN_BATCH))
-    more = Counter(row[1] for row in await connection.execute(runs, batch_of(twice)))
-    await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
-    return more
-
-
 _NAME: Final = (
     update(submissions)
     .values(remote_id=field(1))
@@ -179,10 +110,85 @@ _NAME: Final = (
 )
 
 
-async def cancels_name(connection: AsyncConnection, told: Sequence[Notice]) -> int:
-    """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
-    return (await connection.execute(_NAME, _told(told))).rowcount
+class Cancels:
+    """What is owed a `/cancel`, or is to be cancelled here."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
+        """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
+        rows = await self._doors.rows(_DUE, {"now": now, "at": after[0], "after": after[1], "most": most})
+        return [
+            Owed(
+                submission=row[0],
+                job=row[1],
+                endpoint=row[2],
+                remote_id=row[3],
+                why=CancelWhy(row[4]),
+                cancel_at=row[5],
+            )
+            for row in rows
+        ]
+
+    async def is_owed(self, submission: int) -> bool:
+        """Whether a `/cancel` of this submission is owed still."""
+        return bool(await self._doors.rows(_IS_OWED, {"submission": submission}))
+
+    async def is_as_stuck(self, submission: int) -> bool:
+        """Whether we cancelled this submission in order to send its job anew."""
+        return bool(await self._doors.rows(_STUCK, {"submission": submission}))
+
+    async def settle(self, until: Mapping[int, int | None]) -> None:
+        """Puts each submission's debt off until that time, or with None writes it off."""
+        await self._doors.execute(_SETTLE, batch_of(until.items()))
+
+    async def write_off(self, *, now: int) -> None:
+        """Forgets the debts of submissions that the service has deleted by now."""
+        await self._doors.execute(_WRITE_OFF, {"now": now})
+
+    async def owe(self, ids: Collection[int], why: CancelWhy, *, now: int) -> list[int]:
+        """The latest submissions of these jobs are to be cancelled; returns the jobs of which that is news.
+
+        Only of outstanding jobs, and once for each submission.
+        """
+        found = await self._doors.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
+        return [row[0] for row in found]
+
+    async def owe_run(self, run: int, *, most: int, now: int) -> int:
+        """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.
+
+        Of none where the run is to go on after all.
+        """
+        return await self._doors.execute(_OWE_RUN, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
+
+    async def end(self, run: int, *, most: int) -> int:
+        """Ends up to `most` jobs of `run` that are not at the service, or may not be; returns how many.
+
+        None where the run is to go on after all.
+        """
+
+        async def block(transaction: Transaction) -> int:
+            if not (await wishes_of(transaction.connection, run)).cancel:
+                return 0
+            page = await _not_there(transaction.connection, run=run, most=most)
+            return len(await transaction.apply([cancelled_by_wish(job, at=self._doors.now()) for job in page]))
+
+        return await self._doors.write(block)
+
+    async def name(self, told: Sequence[Notice]) -> int:
+        """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
+        return await self._doors.execute(_NAME, told_of(told))
 
 
-def _told(notices: Sequence[Notice]) -> dict[str, Any]:
-    return batch_of([(notice.submission, notice.record.remote_id if notice.record else None) for notice in notices])
+async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
+    """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
+    queued = select_jobs().where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
+    uncertain = select_jobs().where(
+        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
+    )
+    found = [job_of(row) for row in await connection.execute(queued.order_by(jobs.c.due_at).limit(most))]
+    if len(found) < most:
+        rest = uncertain.order_by(jobs.c.due_at).limit(most - len(found))
+        found += [job_of(row) for row in await connection.execute(rest)]
+    return found

@@ -1,15 +1,13 @@
 """What people ask of a run while it goes on: to pause, to continue, to be cancelled."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from sqlalchemy import bindparam, exists, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import CancelWhy, Job
-from orchestrator.core.lifecycle import State
-from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.core.job import CancelWhy
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.tables import jobs, runs, submissions
 from orchestrator.settings import Wish
@@ -58,43 +56,3 @@ async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
     await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
     if wish is Wish.CONTINUE:
         await connection.execute(_TAKE_BACK, {"run": run})
-
-
-async def jobs_not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
-    """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
-    queued = select_jobs().where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
-    uncertain = select_jobs().where(
-        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
-    )
-    found = [job_of(row) for row in await connection.execute(queued.order_by(jobs.c.due_at).limit(most))]
-    if len(found) < most:
-        rest = uncertain.order_by(jobs.c.due_at).limit(most - len(found))
-        found += [job_of(row) for row in await connection.execute(rest)]
-    return found
-
-
-_latest: Any = (
-    select(jobs.c.submission_id)
-    .join(submissions, submissions.c.id == jobs.c.submission_id)
-    .where(
-        jobs.c.run_id == bindparam("run"),
-        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
-        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
-        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
-    )
-    .limit(bindparam("most"))
-)
-_OWE: Final = (
-    update(submissions)
-    .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
-    .where(submissions.c.id.in_(_latest))
-)
-
-
-async def cancels_owe_run(connection: AsyncConnection, run: int, *, most: int, now: int) -> int:
-    """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.
-
-    Of none where the run is to go on after all.
-    """
-    found = await connection.execute(_OWE, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
-    return found.rowcount

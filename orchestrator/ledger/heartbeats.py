@@ -13,12 +13,10 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.clock import Clock
 from orchestrator.core.pacing import Operation
-from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.tables import heartbeats
-from orchestrator.ledger.writer import Transaction, Writer
 from orchestrator.units import SECOND_US
 from orchestrator.views import Collecting, JanitorSummary, StuckSummary
 
@@ -80,11 +78,9 @@ _WRITE: Final = upsert(
 class Heartbeats:
     """The heartbeats of a ledger. This process beats in `slot`, with `epoch`."""
 
-    def __init__(self, database: Database, writer: Writer, clock: Clock) -> None:
-        self._database = database
-        self._writer = writer
-        self._clock = clock
-        self._began_at = clock.now()
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._began_at = doors.now()
         self.slot = 0
         """Where one process works, it is always the first one."""
 
@@ -96,19 +92,15 @@ class Heartbeats:
             "slot": self.slot,
             "process": this_process(),
             "began_at": self._began_at,
-            "beaten_at": self._clock.now(),
+            "beaten_at": self._doors.now(),
             "epoch": self.epoch,
             "said": msgspec.json.encode(said),
         }
-
-        async def block(transaction: Transaction) -> None:
-            await transaction.connection.execute(_WRITE, row)
-
-        await self._writer.run(block)
+        await self._doors.execute(_WRITE, row)
 
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago."""
-        async with self._database.reading() as connection:
+        async with self._doors.reading() as connection:
             return await heartbeats_all(connection)
 
 

@@ -14,10 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator import declared
 from orchestrator.core.lifecycle import State
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.records import pack
+from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
 from orchestrator.ledger.store import counts_add
 from orchestrator.ledger.tables import intake_known, intake_repeats, intakes, jobs, payloads, runs
+from orchestrator.ledger.writer import Transaction
 
 DIGEST_BYTES: Final = 16
 """How much of an input's SHA-256 is kept, to notice that it changed."""
@@ -86,15 +89,7 @@ _KNOWN = (
 )
 
 
-async def intake_start(connection: AsyncConnection, run: int, endpoint: int, *, now: int) -> Intake:
-    """A new intake for `run`. The caller has removed unfinished ones."""
-    first_job = await _next_job(connection)
-    made = await connection.execute(insert(intakes), {"run_id": run, "started_at": now, "first_job": first_job})
-    assert made.inserted_primary_key is not None
-    return Intake(id=made.inserted_primary_key[0], run=run, endpoint=endpoint)
-
-
-async def intake_add(connection: AsyncConnection, intake: Intake, rows: Sequence[InputRow]) -> list[Clash]:
+async def _add(connection: AsyncConnection, intake: Intake, rows: Sequence[InputRow]) -> list[Clash]:
     """Takes in `rows`, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""
     named, known = await _names_and_known(connection, intake, rows)
     clashes: list[Clash] = []
@@ -211,7 +206,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     gone: int
 
 
-async def intake_accept(connection: AsyncConnection, intake: Intake, *, now: int) -> Taken:
+async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> Taken:
     """Makes the intake's jobs exist for everybody, and gives known jobs their new line, policy and s3Config."""
     new = await _count(connection, (jobs.c.run_id == intake.run) & (jobs.c.intake_id == intake.id))
     known = await _count(connection, intake_known.c.intake_id == intake.id)
@@ -253,7 +248,16 @@ async def _revise_known(connection: AsyncConnection, intake: Intake) -> None:
     )
 
 
-async def intake_remove_some(connection: AsyncConnection) -> bool:
+_UNFINISHED: Final = (
+    select(intakes.c.id)
+    .where(intakes.c.accepted_at.is_(None))
+    .union_all(select(runs.c.id).where(runs.c.intake_accepted == 0))
+    .limit(1)
+)
+"""An intake that was begun and never accepted, or a run that was made and never got one."""
+
+
+async def _remove_some(connection: AsyncConnection) -> bool:
     """Removes up to `REMOVE_ROWS_MAX` jobs of an intake that was never accepted, then the intake itself, at last the
     runs that have none. Returns whether there may be more to remove.
     """
@@ -277,3 +281,55 @@ async def intake_remove_some(connection: AsyncConnection) -> bool:
     await connection.execute(delete(intake_repeats))
     await connection.execute(delete(intakes).where(intakes.c.id == unfinished.id))
     return True
+
+
+class Intakes:
+    """The intakes of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def start(self, run: Run) -> Intake:
+        """Begins an intake for `run`. The caller has removed unfinished ones."""
+
+        async def block(transaction: Transaction) -> Intake:
+            first_job = await _next_job(transaction.connection)
+            row = {"run_id": run.id, "started_at": self._doors.now(), "first_job": first_job}
+            made = await transaction.connection.execute(insert(intakes), row)
+            assert made.inserted_primary_key is not None
+            return Intake(id=made.inserted_primary_key[0], run=run.id, endpoint=run.endpoint_id)
+
+        return await self._doors.write(block)
+
+    async def add(self, intake: Intake, rows: Sequence[InputRow]) -> list[Clash]:
+        """Takes in one batch of rows, numbering repeated inputs; returns those that cannot be taken, which leave no
+        trace.
+        """
+
+        async def block(transaction: Transaction) -> list[Clash]:
+            return await _add(transaction.connection, intake, rows)
+
+        return await self._doors.write(block)
+
+    async def accept(self, intake: Intake) -> Taken:
+        """The whole input was checked: its jobs exist from now on."""
+
+        async def block(transaction: Transaction) -> Taken:
+            return await _accept(transaction.connection, intake, now=self._doors.now())
+
+        return await self._doors.write(block)
+
+    async def remove_unfinished(self) -> None:
+        """Removes what an intake that was refused or cut off has left."""
+        if not await self._doors.rows(_UNFINISHED):
+            return
+        while await self.remove_some():
+            pass
+
+    async def remove_some(self) -> bool:
+        """One transaction of that; returns whether there may be more to remove."""
+
+        async def block(transaction: Transaction) -> bool:
+            return await _remove_some(transaction.connection)
+
+        return await self._doors.write(block)

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.tables import limits
 from orchestrator.units import SECOND_US
@@ -33,35 +33,37 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     set_at: int
 
 
-async def limits_all(connection: AsyncConnection) -> Mapping[int, Mapping[Operation, Chosen]]:
-    """The limits that people have set, by endpoint."""
-    found: dict[int, dict[Operation, Chosen]] = {}
-    for row in await connection.execute(select(limits)):
-        if row.operation in _OPERATIONS:
-            limit = Limit(row.requests, row.window_us / SECOND_US, row.concurrent)
-            of_endpoint = found.setdefault(row.endpoint_id, {})
-            of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
-    return found
+class ChosenLimits:
+    """The limits that people have set in a ledger."""
 
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
 
-async def limits_set(
-    connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int
-) -> None:
-    """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
-    rows = [
-        {
-            "endpoint_id": endpoint_id,
-            "operation": operation.value,
-            "requests": limit.requests,
-            "window_us": round(limit.window_s * SECOND_US),
-            "concurrent": limit.concurrent,
-            "set_at": at,
-        }
-        for operation, limit in chosen.items()
-    ]
-    await connection.execute(_SET, rows)
+    async def all(self) -> Mapping[int, Mapping[Operation, Chosen]]:
+        """The limits that people have set, by endpoint."""
+        found: dict[int, dict[Operation, Chosen]] = {}
+        for row in await self._doors.rows(select(limits)):
+            if row.operation in _OPERATIONS:
+                limit = Limit(row.requests, row.window_us / SECOND_US, row.concurrent)
+                of_endpoint = found.setdefault(row.endpoint_id, {})
+                of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
+        return found
 
+    async def set(self, endpoint_id: int, chosen: Mapping[Operation, Limit]) -> None:
+        """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
+        rows = [
+            {
+                "endpoint_id": endpoint_id,
+                "operation": operation.value,
+                "requests": limit.requests,
+                "window_us": round(limit.window_s * SECOND_US),
+                "concurrent": limit.concurrent,
+                "set_at": self._doors.now(),
+            }
+            for operation, limit in chosen.items()
+        ]
+        await self._doors.execute(_SET, rows)
 
-async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]) -> None:
-    """Forgets what was set for these operations of an endpoint."""
-    await connection.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})
+    async def reset(self, endpoint_id: int, operations: Collection[Operation]) -> None:
+        """Forgets what was set for these operations of an endpoint."""
+        await self._doors.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})

@@ -14,9 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger import store
+from orchestrator.ledger.payloads import Payload, payloads_of
 from orchestrator.ledger.records import job_of, select_jobs
-from orchestrator.ledger.store import Payload
 from orchestrator.ledger.tables import jobs, runs
 
 LOOK_MAX: Final = 500
@@ -106,7 +105,7 @@ async def line_walk(
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
         page = await jobs_claimable(connection, run, by_retry=by_retry, now=now, most=asked, behind=passed)
         is_at_end = len(page) < asked
-        payloads = await store.payloads_of(connection, [job.id for job in page], room) if page else {}
+        payloads = await payloads_of(connection, [job.id for job in page], room) if page else {}
         for n, job in enumerate(page):
             payload = payloads.get(job.id)
             if payload is None or len(found) == most or (found and len(payload.input) > room):

@@ -5,6 +5,7 @@ from sqlalchemy import case, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.store import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
@@ -16,11 +17,6 @@ class Margins(msgspec.Struct, frozen=True):
 
     min: float | None = None
     p1: float | None = None
-
-
-async def margins_of(connection: AsyncConnection, run: int) -> Margins:
-    """The margins of `run`; `p1` is rounded down to a tenth of a second."""
-    return (await margins_by_run(connection, run=run)).get(run, Margins())
 
 
 async def margins_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, Margins]:
@@ -57,28 +53,38 @@ class Waiting(msgspec.Struct, frozen=True):
         return retained_until if self.ttl_at is None else min(retained_until, self.ttl_at)
 
 
-async def waiting_by_run(connection: AsyncConnection, *, now: int, run: int | None = None) -> dict[int, Waiting]:
-    """Of every run that has outstanding jobs, or of `run` alone.
+class MarginsOfRuns:
+    """The margins of a ledger's runs."""
 
-    A "not finished" that is later than `now` is of a clock that was ahead, and says nothing: 0.
-    It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask its heartbeat.
-    """
-    query = (
-        select(
-            jobs.c.run_id,
-            func.min(case((jobs.c.unfinished_at > now, 0), else_=jobs.c.unfinished_at)),
-            func.min(submissions.c.ttl_at),
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def of(self, run: int) -> Margins:
+        """The margins of `run`; `p1` is rounded down to a tenth of a second."""
+        async with self._doors.reading() as connection:
+            return (await margins_by_run(connection, run=run)).get(run, Margins())
+
+    async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:
+        """Of every run that has outstanding jobs, or of `run` alone.
+
+        A "not finished" that is later than `now` is of a clock that was ahead, and says nothing: 0.
+        It looks at all outstanding jobs (0.1 s at 300,000): of a run at work better ask its heartbeat.
+        """
+        query = (
+            select(
+                jobs.c.run_id,
+                func.min(case((jobs.c.unfinished_at > now, 0), else_=jobs.c.unfinished_at)),
+                func.min(submissions.c.ttl_at),
+            )
+            .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
+            .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
+            # Else SQLite prefers the index of all jobs of a run, most of which have ended.
+            .group_by(without_index(jobs.c.run_id))
         )
-        .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
-        .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
-        # Else SQLite prefers the index of all jobs of a run, most of which have ended.
-        .group_by(without_index(jobs.c.run_id))
-    )
-    found = await connection.execute(query if run is None else query.where(without_index(jobs.c.run_id) == run))
-    return {row[0]: Waiting(row[1], row[2]) for row in found}
+        found = await self._doors.rows(query if run is None else query.where(without_index(jobs.c.run_id) == run))
+        return {row[0]: Waiting(row[1], row[2]) for row in found}
 
-
-async def safe_until(connection: AsyncConnection, *, run: int, retention_us: int, now: int) -> int | None:
-    """Until when no result of an outstanding job of `run` can expire, if nobody asks; None without such jobs."""
-    found = (await waiting_by_run(connection, now=now, run=run)).get(run)
-    return None if found is None else found.safe_until(retention_us)
+    async def safe_until(self, run: int, *, retention_us: int, now: int) -> int | None:
+        """Until when no result of an outstanding job of `run` can expire, if nobody asks; None without such jobs."""
+        found = (await self.waiting(now=now, run=run)).get(run)
+        return None if found is None else found.safe_until(retention_us)

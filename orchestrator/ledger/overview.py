@@ -7,8 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.control import Wishes, wishes_by_run
 from orchestrator.ledger.heartbeats import Heartbeat, heartbeats_all
+from orchestrator.ledger.history import ends_since
 from orchestrator.ledger.margins import Margins, margins_by_run
-from orchestrator.ledger.reports import Run, counts_by_run, ends_since, runs_all
+from orchestrator.ledger.runs import Run, counts_by_run, runs_all
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,10 @@ import msgspec
 from sqlalchemy import Column, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.tables import events, jobs, outcomes, runs, submissions
+from orchestrator.ledger.writer import Transaction
 
 
 class Doomed(msgspec.Struct, frozen=True):
@@ -42,23 +44,6 @@ _EVENTS_DOOMED: Final = (
 )
 
 
-async def events_doomed(connection: AsyncConnection, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
-    """Which of the `most` events after `after` may go: those of jobs that ended before their run's time in `before`."""
-    upto = await _upto(connection, events.c.id, events.c.at, max(before.values()), after=after, most=most)
-    if upto is None:
-        return Doomed((), None)
-    parameters = {"after": after, "upto": upto, **batch_of(before.items())}
-    return Doomed(tuple((await connection.execute(_EVENTS_DOOMED, parameters)).scalars()), upto)
-
-
-async def _upto(
-    connection: AsyncConnection, number: Column[int], time: Column[int], before: int, *, after: int, most: int
-) -> int | None:
-    """The last number on the page after `after` whose time is before `before`; None where there is none."""
-    page = select(number, time).where(number > after).order_by(number).limit(most)
-    return max((row[0] for row in await connection.execute(page) if row[1] < before), default=None)
-
-
 _SUBMISSIONS_DOOMED: Final = (
     select(submissions.c.id)
     .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(BATCH, _is_old))
@@ -76,22 +61,6 @@ _SUBMISSIONS_DOOMED: Final = (
 )
 
 
-async def submissions_doomed(
-    connection: AsyncConnection, before: Mapping[int, int], *, ttl_before: int, after: int, most: int
-) -> Doomed:
-    """Which of the `most` submissions after `after` may go, of jobs that ended before their run's time in `before`.
-
-    Their TTL ended before `ttl_before`, no event tells of them any more, no `/cancel` is owed, and they are neither the
-    one that brought the job's outcome nor its latest one: so the largest number stays, and none is given again.
-    """
-    number = submissions.c.id  # the time of its claim
-    upto = await _upto(connection, number, number, max(before.values()), after=after, most=most)
-    if upto is None:
-        return Doomed((), None)
-    parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, **batch_of(before.items())}
-    return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
-
-
 _PRUNED: Final = (
     update(runs).values(pruned_before=field(1)).where(runs.c.id == field(0), runs.c.pruned_before < field(1))
 )
@@ -99,12 +68,53 @@ _EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(IN_BATCH))
 _SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_BATCH))
 
 
-async def events_prune(connection: AsyncConnection, before: Mapping[int, int], ids: Sequence[int]) -> None:
-    """Deletes these events, and records how far back the histories of the runs are whole."""
-    await connection.execute(_PRUNED, batch_of(before.items()))
-    await connection.execute(_EVENTS_DELETE, batch_of(ids))
+class Pruning:
+    """What may be forgotten, and its end."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def events_doomed(self, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
+        """Which of the `most` events after `after` may go: of jobs that ended before their run's time in `before`."""
+        number, at = events.c.id, events.c.at
+        async with self._doors.reading() as connection:
+            upto = await _upto(connection, number, at, max(before.values()), after=after, most=most)
+            if upto is None:
+                return Doomed((), None)
+            parameters = {"after": after, "upto": upto, **batch_of(before.items())}
+            return Doomed(tuple((await connection.execute(_EVENTS_DOOMED, parameters)).scalars()), upto)
+
+    async def submissions_doomed(self, before: Mapping[int, int], *, ttl_before: int, after: int, most: int) -> Doomed:
+        """Which of the `most` submissions after `after` may go, of jobs that ended before their run's time in `before`.
+
+        Their TTL ended before `ttl_before`, no event tells of them any more, no `/cancel` is owed, and they are neither
+        the one that brought the job's outcome nor its latest one: so the largest number stays, and none is given again.
+        """
+        number = submissions.c.id  # the time of its claim
+        async with self._doors.reading() as connection:
+            upto = await _upto(connection, number, number, max(before.values()), after=after, most=most)
+            if upto is None:
+                return Doomed((), None)
+            parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, **batch_of(before.items())}
+            return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
+
+    async def forget_events(self, before: Mapping[int, int], ids: Sequence[int]) -> None:
+        """Deletes these events, and records how far back the histories of the runs are whole."""
+
+        async def block(transaction: Transaction) -> None:
+            await transaction.connection.execute(_PRUNED, batch_of(before.items()))
+            await transaction.connection.execute(_EVENTS_DELETE, batch_of(ids))
+
+        await self._doors.write(block)
+
+    async def forget_submissions(self, ids: Sequence[int]) -> None:
+        """Deletes these submissions."""
+        await self._doors.execute(_SUBMISSIONS_DELETE, batch_of(ids))
 
 
-async def submissions_prune(connection: AsyncConnection, ids: Sequence[int]) -> None:
-    """Deletes these submissions."""
-    await connection.execute(_SUBMISSIONS_DELETE, batch_of(ids))
+async def _upto(
+    connection: AsyncConnection, number: Column[int], time: Column[int], before: int, *, after: int, most: int
+) -> int | None:
+    """The last number on the page after `after` whose time is before `before`; None where there is none."""
+    page = select(number, time).where(number > after).order_by(number).limit(most)
+    return max((row[0] for row in await connection.execute(page) if row[1] < before), default=None)

@@ -4,13 +4,14 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Select, select
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Record
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.sqlite.statements import batch_of
 from orchestrator.ledger.tables import jobs, submissions
 
 PACK_BYTES_MIN: Final = 4096
@@ -109,7 +110,7 @@ def notice_row(notice: Notice) -> dict[str, Any]:
     }
 
 
-def notice_of(row: Row[Any]) -> Notice:
+def notice_of(row: Any) -> Notice:
     """The notice in a row of `notices`."""
     record = None
     if row.status:
@@ -122,3 +123,8 @@ def notice_of(row: Row[Any]) -> Notice:
             execution_ms=row.execution_ms,
         )
     return Notice(submission=row.submission_id, received_at=row.received_at, record=record)
+
+
+def told_of(notices: Sequence[Notice]) -> dict[str, Any]:
+    """The submissions that these notices are of and what the service calls them, as a batch."""
+    return batch_of((notice.submission, notice.record.remote_id if notice.record else None) for notice in notices)

@@ -4,7 +4,6 @@ A step is written only where the job still is what the step was made for (state,
 submission, outcome and counts follow in the same transaction, or nothing does.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -27,7 +26,7 @@ from orchestrator.core.job import (
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger.records import checksum, notice_row, pack, unpack
+from orchestrator.ledger.records import checksum, notice_row, pack
 from orchestrator.ledger.sqlite.statements import (
     BATCH,
     IN_BATCH,
@@ -36,7 +35,6 @@ from orchestrator.ledger.sqlite.statements import (
     field,
     insert_new,
     lesser,
-    ordered_batch,
     replace_into,
     upsert,
     without_index,
@@ -48,8 +46,6 @@ from orchestrator.ledger.tables import (
     margins,
     notices,
     outcomes,
-    payloads,
-    secret_names,
     submissions,
 )
 
@@ -322,64 +318,6 @@ async def _margins_add(connection: AsyncConnection, done: Iterable[Transition]) 
     ]
     if rows:
         await connection.execute(_MARGIN, rows)
-
-
-# --- claiming --------------------------------------------------------------------------------------------------------
-
-
-class Payload(msgspec.Struct, frozen=True):
-    """What is sent for a job: JSON texts as they came from the input."""
-
-    input: bytes
-    policy: bytes | None
-    s3_config: bytes | None
-
-
-_ORDERED = ordered_batch()
-_SIZED = (
-    select(
-        payloads.c.job_id,
-        _ORDERED.c.key,
-        func.sum(func.length(payloads.c.input)).over(order_by=_ORDERED.c.key).label("bytes"),
-    )
-    .select_from(_ORDERED.join(payloads, payloads.c.job_id == _ORDERED.c.value))
-    .subquery()
-)
-_PAYLOADS = (
-    select(payloads.c.job_id, payloads.c.input, payloads.c.packed, payloads.c.policy, payloads.c.s3_config)
-    .select_from(_SIZED.join(payloads, payloads.c.job_id == _SIZED.c.job_id))
-    .where((_SIZED.c.key == 0) | (_SIZED.c.bytes <= bindparam("bytes_max")))
-    .order_by(_SIZED.c.key)
-)
-
-
-async def payloads_of(connection: AsyncConnection, ids: Sequence[int], bytes_max: int) -> dict[int, Payload]:
-    """The payloads of the first jobs in `ids`, at least of one, until their inputs come to `bytes_max`."""
-    parameters = {**batch_of(ids), "bytes_max": bytes_max}
-    found: dict[int, Payload] = {}
-    room = bytes_max
-    for row in await connection.execute(_PAYLOADS, parameters):
-        payload = Payload(unpack(row[1], row[2]), row[3], row[4])
-        room -= len(payload.input)
-        if room < 0 and found:
-            break
-        found[row[0]] = payload
-    return found
-
-
-_REFERENCE: Final = re.compile(rb'"env:([A-Za-z_][A-Za-z0-9_]*)"')
-_NAMES = insert_new(secret_names)
-
-
-def references_of(found: Iterable[Payload]) -> frozenset[str]:
-    """The environment variables whose values leave with these payloads."""
-    configs = [payload.s3_config for payload in found if payload.s3_config is not None]
-    return frozenset(name.decode() for config in configs for name in _REFERENCE.findall(config))
-
-
-async def secret_names_add(connection: AsyncConnection, names: Iterable[str]) -> None:
-    """Remembers the variables (never their values), so that whoever collects knows what may be echoed."""
-    await connection.execute(_NAMES, [{"name": name} for name in sorted(names)])
 
 
 # --- notices and news ------------------------------------------------------------------------------------------------

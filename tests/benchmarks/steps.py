@@ -14,7 +14,7 @@ from orchestrator.core.job import Job, Outcome
 from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input
@@ -57,22 +57,22 @@ async def _measure(jobs: int) -> list[Figure]:
 async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
     """A run with `jobs` queued jobs."""
     write_input(path, jobs)
-    run = await ledger.run_create(
+    run = await ledger.runs.create(
         name="steps", service_url="http://127.0.0.1", endpoint="benchmark", source=str(path), settings=RunSettings()
     )
-    intake = await ledger.intake_start(run)
+    intake = await ledger.intakes.start(run)
     with path.open("rb") as file:
         rows = [row for row in read_rows(file, environ={}) if isinstance(row, Row)]
     assert len(rows) == jobs
     for start in range(0, jobs, 1_000):
-        await ledger.intake_add(intake, rows[start : start + 1_000])
-    await ledger.intake_accept(intake)
+        await ledger.intakes.add(intake, rows[start : start + 1_000])
+    await ledger.intakes.accept(intake)
     return run
 
 
 async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
     """Claims and finishes jobs until there are none."""
-    while claims := await ledger.claim(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US):
+    while claims := await ledger.claims.take(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US):
         async with anyio.create_task_group() as task_pool:
             for claim in claims:
                 task_pool.start_soon(_live, ledger, claim.job, clock, waits)

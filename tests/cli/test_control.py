@@ -29,7 +29,7 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> No
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
-            await ledger.run_create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
+            await ledger.runs.create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
             tasks.cancel_scope.cancel()
 
     anyio.run(made)

@@ -5,7 +5,6 @@ Nothing is started by itself: `begin` does what a run does at its start, `start`
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -26,8 +25,10 @@ from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Boot, Ledger, reports
-from orchestrator.ledger.reports import EventRow, FinishedJob, Run
+from orchestrator.ledger import Boot, Ledger
+from orchestrator.ledger.history import EventRow
+from orchestrator.ledger.results import FinishedJob
+from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
 from orchestrator.settings import ConnectionSettings, RunSettings
 from orchestrator.web.application import application
@@ -134,7 +135,7 @@ class Process:
     async def job(self, n: int = 1) -> Job:
         """The `n`th job as it stands in the ledger."""
         ids = await self._submissions(n)
-        found = (await self.ledger.read(partial(reports.jobs_of_submissions, ids=ids))).jobs
+        found = (await self.ledger.jobs.of_submissions(ids=ids)).jobs
         return found[n]
 
     async def _submissions(self, n: int) -> list[int]:
@@ -142,7 +143,7 @@ class Process:
 
     async def events(self, n: int = 1) -> list[EventRow]:
         """The history of the `n`th job."""
-        return await self.ledger.read(partial(reports.events_of, job=n))
+        return await self.ledger.history.of(job=n)
 
     async def story(self, n: int = 1) -> list[str]:
         """The history of the `n`th job, an `event trouble` each."""
@@ -150,7 +151,7 @@ class Process:
 
     async def counts(self) -> dict[str, int]:
         """The run's counts that are not zero."""
-        found = await self.ledger.read(partial(reports.counts_of, run=self.run.id))
+        found = await self.ledger.runs.counts(run=self.run.id)
         return {name: n for name, n in found.items() if n}
 
     async def results(self) -> list[FinishedJob]:
@@ -201,7 +202,7 @@ async def process(
     connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)
     heard = Heard()
     async with open_engine(path, connection, dependencies, heard) as engine:
-        run = await engine.ledger.run_named(name)
+        run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
             run = await _new_run(engine.ledger, run, name, jobs, settings or RunSettings())
         await engine.learn_settings()
@@ -215,10 +216,10 @@ async def process(
 async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:
     """The run with its jobs; `run` is there already where a crash came between it and its intake."""
     if run is None:
-        run = await ledger.run_create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
-    intake = await ledger.intake_start(run)
-    await ledger.intake_add(intake, rows(jobs) if isinstance(jobs, int) else jobs)
-    await ledger.intake_accept(intake)
-    found = await ledger.run_named(name)
+        run = await ledger.runs.create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
+    intake = await ledger.intakes.start(run)
+    await ledger.intakes.add(intake, rows(jobs) if isinstance(jobs, int) else jobs)
+    await ledger.intakes.accept(intake)
+    found = await ledger.runs.named(name)
     assert found is not None
     return found

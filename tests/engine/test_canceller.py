@@ -1,6 +1,5 @@
 """Submissions that are one too many, and what is done about them."""
 
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -8,8 +7,6 @@ import pytest
 
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import Event, State
-from orchestrator.ledger.cancels import cancels_due, cancels_owe
-from orchestrator.ledger.control import cancels_owe_run, wish_set
 from orchestrator.settings import RunSettings, Wish
 from tests.engine.process import Process, process
 from tests.engine.scripted import (
@@ -52,7 +49,7 @@ async def sent_twice(p: Process) -> tuple[int, int]:
 
 
 async def owed(p: Process) -> list[str]:
-    due = await p.ledger.read(partial(cancels_due, now=p.clock.now() + 10**12, after=(0, 0), most=10))
+    due = await p.ledger.cancels.due(now=p.clock.now() + 10**12, after=(0, 0), most=10)
     return [each.remote_id for each in due]
 
 
@@ -156,9 +153,7 @@ def cancelled_once_asked(transport: Scripted) -> Reply:
 async def outstanding_and_owed(p: Process, why: CancelWhy) -> None:
     await p.begin()
     await p.until(State.OUTSTANDING)
-    assert await p.ledger.write(
-        lambda transaction: cancels_owe(transaction.connection, [1, 2, 3], why, now=p.clock.now())
-    ) == [1]
+    assert await p.ledger.cancels.owe([1, 2, 3], why, now=p.clock.now()) == [1]
     p.canceller.wake()
 
 
@@ -207,9 +202,7 @@ def test_what_is_owed_outlives_a_crash_and_is_settled_by_the_next_process(tmp_pa
         async with process(tmp_path / "db", Scripted()) as p:
             await p.start("dispatcher", "collector")
             await p.until(State.OUTSTANDING)
-            await p.ledger.write(
-                lambda transaction: cancels_owe(transaction.connection, [1], CancelWhy.STUCK, now=p.clock.now())
-            )
+            await p.ledger.cancels.owe([1], CancelWhy.STUCK, now=p.clock.now())
 
     async def goes_on() -> None:
         transport = Scripted(
@@ -233,9 +226,7 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
         await p.until(State.OUTSTANDING, 2)
         p.endpoints.let_go(p.endpoint.id)
         await p.start("canceller")
-        await p.ledger.write(
-            lambda transaction: cancels_owe(transaction.connection, [1, 2], CancelWhy.ASKED, now=p.clock.now())
-        )
+        await p.ledger.cancels.owe([1, 2], CancelWhy.ASKED, now=p.clock.now())
         await anyio.sleep(30)
         assert (await owed(p), transport.of("cancel")) == (["r-1", "r-2"], [])
 
@@ -246,9 +237,7 @@ async def test_cancellations_keep_to_their_limit(tmp_path: Path) -> None:
     async with process(tmp_path / "db", transport, jobs=150) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 150)
-        await p.ledger.write(
-            lambda transaction: cancels_owe(transaction.connection, range(1, 151), CancelWhy.ASKED, now=p.clock.now())
-        )
+        await p.ledger.cancels.owe(range(1, 151), CancelWhy.ASKED, now=p.clock.now())
         await p.canceller.finish()
         sent = transport.times("cancel")
         assert len(sent) == 150
@@ -267,7 +256,7 @@ async def test_a_failure_that_comes_with_a_stuck_job_is_an_ordinary_failure(tmp_
 
 async def wish(p: Process, wish: Wish) -> None:
     """What another process asks of the run."""
-    await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
+    await p.ledger.runs.wish(p.run.id, wish)
     p.control.on_change()
 
 
@@ -282,7 +271,7 @@ async def test_continue_takes_back_every_cancel_that_has_not_left(tmp_path: Path
         await anyio.sleep(3)
         sent = len(transport.of("cancel"))
         assert 20 < sent < 50
-        await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, Wish.CONTINUE))
+        await p.ledger.runs.wish(p.run.id, Wish.CONTINUE)
         await anyio.sleep(5)  # nobody has told the one who carries it out
         assert (len(transport.of("cancel")), await owed(p)) == (sent, [])
         await wish(p, Wish.CONTINUE)
@@ -301,9 +290,8 @@ async def test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_ha
         await p.until(State.UNCERTAIN)
         await wish(p, Wish.CANCEL)
         await wish(p, Wish.CONTINUE)
-        assert await p.ledger.write(p.control._end_some) == 0
-        owing = partial(cancels_owe_run, run=p.run.id, most=9, now=p.clock.now())
-        assert await p.ledger.write(lambda transaction: owing(transaction.connection)) == 0
+        assert await p.ledger.cancels.end(p.run.id, most=9) == 0
+        assert await p.ledger.cancels.owe_run(p.run.id, most=9, now=p.clock.now()) == 0
         assert (await p.counts())["uncertain"] == 1
         assert await owed(p) == []
 

@@ -1,6 +1,5 @@
 """What a process whose clock was ahead has left to one whose clock is right."""
 
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -8,7 +7,6 @@ import pytest
 
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.policy import Policy
-from orchestrator.ledger.margins import safe_until
 from orchestrator.settings import OnUncertain, RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, IN_PROGRESS, REFUSED, Reply, Scripted, numbered
@@ -64,8 +62,8 @@ async def test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is
     transport = Scripted(status=REFUSED)
     async with process(tmp_path / "db", transport) as p:
         began_at_s = anyio.current_time()
-        question = partial(safe_until, run=p.run.id, retention_us=1_800 * SECOND, now=p.clock.now())
-        assert (await p.ledger.read(question) or 0) < p.clock.now(), "whoever looks is told of no safety"
+        safe_until = await p.ledger.margins.safe_until(p.run.id, retention_us=1_800 * SECOND, now=p.clock.now())
+        assert (safe_until or 0) < p.clock.now(), "whoever looks is told of no safety"
         await p.begin()
         await anyio.sleep(1)
         assert transport.times("status")[0] < began_at_s + 1

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.control import wish_set
 from orchestrator.settings import OnUncertain, RunSettings, Wish
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
@@ -18,7 +17,7 @@ JOBS = 300
 
 
 async def ask(p: Process, wish: Wish) -> None:
-    await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, wish))
+    await p.ledger.runs.wish(p.run.id, wish)
     p.control.on_change()
     await anyio.sleep(0.6)
 
@@ -61,7 +60,7 @@ async def test_a_cancelled_run_ends_and_results_that_still_arrive_count(tmp_path
 async def test_a_run_that_was_cancelled_while_nobody_worked_on_it_is_not_begun(tmp_path: Path) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport, jobs=5) as p:
-        await p.ledger.write(lambda transaction: wish_set(transaction.connection, p.run.id, Wish.CANCEL))
+        await p.ledger.runs.wish(p.run.id, Wish.CANCEL)
         await p.begin()
         await p.finish()
         assert transport.asked == []

@@ -1,7 +1,6 @@
 """The program is killed at random calls of the database, again and again; the service lives on."""
 
 import random
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,7 +11,6 @@ from orchestrator.core.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.pacing import Operation
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.limits import Operation as ServiceOperation
-from orchestrator.ledger import reports
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash
@@ -61,7 +59,7 @@ async def check(p: Process, service: SimulatedService, story: str) -> None:
     assert set(service.tally.completed) == {b'{"n":%d}' % n for n in range(1, JOBS + 1)}, story
     for operation in (ServiceOperation.RUN, ServiceOperation.STATUS):
         assert service.gate.figures(ENDPOINT, operation).refused == 0, story
-    assert await p.ledger.read(partial(reports.notices_after, after=0, most=10, bytes_max=1 << 20)) == [], story
+    assert await p.ledger.notices.after(after=0, most=10, bytes_max=1 << 20) == [], story
 
 
 @pytest.mark.no_cover

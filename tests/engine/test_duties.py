@@ -1,6 +1,5 @@
 """What the janitor has looked after while a run goes on."""
 
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,8 +11,6 @@ from orchestrator.core.policy import Policy
 from orchestrator.engine.upkeep.janitor import Duty, Janitor
 from orchestrator.engine.upkeep.pruning import Tidy
 from orchestrator.errors import StorageError
-from orchestrator.ledger import reports
-from orchestrator.ledger.cancels import cancels_due, cancels_owe
 from orchestrator.settings import OnStuck, RunSettings
 from orchestrator.views import StuckSummary
 from tests.engine.process import Process, process
@@ -48,7 +45,7 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
 ) -> None:
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
-        [lost, _] = await p.ledger.claim(p.run.id, by_retry=False, most=2, ttl_of=p.bodies.ttl_us)
+        [lost, _] = await p.ledger.claims.take(p.run.id, by_retry=False, most=2, ttl_of=p.bodies.ttl_us)
         if marked:
             p.ledger.mark(lost.job.submission or 0)
         await p.start("collector", "janitor", "dispatcher")
@@ -201,12 +198,10 @@ async def test_a_debt_is_written_off_once_the_service_has_deleted_the_job(tmp_pa
     async with process(tmp_path / "db", Scripted(), settings=settings) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        await p.ledger.write(
-            lambda transaction: cancels_owe(transaction.connection, [1], CancelWhy.ASKED, now=p.clock.now())
-        )
+        await p.ledger.cancels.owe([1], CancelWhy.ASKED, now=p.clock.now())
 
         async def owed() -> int:
-            return len(await p.ledger.read(partial(cancels_due, now=p.clock.now(), after=(0, 0), most=9)))
+            return len(await p.ledger.cancels.due(now=p.clock.now(), after=(0, 0), most=9))
 
         await p.tidy.tidy()
         assert await owed() == 1
@@ -258,10 +253,10 @@ async def test_a_defect_in_a_duty_is_not_swallowed(tmp_path: Path) -> None:
 
 async def test_the_counts_by_endpoint_are_those_of_its_runs(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=3) as p:
-        assert (await p.ledger.read(reports.outstanding_by_endpoint)).get(p.run.endpoint_id, 0) == 0
+        assert (await p.ledger.runs.outstanding()).get(p.run.endpoint_id, 0) == 0
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING, 3)
-        assert await p.ledger.read(reports.outstanding_by_endpoint) == {p.run.endpoint_id: 3}
-        names = await p.ledger.read(partial(reports.custom_ids, ids=[1, 2, 3]))
+        assert await p.ledger.runs.outstanding() == {p.run.endpoint_id: 3}
+        names = await p.ledger.jobs.custom_ids(ids=[1, 2, 3])
         assert len(set(names)) == 3
-        assert await p.ledger.read(partial(reports.custom_ids, ids=[3, 1])) == [names[2], names[0]]
+        assert await p.ledger.jobs.custom_ids(ids=[3, 1]) == [names[2], names[0]]

@@ -110,7 +110,7 @@ async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoin
         status=lambda asked: COMPLETED if asked.remote_id == "s-1" else says("FAILED", asked.remote_id, error="boom"),
     )
     async with process(path, transport, jobs=1, name="other") as p:
-        failing = await p.ledger.run_named("failing")
+        failing = await p.ledger.runs.named("failing")
         assert failing is not None
         await p.start("collector")
         await p.recover()

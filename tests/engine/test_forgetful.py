@@ -11,7 +11,7 @@ import pytest
 from orchestrator.core.keeping import Keeping
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.ledger.reports import EventRow
+from orchestrator.ledger.history import EventRow
 from tests.engine.process import Process, process
 from tests.engine.scripted import GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 from tests.engine.test_missing import n_of

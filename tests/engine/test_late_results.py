@@ -17,7 +17,6 @@ from orchestrator.core.policy import Policy
 from orchestrator.core.responses import Record
 from orchestrator.engine.collecting.webhook_inbox import BATCH_MAX
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.ledger import reports
 from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import empty_ledger
@@ -237,4 +236,4 @@ async def test_notices_are_gone_through_to_the_last_one_when_that_is_asked_for(t
         assert await p.inbox.recover() == 3
         await p.inbox.catch_up()
         assert [result.output for result in await p.results()] == [b"1", b"2", b"3"]
-        assert await p.ledger.read(reports.notices_count) == 0
+        assert await p.ledger.notices.count() == 0

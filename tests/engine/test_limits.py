@@ -3,15 +3,13 @@
 import logging
 import sqlite3
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
-from functools import partial
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.client import Service, for_a_batch
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
@@ -20,10 +18,8 @@ from orchestrator.engine.dependencies import real_service
 from orchestrator.engine.upkeep.heartbeat import BEAT_S, LOOK_S, Heart
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.upkeep.watch import Watch
-from orchestrator.ledger import Ledger, limits, open_ledger
+from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.heartbeats import Reading, Said
-from orchestrator.ledger.limits import limits_reset, limits_set
-from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
@@ -89,18 +85,12 @@ class World:
         self.watch.subscribe(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:
-        await self.command(partial(limits_set, endpoint_id=1, chosen=chosen, at=5))
+        """What a command in another process commits, and the second that it may take to have an effect."""
+        await self.other.limits.set(1, chosen)
+        await anyio.sleep(1)
 
     async def reset(self, *operations: Operation) -> None:
-        await self.command(partial(limits_reset, endpoint_id=1, operations=operations))
-
-    async def command(self, change: Callable[[AsyncConnection], Awaitable[None]]) -> None:
-        """What a command in another process commits, and the second that it may take to have an effect."""
-
-        async def block(transaction: Transaction) -> None:
-            await change(transaction.connection)
-
-        await self.other.write(block)
+        await self.other.limits.reset(1, operations)
         await anyio.sleep(1)
 
     async def meters(self) -> tuple[Reading, ...]:
@@ -128,8 +118,8 @@ async def world(
     ):
         for each in (ledger, other):
             await group.start(each.serve)
-        if await other.run_named("captions") is None:
-            await other.run_create(
+        if await other.runs.named("captions") is None:
+            await other.runs.create(
                 name="captions", service_url="http://service", endpoint="ep", source="-", settings=RunSettings()
             )
         there = World(ledger, other, Health(), requests_per_worker, answer)
@@ -174,7 +164,9 @@ async def test_what_was_set_before_the_process_began_is_in_force_from_its_start(
 
 async def test_commits_that_are_about_something_else_change_and_say_nothing(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db") as there:
-        await there.other.run_create(name="b", service_url="http://x", endpoint="y", source="-", settings=RunSettings())
+        await there.other.runs.create(
+            name="b", service_url="http://x", endpoint="y", source="-", settings=RunSettings()
+        )
         await anyio.sleep(2)
         assert (there.said, there.based) == ([], [])
 
@@ -329,12 +321,11 @@ async def test_a_new_process_forgets_the_meters_of_the_one_before(tmp_path: Path
 
 
 async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_path: Path) -> None:
-    async def newer(connection: AsyncConnection) -> None:
-        await connection.exec_driver_sql("INSERT INTO limits VALUES (1, 'teleport', 1, 1, NULL, 0)")
-
     async with world(tmp_path / "l.db") as there:
-        await there.command(newer)
-        assert await there.other.read(limits.limits_all) == {}
+        await anyio.sleep(0.05)  # between two transactions of the ledger
+        with closing(sqlite3.connect(tmp_path / "l.db")) as newer, newer:
+            newer.execute("INSERT INTO limits VALUES (1, 'teleport', 1, 1, NULL, 0)")
+        assert await there.other.limits.all() == {}
 
 
 @pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])

@@ -37,10 +37,10 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
 async def runs(path: Path, *runs: tuple[str, str, str]) -> Path:
     async with at_work(empty_ledger(path)) as ledger:
         for name, url, endpoint in runs:
-            await ledger.run_create(name=name, service_url=url, endpoint=endpoint, source="-", settings=RunSettings())
-            run = await ledger.run_named(name)
+            await ledger.runs.create(name=name, service_url=url, endpoint=endpoint, source="-", settings=RunSettings())
+            run = await ledger.runs.named(name)
             assert run is not None
-            await ledger.intake_accept(await ledger.intake_start(run))
+            await ledger.intakes.accept(await ledger.intakes.start(run))
     return path
 
 

@@ -14,7 +14,7 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from tests.simulation.clock import VirtualClock
 

@@ -1,6 +1,5 @@
 """The small parts: bodies, endpoint, intake, export, progress, and the shape of a poller."""
 
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -18,8 +17,8 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.formats.rows import Problem
-from orchestrator.ledger import Claim, reports
-from orchestrator.ledger.store import Payload
+from orchestrator.ledger import Claim
+from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import KEY, process
@@ -150,12 +149,12 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
     transport = Scripted(run=numbered(), status=COMPLETED)
     async with process(tmp_path / "db", transport, jobs=1) as p:
         await p.begin()
-        unfinished = await p.ledger.intake_start(p.run)
-        await p.ledger.intake_add(unfinished, rows(3))
+        unfinished = await p.ledger.intakes.start(p.run)
+        await p.ledger.intakes.add(unfinished, rows(3))
         await p.finish()
         await anyio.sleep(30)
         assert len(transport.of("run")) == 1
-        await p.ledger.intake_remove_unfinished()
+        await p.ledger.intakes.remove_unfinished()
         taken = await Intake(p.ledger, p.run, source="x").take(iter([InputBatch(rows(3), [])]), advice=lambda: "")
         assert (taken.rows, taken.new, taken.gone) == (3, 2, 0)
 
@@ -202,7 +201,7 @@ async def test_progress_counts_what_the_ledger_counts_and_only_its_run(tmp_path:
         p.ledger.subscribe(other.on_steps)
         await p.begin()
         await p.finish()
-        counted = await p.ledger.read(partial(reports.counts_of, run=p.run.id))
+        counted = await p.ledger.runs.counts(run=p.run.id)
         assert {name: p.progress.count(name) for name in counted} == counted
         assert not any(other.counts.values())
 

@@ -1,6 +1,5 @@
 """What is forgotten of jobs that ended long ago, and what never is."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from orchestrator.api.audit import Findings, audit_ledger
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.pruning import LATE_US, Tidy
-from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.tables import submissions
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
@@ -65,16 +64,16 @@ async def test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_a
         await gone(ledger, await job_now(ledger, 1), "completed", at=AT + 60 * S)
         await gone(ledger, await job_now(ledger, 2), *AGAIN, "unanswered", "abandoned", at=AT + 100 * S)
         await gone(ledger, await job_now(ledger, 3), *AGAIN, "accepted", at=AT + 200 * S)
-        before, latest = attempts(path), await ledger.read(reports.submissions_latest_id)
+        before, latest = attempts(path), await ledger.submissions.latest()
         over = AT + TTL_US + SETTINGS.retention_us + LATE_US
 
         await tidied(ledger, over - S)
         assert attempts(path) == before == {1: [1, 2, 3], 2: [1, 2], 3: [1, 2]}
-        assert [len(await ledger.read(partial(reports.events_of, job=n))) for n in (1, 2, 3)] == [1, 1, 5]
+        assert [len(await ledger.history.of(job=n)) for n in (1, 2, 3)] == [1, 1, 5]
 
         await tidied(ledger, over + 1_000 * S)
         assert attempts(path) == {1: [3], 2: [2], 3: [1, 2]}, "the third is not finished"
-        assert await ledger.read(reports.submissions_latest_id) == latest
+        assert await ledger.submissions.latest() == latest
         assert await faults(ledger) == []
 
 
@@ -100,7 +99,7 @@ async def test_the_submission_that_brought_the_result_and_those_owed_a_cancel_ar
             )
 
         assert (await job_now(ledger, 1)).state is State.SUCCEEDED
-        await ledger.write(owe)
+        await ledger._writer.run(owe)
         await tidied(ledger, AT + 400 * TTL_US)
 
         assert attempts(path) == {1: [1, 3], 2: [1, 2]}

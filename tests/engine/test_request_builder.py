@@ -7,7 +7,7 @@ from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.ledger import Claim
-from orchestrator.ledger.store import Payload
+from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
 
 SECRET = 'a/b+c"d\\e=='

@@ -67,7 +67,7 @@ async def test_the_next_process_knows_what_an_earlier_one_has_handed_out(tmp_pat
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=ROWS[:1], environ=ENVIRON) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        assert p.ledger.secret_names == {"S3_ID", "S3_SECRET"}
+        assert p.ledger.claims.secret_names == {"S3_ID", "S3_SECRET"}
     async with process(tmp_path / "db", Scripted(status=answers), environ=ENVIRON) as p:
         await p.begin()
         await p.finish()

@@ -1,6 +1,5 @@
 import json
 import random
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -10,7 +9,6 @@ import pytest
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import token
 from orchestrator.engine.collecting.webhook_inbox import IDLE_S, WebhookInbox
-from orchestrator.ledger import reports
 from orchestrator.settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhooks import Webhooks
@@ -264,9 +262,7 @@ async def test_what_a_dead_process_noted_is_dealt_with_by_the_next_one(tmp_path:
         await p.until(State.OUTSTANDING, 3)
         for n in (1, 2):
             assert await tell(p, await submission_of(p, n), says("COMPLETED", f"r-{n}", output=n)) == 200
-        assert len(await p.ledger.read(partial(reports.notices_after, after=0, most=9, bytes_max=1_000))) == 2, (
-            "answered, so durable"
-        )
+        assert len(await p.ledger.notices.after(after=0, most=9, bytes_max=1_000)) == 2, "answered, so durable"
     transport = Scripted(status=lambda asked: says("COMPLETED", asked.remote_id, output=int(asked.remote_id[2:])))
     async with process(tmp_path / "db", transport, webhooks=True) as p:
         await p.begin()

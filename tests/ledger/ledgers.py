@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.core.job import Job, Transition
@@ -16,10 +15,8 @@ from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.intakes import Intake
-from orchestrator.ledger.records import job_of, select_jobs
-from orchestrator.ledger.reports import Run
+from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
-from orchestrator.ledger.tables import jobs
 from orchestrator.settings import RunSettings
 from tests.factories import SETTINGS, STEPS, a_row
 from tests.simulation.clock import VirtualClock
@@ -47,7 +44,7 @@ async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_bo
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)
-        await ledger.intake_remove_unfinished()
+        await ledger.intakes.remove_unfinished()
         yield ledger
         group.cancel_scope.cancel()
 
@@ -56,7 +53,7 @@ async def a_run(
     ledger: Ledger, rows: Iterable[Row] | int = 1, *, name: str = "run", settings: RunSettings = SETTINGS
 ) -> Run:
     """A new run with these rows (or so many), accepted."""
-    run = await ledger.run_create(
+    run = await ledger.runs.create(
         name=name, service_url="https://api.example", endpoint="ep", source="/in.jsonl", settings=settings
     )
     await taken_in(ledger, run, [a_row(n) for n in range(1, rows + 1)] if isinstance(rows, int) else rows)
@@ -65,10 +62,10 @@ async def a_run(
 
 async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
     """One whole intake of these batches, without a clash, accepted."""
-    intake = await ledger.intake_start(run)
+    intake = await ledger.intakes.start(run)
     for batch in batches:
-        assert await ledger.intake_add(intake, list(batch)) == []
-    await ledger.intake_accept(intake)
+        assert await ledger.intakes.add(intake, list(batch)) == []
+    await ledger.intakes.accept(intake)
     return intake
 
 
@@ -80,11 +77,8 @@ async def job_now(ledger: Ledger, job: int = 1) -> Job:
 
 async def jobs_now(ledger: Ledger) -> list[Job]:
     """Every job as it stands in the file."""
-
-    async def question(connection: AsyncConnection) -> list[Job]:
-        return [job_of(row) for row in await connection.execute(select_jobs().order_by(jobs.c.id))]
-
-    return await ledger.read(question)
+    found = await ledger.jobs.of(range(1, await ledger.audit.jobs_number() + 1))
+    return [found[job] for job in sorted(found)]
 
 
 async def brought_to(ledger: Ledger, state: State, at: int, *, job: int = 1) -> Job:

@@ -1,6 +1,5 @@
 """Claims: which jobs, in which order, by which operation; and submissions whose numbers never come back."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,10 @@ from orchestrator.core import job as transitions
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.ledger import Claim, Claimed
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.claims import Claim, Claimed
 from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
-from orchestrator.ledger.store import Payload
+from orchestrator.ledger.payloads import Payload
 from tests.factories import STEPS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock
@@ -23,7 +22,7 @@ NOW = EPOCH_AT
 
 
 async def claim(ledger: Ledger, *, by_retry: bool = False, most: int = 100, run: int = 1) -> list[Claim]:
-    return await ledger.claim(run, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)
+    return await ledger.claims.take(run, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)
 
 
 async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int | None = None) -> Job:
@@ -87,7 +86,7 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(tmp_path: Pa
 
     async with opened(path) as ledger:
         await a_run(ledger, rows)
-        first, second = await ledger.claim(1, by_retry=False, most=9, ttl_of=ttl_of)
+        first, second = await ledger.claims.take(1, by_retry=False, most=9, ttl_of=ttl_of)
 
         assert first.payload == Payload(b'{"line":1}', b'{"ttl":10000}', b"{}")
         assert second.payload == Payload(large, None, None)
@@ -113,7 +112,7 @@ async def test_submissions_count_upwards_and_never_come_back(tmp_path: Path) -> 
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
     async with opened(path, clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-        assert await ledger.claim(1, by_retry=True, most=1, ttl_of=lambda _: 1) == []
+        assert await ledger.claims.take(1, by_retry=True, most=1, ttl_of=lambda _: 1) == []
 
     assert EPOCH_AT <= first[0] < EPOCH_AT + S
     assert first + second == sorted(set(first + second))
@@ -126,7 +125,7 @@ async def test_a_ttl_that_cannot_be_told_claims_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
-            await ledger.claim(1, by_retry=False, most=1, ttl_of=ttl_of)
+            await ledger.claims.take(1, by_retry=False, most=1, ttl_of=ttl_of)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
@@ -143,7 +142,7 @@ async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(tmp_path: Pat
 
 async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go(tmp_path: Path) -> None:
     async def claimed(bytes_max: int) -> list[int]:
-        claims = await ledger.claim(1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max)
+        claims = await ledger.claims.take(1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max)
         return [each.job.id for each in claims]
 
     async with opened(tmp_path / "l.db") as ledger:
@@ -172,7 +171,7 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
             met.append(payload)
         return ttl_in_policy(payload)
 
-    return await ledger.claim_along(
+    return await ledger.claims.along(
         1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
     )
 
@@ -206,7 +205,7 @@ async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_nu
         assert ([each.job.id for each in first.claims], first.passed.due_at, first.is_at_end) == ([4], NOW - S, False)
         last = await along(ledger, behind=first.passed)
         assert (last.claims, last.passed.fresh_job, last.is_at_end) == ([], 7, True)
-        assert await ledger.read(partial(reports.next_queued_at, run=1, by_retry=False, now=NOW, after=NOW)) == NOW + S
+        assert await ledger.jobs.next_queued_at(run=1, by_retry=False, now=NOW, after=NOW) == NOW + S
 
 
 @pytest.mark.no_cover

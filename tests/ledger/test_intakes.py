@@ -8,11 +8,10 @@ import pytest
 
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Ledger, intakes, reports
+from orchestrator.ledger import Ledger, intakes
+from orchestrator.ledger.claims import Claim
 from orchestrator.ledger.intakes import Clash, Taken
-from orchestrator.ledger.ledger import Claim
-from orchestrator.ledger.reports import Run
-from orchestrator.ledger.writer import Transaction
+from orchestrator.ledger.runs import Run
 from tests.factories import SETTINGS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, brought_to, counted, dump, job_now, opened, taken_in
 from tests.simulation.clock import EPOCH_AT
@@ -34,13 +33,13 @@ def ids_of(path: Path) -> list[str]:
 
 
 async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
-    return await ledger.run_create(
+    return await ledger.runs.create(
         name=name, service_url="https://api.example", endpoint="ep", source="-", settings=SETTINGS
     )
 
 
 async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
-    return await ledger.claim(run.id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)
+    return await ledger.claims.take(run.id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)
 
 
 SPLITS: list[Sequence[Sequence[int]]] = [[[1, 2, 3, 4]], [[1], [2], [3], [4]], [[1, 2], [3, 4]], [[1], [2, 3, 4]]]
@@ -77,24 +76,24 @@ async def test_more_repeats_than_before_get_the_numbers_that_follow(tmp_path: Pa
 async def test_a_custom_id_that_stands_twice_is_told_with_both_lines(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
-        intake = await ledger.intake_start(await a_new_run(ledger))
+        intake = await ledger.intakes.start(await a_new_run(ledger))
         told = "custom_id 'a' stands on line 1 already; give each row its own"
 
-        assert await ledger.intake_add(intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
-        assert await ledger.intake_add(intake, [a_row(4, "a")]) == [Clash(4, told)]
+        assert await ledger.intakes.add(intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
+        assert await ledger.intakes.add(intake, [a_row(4, "a")]) == [Clash(4, told)]
         assert ids_of(path) == ["a", "b"]
 
 
 async def test_a_known_custom_id_that_stands_twice_is_told_too(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, [a_row(1, "a")])
-        intake = await ledger.intake_start(run)
+        intake = await ledger.intakes.start(run)
         told = "custom_id 'a' stands on line 7 already; give each row its own"
 
         same = b'{"line":1}'
         rows = [a_row(7, "a", payload=same), a_row(8, "a", payload=same)]
-        assert await ledger.intake_add(intake, rows) == [Clash(8, told)]
-        assert await ledger.intake_add(intake, [a_row(9, "a", payload=same)]) == [Clash(9, told)]
+        assert await ledger.intakes.add(intake, rows) == [Clash(8, told)]
+        assert await ledger.intakes.add(intake, [a_row(9, "a", payload=same)]) == [Clash(9, told)]
 
 
 async def test_a_changed_input_is_told(tmp_path: Path) -> None:
@@ -102,8 +101,8 @@ async def test_a_changed_input_is_told(tmp_path: Path) -> None:
     async with opened(path) as ledger:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")])
         before = dump(path)["payloads"]
-        intake = await ledger.intake_start(run)
-        (clash,) = await ledger.intake_add(intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
+        intake = await ledger.intakes.start(run)
+        (clash,) = await ledger.intakes.add(intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
 
         assert clash.line == 2
         assert clash.text.startswith("the input of custom_id 'b' is not what this run has for it; give the changed row")
@@ -118,13 +117,13 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
             a_row(5, "a", payload=b'{"line":1}', policy=b'{"ttl":20000}', s3_config=b'{"bucketName":"x"}'),
             a_row(2, "b"),
         ]
-        intake = await ledger.intake_start(run)
-        assert await ledger.intake_add(intake, changed) == []
+        intake = await ledger.intakes.start(run)
+        assert await ledger.intakes.add(intake, changed) == []
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [1, 2]
         assert [row[4:] for row in rows["payloads"]] == [(None, None), (b'{"ttl":10000}', None)]
 
-        assert await ledger.intake_accept(intake) == Taken(rows=2, new=0, gone=0)
+        assert await ledger.intakes.accept(intake) == Taken(rows=2, new=0, gone=0)
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [5, 2]
         assert [row[4:] for row in rows["payloads"]] == [(b'{"ttl":20000}', b'{"bucketName":"x"}'), (None, None)]
@@ -134,35 +133,35 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
 async def test_rows_that_are_new_and_rows_that_are_gone_are_counted(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b"), a_row(3, "c")])
-        intake = await ledger.intake_start(run)
-        await ledger.intake_add(intake, [a_row(1, "a"), a_row(4, "d")])
-        await ledger.intake_add(intake, [])
+        intake = await ledger.intakes.start(run)
+        await ledger.intakes.add(intake, [a_row(1, "a"), a_row(4, "d")])
+        await ledger.intakes.add(intake, [])
 
-        assert await ledger.intake_accept(intake) == Taken(rows=2, new=1, gone=2)
-        (found,) = await ledger.read(reports.runs_all)
+        assert await ledger.intakes.accept(intake) == Taken(rows=2, new=1, gone=2)
+        (found,) = await ledger.runs.all()
         assert (found.rows, found.accepted) == (2, True)
-        assert await ledger.read(partial(reports.counts_of, run=run.id)) == {"queued": 4}
+        assert await ledger.runs.counts(run=run.id) == {"queued": 4}
 
 
 async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
         run = await a_new_run(ledger)
-        intake = await ledger.intake_start(run)
-        await ledger.intake_add(intake, [a_row(1), a_row(2)])
-        next_at = partial(reports.next_queued_at, run=run.id, by_retry=False, now=AT)
-        page = partial(reports.finished_page, run=run.id, states=list(State), after=(0, 0), most=9, bytes_max=10**6)
+        intake = await ledger.intakes.start(run)
+        await ledger.intakes.add(intake, [a_row(1), a_row(2)])
+        next_at = partial(ledger.jobs.next_queued_at, run.id, by_retry=False, now=AT)
+        page = partial(ledger.results.page, run.id, list(State), after=(0, 0), most=9, bytes_max=10**6)
 
         assert await claimable(ledger, run) == []
         assert counted(path) == {}
-        assert await ledger.read(next_at) is None
-        assert await ledger.read(page) == []
-        (found,) = await ledger.read(reports.runs_all)
+        assert await next_at() is None
+        assert await page() == []
+        (found,) = await ledger.runs.all()
         assert (found.rows, found.accepted) == (0, False)
 
-        await ledger.intake_accept(intake)
-        assert await ledger.read(next_at) == 0
-        assert len(await ledger.read(page)) == 2
+        await ledger.intakes.accept(intake)
+        assert await next_at() == 0
+        assert len(await page()) == 2
         assert len(await claimable(ledger, run)) == 2
 
 
@@ -171,24 +170,21 @@ async def test_an_unfinished_intake_is_removed_with_its_new_run_in_bounded_batch
     async with opened(path) as ledger:
         kept = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="kept")
         before = dump(path, without=["sqlite_sequence"])
-        intake = await ledger.intake_start(await a_new_run(ledger, "cut off"))
+        intake = await ledger.intakes.start(await a_new_run(ledger, "cut off"))
         rows = [a_row(line) for line in range(1, intakes.REMOVE_ROWS_MAX + 2)]
-        await ledger.intake_add(intake, rows + repeats(30_001, 30_002))
-        second = await ledger.intake_start(kept)
-        await ledger.intake_add(second, [a_row(9, "a", payload=b'{"line":1}'), a_row(10, "c")])
+        await ledger.intakes.add(intake, rows + repeats(30_001, 30_002))
+        second = await ledger.intakes.start(kept)
+        await ledger.intakes.add(second, [a_row(9, "a", payload=b'{"line":1}'), a_row(10, "c")])
 
-        async def remove_some(transaction: Transaction) -> bool:
-            return await intakes.intake_remove_some(transaction.connection)
-
-        assert await ledger.write(remove_some)
+        assert await ledger.intakes.remove_some()
         assert len(dump(path)["jobs"]) == 2 + 3 + 1
 
     async with opened(path) as ledger:
         assert dump(path, without=["sqlite_sequence"]) == before
-        third = await ledger.intake_start(kept)
+        third = await ledger.intakes.start(kept)
         assert third.id > second.id
-        await ledger.intake_remove_unfinished()
-        await ledger.intake_remove_unfinished()
+        await ledger.intakes.remove_unfinished()
+        await ledger.intakes.remove_unfinished()
         assert dump(path, without=["sqlite_sequence"]) == before
 
 
@@ -197,7 +193,7 @@ async def test_a_run_that_never_got_an_intake_vanishes_too(tmp_path: Path) -> No
     async with opened(path) as ledger:
         await a_new_run(ledger)
     async with opened(path) as ledger:
-        assert await ledger.run_named("run") is None
+        assert await ledger.runs.named("run") is None
 
 
 async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path: Path) -> None:
@@ -205,8 +201,8 @@ async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path:
     async with opened(path) as ledger:
         run = await a_run(ledger, [a_row(1, "a")])
         job = await brought_to(ledger, State.OUTSTANDING, ledger.now() - 2_000_000)  # later ones would be brought back
-        intake = await ledger.intake_start(run)
-        await ledger.intake_add(intake, [a_row(9, "a", payload=b'{"line":1}')])
+        intake = await ledger.intakes.start(run)
+        await ledger.intakes.add(intake, [a_row(9, "a", payload=b'{"line":1}')])
     async with opened(path) as ledger:
         assert await job_now(ledger) == job
         assert dump(path)["jobs"][0][5] == 1

@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from orchestrator.core.job import Outcome
 from orchestrator.core.job import completed as completed_step
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.past import AGE_US_MAX, EVENTS_LOOKED_AT_MAX, EXECUTIONS_MAX, took
+from orchestrator.ledger.history import AGE_US_MAX, EVENTS_LEARNED_FROM_MAX, EXECUTIONS_MAX
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
 
@@ -43,12 +42,12 @@ async def test_the_latest_executions_of_an_endpoint_are_remembered_oldest_first(
         await completed(ledger, 2, at=AT + 2 * S, delay_ms=None, execution_ms=None)  # the service did not say
         await brought_to(ledger, State.CANCELLED, AT + 5 * S, job=4)
         await brought_to(ledger, State.OUTSTANDING, AT + 7 * S, job=5)
-        found = await ledger.read(partial(took, endpoint_id=run.endpoint_id, now=AT + 3 * S))
+        found = await ledger.history.took(endpoint_id=run.endpoint_id, now=AT + 3 * S)
         assert [(each.delay_ms, each.execution_ms) for each in found] == [(10, 1_000), (None, 3_000), (None, None)]
         assert 2_000 <= found[-1].whole_ms <= 3_000
-        assert await ledger.read(partial(took, endpoint_id=run.endpoint_id + 1, now=AT + 3 * S)) == []
+        assert await ledger.history.took(endpoint_id=run.endpoint_id + 1, now=AT + 3 * S) == []
         later = AT + S + AGE_US_MAX
-        assert [each.execution_ms for each in await ledger.read(partial(took, endpoint_id=1, now=later))] == [
+        assert [each.execution_ms for each in await ledger.history.took(endpoint_id=1, now=later)] == [
             3_000,
             None,
         ]
@@ -62,7 +61,7 @@ async def test_failures_tell_how_long_they_took_and_what_never_ran_tells_nothing
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection, connection:
         connection.execute("UPDATE outcomes SET execution_ms = 700 WHERE job_id = 1")
     async with opened(tmp_path / "l.db") as ledger:
-        found = await ledger.read(partial(took, endpoint_id=1, now=AT + 9 * S))
+        found = await ledger.history.took(endpoint_id=1, now=AT + 9 * S)
     assert [each.execution_ms for each in found] == [700]
 
 
@@ -87,12 +86,12 @@ async def test_only_so_many_are_read_and_only_so_far_back(tmp_path: Path) -> Non
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
         await completed(ledger, 1, at=AT, delay_ms=None, execution_ms=1)
-    jobs = EVENTS_LOOKED_AT_MAX + 10
+    jobs = EVENTS_LEARNED_FROM_MAX + 10
     many(tmp_path / "l.db", jobs)
     async with opened(tmp_path / "l.db") as ledger:
-        found = await ledger.read(partial(took, endpoint_id=1, now=AT))
+        found = await ledger.history.took(endpoint_id=1, now=AT)
         assert [each.execution_ms for each in found] == list(range(jobs - EXECUTIONS_MAX + 1, jobs + 1))
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection, connection:
         connection.execute("UPDATE events SET event = 'accepted' WHERE job_id > 1")  # so many that nothing is left
     async with opened(tmp_path / "l.db") as ledger:
-        assert await ledger.read(partial(took, endpoint_id=1, now=AT)) == []
+        assert await ledger.history.took(endpoint_id=1, now=AT) == []

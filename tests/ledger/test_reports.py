@@ -1,7 +1,7 @@
 """The reads: margins, pages in input order, what is due next; and that none of them walks through all jobs."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Update, event
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.engine import Connection, Engine
 
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger import Ledger, audit, control, line, margins, past, pruning, reports, store
+from orchestrator.ledger import Ledger, control, store
+from orchestrator.ledger.line import HEAD, Passed
 from orchestrator.ledger.margins import Margins
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.ledger.submissions import Sent
+from orchestrator.settings import OnUncertain, RunSettings, Wish
+from orchestrator.units import MIB
 from tests.factories import STEPS, S, a_row, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -44,9 +46,7 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
         run = await a_run(ledger, 3)
 
         async def safe_until() -> int | None:
-            return await ledger.read(
-                partial(margins.safe_until, run=run.id, retention_us=1_800 * S, now=EPOCH_AT + 60 * S)
-            )
+            return await ledger.margins.safe_until(run=run.id, retention_us=1_800 * S, now=EPOCH_AT + 60 * S)
 
         assert await safe_until() is None
         for at, ttl_us in ((10 * S, 86_400 * S), (20 * S, 100 * S)):
@@ -77,7 +77,7 @@ async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
         run = await a_run(ledger, max(1, len(margins_us)))
         await finish(ledger, margins_us)
 
-        assert await ledger.read(partial(margins.margins_of, run=run.id)) == expected
+        assert await ledger.margins.of(run=run.id) == expected
 
 
 async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> Non
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
             await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
 
-        assert await ledger.read(partial(margins.margins_of, run=run.id)) == Margins(0.12, 0.12)
+        assert await ledger.margins.of(run=run.id) == Margins(0.12, 0.12)
 
 
 async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path)
         await finish(ledger, [S] * 6)
         found: list[tuple[int, int]] = []
         after = (0, 0)
-        while page := await ledger.read(
-            partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=after, most=2, bytes_max=10**6)
+        while page := await ledger.results.page(
+            run=run.id, states=[State.SUCCEEDED], after=after, most=2, bytes_max=10**6
         ):
             assert len(page) <= 2
             found += [(row.line, row.job) for row in page]
@@ -113,13 +113,12 @@ async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(tmp_pat
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             output = b'"' + b"a" * (size - 2) + b'"'
             await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
-        finished = partial(reports.finished_page, run=run.id, states=[State.SUCCEEDED], most=9, bytes_max=1_000)
-        audited = partial(audit.page_after, most=9, bytes_max=1_000)
+        finished = partial(ledger.results.page, run.id, [State.SUCCEEDED], most=9, bytes_max=1_000)
         pages, facts, after, last = [], [], (0, 0), 0
-        while page := await ledger.read(partial(finished, after=after)):
+        while page := await finished(after=after):
             pages.append([len(row.output or b"") for row in page])
             after = (page[-1].line, page[-1].job)
-        while found := (await ledger.read(partial(audited, job=last))).jobs:
+        while found := (await ledger.audit.jobs_after(last, most=9, bytes_max=1_000)).jobs:
             facts.append(len(found))
             last = found[-1].job
 
@@ -138,8 +137,8 @@ async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
         await ledger.step(
             transitions.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
-        first, second = await ledger.read(
-            partial(reports.finished_page, run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6)
+        first, second = await ledger.results.page(
+            run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6
         )
 
         assert (first.custom_id, first.state, first.attempts) == ("good", State.SUCCEEDED, 1)
@@ -154,7 +153,7 @@ async def test_the_next_due_job_is_told_for_each_operation(tmp_path: Path) -> No
         run = await a_run(ledger, 3)
 
         async def next_at(*, by_retry: bool) -> int | None:
-            return await ledger.read(partial(reports.next_queued_at, run=run.id, by_retry=by_retry, now=AT))
+            return await ledger.jobs.next_queued_at(run=run.id, by_retry=by_retry, now=AT)
 
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (0, None)
         for number, until in ((1, AT + 60 * S), (2, None), (3, AT)):
@@ -173,7 +172,7 @@ async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(
         for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
             await ledger.step(transitions.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
 
-        page = await ledger.read(partial(reports.jobs_in, state=State.UNCERTAIN, after=(0, 0), most=9))
+        page = await ledger.jobs.in_state(state=State.UNCERTAIN, after=(0, 0), most=9)
 
         assert [(job.id, job.due_at) for job in page] == [(2, AT + 10 * S), (3, AT + 20 * S), (1, AT + 30 * S)]
 
@@ -185,7 +184,7 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path
             await brought_to(ledger, State.SUBMITTING, AT + number, job=number)
         seen: list[int] = []
         after = (0, 0)
-        while page := await ledger.read(partial(reports.jobs_in, state=State.SUBMITTING, after=after, most=2)):
+        while page := await ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=2):
             after = (page[-1].due_at, page[-1].id)
             seen += [job.id for job in page]
             await ledger.apply([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
@@ -199,10 +198,8 @@ async def test_failed_and_cancelled_jobs_are_paged(tmp_path: Path) -> None:
         jobs = await jobs_now(ledger)
         ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
         await ledger.apply([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
-        page = partial(reports.jobs_given_up, run=run.id, most=3)
-
-        assert [job.id for job in await ledger.read(partial(page, after=0))] == [2, 3, 5]
-        assert [job.id for job in await ledger.read(partial(page, after=5))] == [6]
+        assert [job.id for job in await ledger.jobs.given_up(run.id, after=0, most=3)] == [2, 3, 5]
+        assert [job.id for job in await ledger.jobs.given_up(run.id, after=5, most=3)] == [6]
 
 
 async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_path: Path) -> None:
@@ -214,7 +211,7 @@ async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_pat
         assert second.submission is not None
         ids = [first.submission, second.submission, 12345]
 
-        found = await ledger.read(partial(reports.jobs_of_submissions, ids=ids))
+        found = await ledger.jobs.of_submissions(ids=ids)
         assert found.job_of == {first.submission: 1, second.submission: 1}
         assert found.jobs == {1: await job_now(ledger)}
 
@@ -227,15 +224,14 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_
                 ledger, State.OUTSTANDING if number < 3 else State.SUBMITTING, AT + number * 10 * S, job=number
             )
 
-        async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> reports.Sent:
-            question = partial(reports.sent_since, endpoint_id=endpoint, since=since, now=now, answer_us=7 * S)
-            return await ledger.read(question)
+        async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> Sent:
+            return await ledger.submissions.sent_since(since, endpoint_id=endpoint, now=now, answer_us=7 * S)
 
         # The third was never answered: the service may have seen it until its time-out.
-        assert await sent(run.endpoint_id, AT + 10 * S) == reports.Sent([AT + 21 * S], [AT + 37 * S])
+        assert await sent(run.endpoint_id, AT + 10 * S) == Sent([AT + 21 * S], [AT + 37 * S])
         # A clock that was set back must not hold slots in the future.
-        assert await sent(run.endpoint_id, AT + 10 * S, now=AT + 25 * S) == reports.Sent([AT + 21 * S], [AT + 25 * S])
-        assert await sent(run.endpoint_id + 1, 0) == reports.Sent([], [])
+        assert await sent(run.endpoint_id, AT + 10 * S, now=AT + 25 * S) == Sent([AT + 21 * S], [AT + 25 * S])
+        assert await sent(run.endpoint_id + 1, 0) == Sent([], [])
 
 
 async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None:
@@ -246,8 +242,8 @@ async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None
         names = ("completed", "abandoned", "cancelled", "claimed", "completed")
         await ledger.apply([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
 
-        assert await ledger.read(partial(reports.ends_since, since=AT)) == {one.id: 3, two.id: 1}
-        assert await ledger.read(partial(reports.ends_since, since=AT + 4)) == {two.id: 1}
+        assert await ledger.history.ends_since(since=AT) == {one.id: 3, two.id: 1}
+        assert await ledger.history.ends_since(since=AT + 4) == {two.id: 1}
 
 
 async def test_runs_are_created_listed_and_configured(tmp_path: Path) -> None:
@@ -262,77 +258,85 @@ async def test_runs_are_created_listed_and_configured(tmp_path: Path) -> None:
         assert one.endpoint_id == two.endpoint_id
 
         changed = RunSettings(max_attempts=1, on_uncertain=OnUncertain.HOLD)
-        await ledger.run_configure(one.id, changed)
-        found = await ledger.read(reports.runs_all)
+        await ledger.runs.configure(one.id, changed)
+        found = await ledger.runs.all()
         assert [(run.name, run.settings.max_attempts, run.rows) for run in found] == [("one", 1, 2), ("two", 3, 1)]
-        assert await ledger.run_named("three") is None
+        assert await ledger.runs.named("three") is None
 
 
 # --- how SQLite goes about it
 
-Question = Callable[[AsyncConnection], Any]
+Question = Callable[[Ledger], Awaitable[object]]
 
 
 async def plans(ledger: Ledger, question: Question) -> list[str]:
-    """What SQLite says about each SELECT that `question` makes."""
+    """What SQLite says about each SELECT of jobs, submissions or events that `question` makes."""
     asked: list[tuple[str, Any]] = []
 
-    async def listening(connection: AsyncConnection) -> None:
-        def note(_connection: Connection, _cursor: object, sql: str, parameters: Any, *_: object) -> None:
+    def note(_connection: Connection, _cursor: object, sql: str, parameters: Any, *_: object) -> None:
+        if sql.startswith("SELECT") and "payloads" not in sql:
             asked.append((sql, parameters))
 
-        assert connection.sync_connection is not None
-        event.listen(connection.sync_connection, "before_cursor_execute", note)
-        await question(connection)
-
-    await ledger.read(listening)
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await question(ledger)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
     with closing(sqlite3.connect(ledger.path)) as connection:
         return [row[3] for sql, values in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
 
 
+def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
+    return ledger.claims.along(1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind)
+
+
+async def ended_by_wish(ledger: Ledger) -> None:
+    await ledger.runs.wish(1, Wish.CANCEL)
+    await ledger.cancels.end(1, most=99)
+
+
 QUESTIONS: dict[str, tuple[str, Question]] = {
-    "claim by run": ("jobs_claimable", partial(line.jobs_claimable, run=1, by_retry=False, now=AT, most=9)),
-    "claim by retry": ("jobs_claimable", partial(line.jobs_claimable, run=1, by_retry=True, now=AT, most=9)),
+    "claim by run": ("jobs_claimable", a_claim),
+    "claim by retry": ("jobs_claimable", partial(a_claim, by_retry=True)),
     "claim behind others": (
         "jobs_claimable (run_id=? AND due_at=? AND rowid>?)",
-        partial(
-            line.jobs_claimable,
-            run=1,
-            by_retry=False,
-            now=AT,
-            most=9,
-            behind=line.Passed(due_at=5, due_job=5, ttl_us=1),
-        ),
+        partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
     ),
-    "next by run": ("jobs_claimable", partial(reports.next_queued_at, run=1, by_retry=False, now=AT)),
+    "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, by_retry=False, now=AT)),
     "next by retry": (
         "jobs_claimable (run_id=? AND due_at>?)",
-        partial(reports.next_queued_at, run=1, by_retry=True, now=AT),
+        lambda ledger: ledger.jobs.next_queued_at(1, by_retry=True, now=AT),
     ),
     "jobs in": (
         "jobs_at_service (state=? AND due_at=? AND rowid>?)",
-        partial(reports.jobs_in, state=State.OUTSTANDING, after=(0, 5), most=9),
+        lambda ledger: ledger.jobs.in_state(State.OUTSTANDING, after=(0, 5), most=9),
     ),
-    "safe until": ("jobs_at_service (state=?)", partial(margins.safe_until, run=1, retention_us=1, now=AT)),
-    "past": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", partial(past.took, endpoint_id=1, now=AT)),
+    "safe until": (
+        "jobs_at_service (state=?)",
+        lambda ledger: ledger.margins.safe_until(1, retention_us=1, now=AT),
+    ),
+    "past": (
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        lambda ledger: ledger.history.took(endpoint_id=1, now=AT),
+    ),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
-        partial(reports.finished_page, run=1, states=list(TERMINAL), after=(3, 1), most=9, bytes_max=10**6),
+        lambda ledger: ledger.results.page(1, list(TERMINAL), after=(3, 1), most=9, bytes_max=MIB),
     ),
-    "jobs of submissions": ("INTEGER PRIMARY KEY", partial(reports.jobs_of_submissions, ids=[1, 2])),
+    "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
     "given up": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
-        partial(reports.jobs_given_up, run=1, after=5, most=9),
+        lambda ledger: ledger.jobs.given_up(1, after=5, most=9),
     ),
-    "not there": ("jobs_at_service (state=?)", partial(control.jobs_not_there, run=1, most=99)),
-    "history": ("events_of_job", partial(reports.events_of, job=1)),
+    "not there": ("jobs_at_service (state=?)", ended_by_wish),
+    "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
     "events": (
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        partial(pruning.events_doomed, before={1: 2 * AT}, after=0, most=9),
+        lambda ledger: ledger.pruning.events_doomed({1: 2 * AT}, after=0, most=9),
     ),
     "submissions": (
         "SEARCH submissions USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        partial(pruning.submissions_doomed, before={1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
+        lambda ledger: ledger.pruning.submissions_doomed({1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
     ),
 }
 

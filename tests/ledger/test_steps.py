@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition, counters, is_terminal
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State, is_legal
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger import Ledger
 from tests.factories import STEPS, S, an_outcome, makes_sense
 from tests.ledger.ledgers import a_run, brought_to, counted, dump, gone, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -183,10 +182,8 @@ async def test_large_outputs_are_kept_as_they_came(tmp_path: Path) -> None:
         for job, output in zip(await jobs_now(ledger), outputs, strict=True):
             await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
 
-        question = partial(
-            reports.finished_page, run=run.id, states=[State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8
-        )
-        assert [row.output for row in await ledger.read(question)] == outputs
+        page = await ledger.results.page(run.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8)
+        assert [row.output for row in page] == outputs
 
 
 # --- many jobs, many steps
@@ -220,18 +217,18 @@ async def test_events_replayed_through_the_table_give_the_states_and_the_counts(
         taken = await walked(ledger, random.Random(seed))
         for job in await jobs_now(ledger):
             state = State.QUEUED
-            history = await ledger.read(partial(reports.events_of, job=job.id))
+            history = await ledger.history.of(job=job.id)
             for row in history:
                 state = TRANSITIONS[state][Event(row.event)]
             assert state is job.state
             assert [row.reason for row in history] == [step.reason for step in taken if step.before.id == job.id]
             assert [row.at for row in history] == sorted(row.at for row in history)
 
-        found = {name: n for name, n in (await ledger.read(partial(reports.counts_of, run=run.id))).items() if n}
+        found = {name: n for name, n in (await ledger.runs.counts(run=run.id)).items() if n}
         expected = Counter(job.state.value for job in await jobs_now(ledger))
         expected += Counter(name for step in taken for name in counters(step))
         assert found == dict(expected)
-        assert reports.jobs_total(found) == 40
+        assert sum(found.get(state.value, 0) for state in State) == 40
         rows = dump(path)
         assert {row[0] for row in rows["outcomes"]} == {job.id for job in await jobs_now(ledger) if is_terminal(job)}
         assert sum(row[2] for row in rows["margins"]) == sum(step.event is Event.COMPLETED for step in taken)

@@ -20,7 +20,7 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Record
 from orchestrator.errors import StorageError
-from orchestrator.ledger import Ledger, reports, writer
+from orchestrator.ledger import Ledger, writer
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.writer import Settled, Transaction, Writer
 from tests.factories import STEPS, S, a_job, an_outcome
@@ -176,9 +176,9 @@ async def test_a_block_gets_its_result_and_steps_taken_inside_reach_the_feed(tmp
         async def block(transaction: Transaction) -> list[Transition]:
             return await transaction.apply([step])
 
-        assert await ledger.write(block) == [step]
-        assert await ledger.write(block) == []
-        assert await ledger.write(a_word) == "word"
+        assert await ledger._writer.run(block) == [step]
+        assert await ledger._writer.run(block) == []
+        assert await ledger._writer.run(a_word) == "word"
         assert feed == [step]
 
 
@@ -196,7 +196,7 @@ async def test_a_bad_entry_fails_alone(tmp_path: Path) -> None:
 
         async def spoil() -> None:
             try:
-                await ledger.write(a_defect)
+                await ledger._writer.run(a_defect)
             except LookupError as error:
                 raised.append(error)
 
@@ -452,9 +452,7 @@ def a_notice(submission: int, status: str | None = "COMPLETED", **record: object
 
 
 async def notices_of(ledger: Ledger) -> list[Notice]:
-    return [
-        notice for _, notice in await ledger.read(partial(reports.notices_after, after=0, most=100, bytes_max=1 << 20))
-    ]
+    return [notice for _, notice in await ledger.notices.after(after=0, most=100, bytes_max=1 << 20)]
 
 
 async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
@@ -469,10 +467,8 @@ async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
             await ledger.note(notice)
 
         assert await notices_of(ledger) == kept
-        first, second = await ledger.read(partial(reports.notices_after, after=0, most=2, bytes_max=1 << 20))
-        assert await ledger.read(partial(reports.notices_after, after=second[0], most=9, bytes_max=1 << 20)) == [
-            (3, kept[2])
-        ]
+        first, second = await ledger.notices.after(after=0, most=2, bytes_max=1 << 20)
+        assert await ledger.notices.after(after=second[0], most=9, bytes_max=1 << 20) == [(3, kept[2])]
         assert first[0] == 1
 
 

@@ -46,8 +46,7 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.cancels import is_cancelled_as_stuck
+from orchestrator.ledger import Ledger
 from orchestrator.units import MIB, SECOND_US
 
 IDLE_S: Final = 5.0
@@ -360,12 +359,12 @@ class Collector:
         """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""
         if entry.retry_in_doubt == RETRY_REFUSED:
             return record.status in {"FAILED", "TIMED_OUT"}
-        failure = await self._ledger.read(partial(reports.failure_before_retry, job=entry.job.id))
+        failure = await self._ledger.jobs.failure_before_retry(job=entry.job.id)
         return failure is not None and failure.is_of(record)
 
     async def _is_cancelled_as_stuck(self, job: Job) -> bool:
         assert job.submission is not None
-        return await self._ledger.read(partial(is_cancelled_as_stuck, submission=job.submission))
+        return await self._ledger.cancels.is_as_stuck(submission=job.submission)
 
     async def _no_news(self, entry: Entry, answer: NoNews) -> None:
         """Asked for again until the result can no longer be there; only then is the execution over.
@@ -374,7 +373,7 @@ class Collector:
         it alone is answered so: a service in maintenance knows its jobs when it is back.
         """
         job, now = entry.job, self._clock.now()
-        self._flights.launch(partial(self._ledger.tally, job.run, NO_NEWS))
+        self._flights.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
         if answer.reason is OF_ANOTHER:
             self._endpoint.disbelieve(OF_ANOTHER)
         if now < safe_until(job, self._agreed_us(job)):
@@ -461,8 +460,8 @@ class Collector:
             self._many_missing = await self._endpoint.absences.are_many(
                 now,
                 outstanding=len(self._plan),
-                sent_since=lambda first: self._ledger.read(
-                    partial(reports.accepted_since, endpoint_id=self._endpoint.id, first=first)
+                sent_since=lambda first: self._ledger.submissions.accepted_since(
+                    endpoint_id=self._endpoint.id, first=first
                 ),
             )
             self._judged_at = now  # not before: who asks meanwhile is not to go by what was true a second ago

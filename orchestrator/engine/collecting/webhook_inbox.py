@@ -8,7 +8,6 @@ given up, a submission or a whole job, a result counts whenever it comes, and no
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 import anyio
@@ -25,9 +24,8 @@ from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Reco
 from orchestrator.engine.collecting.verdicts import finished
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.wakeup import Wakeup, keep_polling
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.cancels import cancels_name, submissions_ran
-from orchestrator.ledger.reports import Submitted
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs import Submitted
 from orchestrator.ledger.writer import Settled
 from orchestrator.units import MIB, SECOND_US
 
@@ -131,7 +129,7 @@ class WebhookInbox:
         """Will take up the notices that an earlier process did not get to; returns how many."""
         self._unread = 0
         self._wakeup.wake()
-        return await self._ledger.read(reports.notices_count)
+        return await self._ledger.notices.count()
 
     async def catch_up(self) -> None:
         """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
@@ -179,9 +177,7 @@ class WebhookInbox:
         """
         if after == 0:
             self._known_over = self._passed_over
-        page = await self._ledger.read(
-            partial(reports.notices_after, after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
-        )
+        page = await self._ledger.notices.after(after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
         for _, notice in page:
             self._wait(notice)
         if page:
@@ -194,9 +190,7 @@ class WebhookInbox:
 
     async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
         """Acts on a batch; returns the notices whose job changed under our hands."""
-        found = await self._ledger.read(
-            partial(reports.jobs_of_submissions, ids=[notice.submission for notice in batch])
-        )
+        found = await self._ledger.jobs.of_submissions(ids=[notice.submission for notice in batch])
         sorted_out = _SortedOut()
         for notice in batch:
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
@@ -214,7 +208,7 @@ class WebhookInbox:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
         for run, _ in sorted_out.foreign:
-            await self._ledger.tally(run, NO_NEWS)
+            await self._ledger.runs.count(run, NO_NEWS)
         taken, settled = sorted_out.taken, sorted_out.settled
         foreign = [Settled(notice) for _, notice in sorted_out.foreign]
         if not taken and not settled and not foreign:
@@ -254,11 +248,11 @@ class WebhookInbox:
     async def _write_late(self, sorted_out: "_SortedOut") -> None:
         """What was learned of submissions that were given up. It is kept before their notices are forgotten."""
         if late := list(sorted_out.late.values()):
-            more = await self._ledger.write(lambda transaction: submissions_ran(transaction.connection, late))
+            more = await self._ledger.submissions.ran(late)
             for run, n in more.items():
                 self._paid_twice(run, n)
         if unnamed := sorted_out.unnamed:
-            named = await self._ledger.write(lambda transaction: cancels_name(transaction.connection, unnamed))
+            named = await self._ledger.cancels.name(unnamed)
             if named:
                 self._owed()
 

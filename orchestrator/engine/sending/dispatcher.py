@@ -47,7 +47,7 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
-from orchestrator.ledger import Claim, Ledger, reports
+from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.units import SECOND_US
 
@@ -188,7 +188,7 @@ class Dispatcher:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
         by_retry = operation is Operation.RETRY
         claim = partial(
-            self._ledger.claim_along,
+            self._ledger.claims.along,
             self._run,
             by_retry=by_retry,
             most=most,
@@ -246,8 +246,7 @@ class Dispatcher:
         return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US)
 
     async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
-        question = partial(reports.next_queued_at, run=self._run, by_retry=by_retry, now=now, after=after)
-        return await self._ledger.read(question)
+        return await self._ledger.jobs.next_queued_at(self._run, by_retry=by_retry, now=now, after=after)
 
     def none_s(self, operation: Operation, before: int) -> float:
         """Seconds after which to look again, where no job becomes due `before`; 0 for at once.

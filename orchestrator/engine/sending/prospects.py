@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.admission import Outlook, Prospect
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.ledger.ledger import Claimed
+from orchestrator.ledger.claims import Claimed
 from orchestrator.ledger.line import HEAD, Passed
 from orchestrator.units import MINUTE_US
 

@@ -8,7 +8,7 @@ from orchestrator.core.notice import hook_url, token
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.ledger import Claim
-from orchestrator.ledger.store import Payload
+from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
 
 NO_POLICY = Policy()

@@ -6,7 +6,6 @@ what came of it, `/status` says.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 import anyio
@@ -21,7 +20,7 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.cancels import Owed, cancels_due, cancels_settle, is_owed
+from orchestrator.ledger.cancels import Owed
 from orchestrator.units import SECOND_US
 
 PAGE: Final = 100
@@ -68,7 +67,7 @@ class Canceller:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
         soon = self._clock.now() + CLOSE_LOOKS_FOR_US
-        if await self._ledger.read(partial(cancels_due, now=soon, after=(0, 0), most=1)):
+        if await self._ledger.cancels.due(now=soon, after=(0, 0), most=1):
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
@@ -81,7 +80,7 @@ class Canceller:
         """Sends what is due, a page at a time; returns the seconds until it looks again."""
         async with self._polling:
             now, after = self._clock.now(), (0, 0)
-            while page := await self._ledger.read(partial(cancels_due, now=now, after=after, most=PAGE)):
+            while page := await self._ledger.cancels.due(now=now, after=after, most=PAGE):
                 after = (page[-1].cancel_at, page[-1].submission)
                 await self._cancel_all(page)
                 self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
@@ -98,7 +97,7 @@ class Canceller:
         finally:
             if until:
                 with anyio.CancelScope(shield=True):  # what was answered need not be asked for again
-                    await self._ledger.write(lambda transaction: cancels_settle(transaction.connection, until))
+                    await self._ledger.cancels.settle(until)
         for owed in page:
             if owed.submission in until and owed.why is not CancelWhy.EXTRA:
                 self._hint(owed.endpoint, owed.job)
@@ -106,7 +105,7 @@ class Canceller:
     async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""
         permit = await endpoint.api.permit(Operation.CANCEL)
-        if not await self._ledger.read(partial(is_owed, submission=owed.submission)):
+        if not await self._ledger.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return
         try:

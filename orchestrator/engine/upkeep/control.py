@@ -7,30 +7,19 @@ transaction, since `continue` may come between two of them.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, Outcome, Transition
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.control import Wishes, cancels_owe_run, jobs_not_there, wishes_of
-from orchestrator.ledger.writer import Transaction
+from orchestrator.ledger.control import Wishes
 
 PAGE: Final = 1_000
 AGAIN_S: Final = 1.0
 """While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
-
-CANCELLED: Final = "the run was cancelled"
-"""What the errors file says of its jobs."""
-
-CANCELLED_UNCERTAIN: Final = f"{CANCELLED}; the answer to its submission never came"
 
 
 class Control:
@@ -66,7 +55,7 @@ class Control:
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
     async def _follow(self) -> None:
-        wishes = await self._ledger.read(partial(wishes_of, run=self._run))
+        wishes = await self._ledger.runs.wishes(run=self._run)
         if wishes == self.wishes:
             return
         self.wishes = wishes
@@ -82,30 +71,9 @@ class Control:
         await self._follow()
         if not self.wishes.cancel:
             return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
-        while await self._ledger.write(self._end_some):
+        while await self._ledger.cancels.end(self._run, most=PAGE):
             pass
         now = self._clock.now()
-        while await self._ledger.write(
-            lambda transaction: cancels_owe_run(transaction.connection, self._run, most=PAGE, now=now)
-        ):
+        while await self._ledger.cancels.owe_run(self._run, most=PAGE, now=now):
             self._owed()
         return AGAIN_S
-
-    async def _end_some(self, transaction: Transaction) -> int:
-        """Ends a page of jobs that nobody can cancel at the service; returns how many."""
-        if not (await wishes_of(transaction.connection, run=self._run)).cancel:
-            return 0
-        page = await jobs_not_there(transaction.connection, run=self._run, most=PAGE)
-        return len(await transaction.apply([cancelled_by_wish(job, at=self._clock.now()) for job in page]))
-
-
-def cancelled_by_wish(job: Job, *, at: int) -> Transition:
-    """The step for `job` of a run that somebody has cancelled."""
-    outcome = Outcome(
-        submission=job.submission,
-        remote_id=job.remote_id,
-        status=None,
-        trouble=Trouble.CANCELLED,
-        message=CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else CANCELLED,
-    )
-    return transitions.cancelled(job, outcome, reason="asked for", at=at)

@@ -8,7 +8,6 @@ last ran stands in the heartbeat, so that its silence can be noticed.
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 import anyio
@@ -24,11 +23,9 @@ from orchestrator.core.responses import Trouble
 from orchestrator.core.retry import backoff_us, is_tried_again
 from orchestrator.engine.collecting.verdicts import in_trouble
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.upkeep.control import cancelled_by_wish
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.control import wishes_of
+from orchestrator.ledger import Ledger
 from orchestrator.settings import OnUncertain, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import JanitorSummary
@@ -143,7 +140,7 @@ class Janitor:
 
     async def _pages(self, state: State, is_meant: Callable[[int], bool]) -> AsyncIterator[list[Job]]:
         after = (0, 0)
-        while page := await self._ledger.read(partial(reports.jobs_in, state=state, after=after, most=PAGE)):
+        while page := await self._ledger.jobs.in_state(state=state, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
             yield [job for job in page if is_meant(job.endpoint)]
 
@@ -217,14 +214,14 @@ class Janitor:
 
     async def _cancelled(self, runs: Iterable[int]) -> set[int]:
         """Those of `runs` that somebody has cancelled."""
-        return {run for run in runs if (await self._ledger.read(partial(wishes_of, run=run))).cancel}
+        return {run for run in runs if (await self._ledger.runs.wishes(run=run)).cancel}
 
     def _settled(self, job: Job, *, is_over: bool) -> Transition:
         """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
         endpoint = self._endpoint_of(job.endpoint)
         assert endpoint is not None
         if is_over:
-            return cancelled_by_wish(job, at=self._clock.now())
+            return transitions.cancelled_by_wish(job, at=self._clock.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message

@@ -22,7 +22,6 @@ from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_pollin
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import Reading
-from orchestrator.ledger.limits import limits_all
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ class LimitKeeper:
 
     async def read(self) -> None:
         """Puts in force what is set in the ledger."""
-        chosen = await self._ledger.read(limits_all)
+        chosen = await self._ledger.limits.all()
         for number, (name, limits) in self._endpoints.items():
             of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}
             if others := limits.choose(of_endpoint):

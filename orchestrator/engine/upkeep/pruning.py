@@ -1,13 +1,10 @@
 """Keeps the ledger from growing for ever: old events, submissions, and debts that time has settled."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.cancels import cancels_write_off
-from orchestrator.ledger.pruning import events_doomed, events_prune, submissions_doomed, submissions_prune
 from orchestrator.settings import RunSettings
 
 PAGE: Final = 1_000
@@ -54,20 +51,17 @@ class Tidy:
         before = {run: now - settings.events_kept_us for run, settings in self._settings_of.items()}
         if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
             return SOON_S
-        await self._ledger.write(lambda transaction: cancels_write_off(transaction.connection, now=now))
+        await self._ledger.cancels.write_off(now=now)
         return None
 
     async def _forget_events(self, before: Mapping[int, int]) -> bool:
         """Whether that was all."""
         for _ in range(self._pages_max):
-            question = partial(events_doomed, before=before, after=self._events_after, most=self._page)
-            doomed = await self._ledger.read(question)
+            doomed = await self._ledger.pruning.events_doomed(before, after=self._events_after, most=self._page)
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self._ledger.write(
-                    lambda transaction, ids=ids: events_prune(transaction.connection, before, ids)  # type: ignore[misc]
-                )
+                await self._ledger.pruning.forget_events(before, ids)
             self._events_after = doomed.upto
         return False
 
@@ -75,19 +69,12 @@ class Tidy:
         """Whether that was all. After the events: what those tell of is kept."""
         ttl_before = now - LATE_US - max(settings.retention_us for settings in self._settings_of.values())
         for _ in range(self._pages_max):
-            question = partial(
-                submissions_doomed,
-                before=before,
-                ttl_before=ttl_before,
-                after=self._submissions_after,
-                most=self._page,
+            doomed = await self._ledger.pruning.submissions_doomed(
+                before, ttl_before=ttl_before, after=self._submissions_after, most=self._page
             )
-            doomed = await self._ledger.read(question)
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self._ledger.write(
-                    lambda transaction, ids=ids: submissions_prune(transaction.connection, ids)  # type: ignore[misc]
-                )
+                await self._ledger.pruning.forget_submissions(ids)
             self._submissions_after = doomed.upto
         return False

@@ -6,7 +6,6 @@ for ever: so it is put back to work, and logged.
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 from orchestrator.clock import Clock
@@ -14,7 +13,7 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.upkeep.janitor import left_submitting
-from orchestrator.ledger import Ledger, reports
+from orchestrator.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class Reconciler:
     async def run_once(self) -> None:
         """One comparison of everything."""
         await self._settle_stale_claims()
-        counts = await self._ledger.read(reports.outstanding_by_endpoint)
+        counts = await self._ledger.runs.outstanding()
         suspicious = {endpoint for endpoint, n in counts.items() if self._differs(endpoint, n)}
         # A difference may be a step on its way; one that is there twice is none.
         for endpoint in suspicious & self._suspicious:
@@ -87,7 +86,7 @@ class Reconciler:
 
     async def _settle_stale_claims(self) -> None:
         now, after = self._clock.now(), (0, 0)
-        while page := await self._ledger.read(partial(reports.jobs_in, state=State.SUBMITTING, after=after, most=PAGE)):
+        while page := await self._ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
             stale = [job for job in page if self._is_stale(job, now)]
             if stale:
@@ -109,14 +108,12 @@ class Reconciler:
     async def _adopt_unattended(self, endpoint: int) -> None:
         plan, after, adopted = self._plan_of(endpoint), (0, 0), 0
         assert plan is not None
-        while page := await self._ledger.read(
-            partial(reports.jobs_in, state=State.OUTSTANDING, after=after, most=PAGE)
-        ):
+        while page := await self._ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
             unattended = [job for job in page if job.endpoint == endpoint and not plan.knows(job.id)]
             plan.adopt(unattended, ask_now=True)
             adopted += len(unattended)
-            now = await self._ledger.read(partial(reports.jobs_of, ids=[job.id for job in unattended]))
+            now = await self._ledger.jobs.of(ids=[job.id for job in unattended])
             for job in unattended:  # whose end came between the question and its answer: no step tells of it any more
                 if now[job.id].state is not State.OUTSTANDING:
                     plan.forget(job.id)

@@ -5,7 +5,6 @@ twice before anything is said: a worker is idle for a moment between two jobs, t
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final
 
 from orchestrator import declared
@@ -15,8 +14,7 @@ from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_durati
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.health import ask_health
-from orchestrator.ledger import Ledger, reports
-from orchestrator.ledger.cancels import cancels_owe
+from orchestrator.ledger import Ledger
 from orchestrator.settings import OnStuck
 from orchestrator.units import SECOND_US
 from orchestrator.views import StuckSummary
@@ -102,9 +100,7 @@ class Stuck:
         self, endpoint: Endpoint, run: int, running: list[Suspect], waiting: list[Suspect]
     ) -> StuckSummary:
         suspects = sorted((*running, *waiting), key=lambda suspect: suspect.since)
-        examples = await self._ledger.read(
-            partial(reports.custom_ids, ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
-        )
+        examples = await self._ledger.jobs.custom_ids(ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
         summary = StuckSummary(in_progress=len(running), in_queue=len(waiting), examples=tuple(examples))
         resubmit = endpoint.settings_of[run].on_stuck is OnStuck.RESUBMIT
         if resubmit:
@@ -115,9 +111,7 @@ class Stuck:
     async def _resubmit(self, jobs: list[int]) -> None:
         """Cancels them at the service. Their end, when it is collected, sends them anew."""
         now = self._clock.now()
-        if await self._ledger.write(
-            lambda transaction: cancels_owe(transaction.connection, jobs, CancelWhy.STUCK, now=now)
-        ):
+        if await self._ledger.cancels.owe(jobs, CancelWhy.STUCK, now=now):
             self._owed()
 
     def _tell(self, summary: StuckSummary, oldest: Suspect, *, resubmit: bool) -> None:

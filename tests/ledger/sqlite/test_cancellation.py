@@ -11,7 +11,8 @@ from sqlalchemy import text
 
 from orchestrator.clock import SystemClock
 from orchestrator.core.job import Job
-from orchestrator.ledger import Ledger, open_ledger, read_ledger, reports
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.writer import Transaction
 from tests.factories import STEPS, S
@@ -107,19 +108,18 @@ async def test_a_ledger_is_read_beside_the_one_who_works_on_it(tmp_path: Path) -
     async with really_opened(path) as ledger:
         run = await a_run(ledger, 2)
         async with read_ledger(path, clock=SystemClock()) as beside:
-            assert await beside.run_named(run.name) is not None
-            assert [each.name for each in await beside.read(reports.runs_all)] == ["run"]
+            assert await beside.runs.named(run.name) is not None
+            assert [each.name for each in await beside.runs.all()] == ["run"]
 
 
 async def test_a_reader_cannot_write(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with really_opened(path) as ledger:
-
-        async def write(connection: object) -> None:
-            await connection.execute(text("DELETE FROM runs"))  # type: ignore[attr-defined]
-
-        with pytest.raises(Exception, match="read-only"):
-            await ledger.read(write)
+        database = Database(ledger.path)
+        with pytest.raises(StorageError, match="read-only"):
+            async with database.reading() as connection:
+                await connection.execute(text("DELETE FROM runs"))
+        await database.aclose()
 
 
 async def test_a_cancelled_writer_still_writes_what_it_was_handed(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ async def test_a_cancelled_writer_still_writes_what_it_was_handed(tmp_path: Path
         await group.start(ledger.serve)
 
         async def caller() -> None:
-            results.append(await ledger.write(block))
+            results.append(await ledger._writer.run(block))
 
         group.start_soon(caller)
         await turns(2)

@@ -21,9 +21,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import read_ledger
-from orchestrator.ledger.control import wishes_by_run
-from orchestrator.ledger.limits import limits_all
-from orchestrator.ledger.reports import runs_all
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.sqlite.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
@@ -242,7 +239,7 @@ def old_ledger(path: Path, version: str) -> Path:
 
 async def look_at(path: Path) -> int:
     async with read_ledger(path, clock=SystemClock()) as ledger:
-        return len(await ledger.read(limits_all))
+        return len(await ledger.limits.all())
 
 
 def test_a_ledger_of_an_older_program_is_brought_up_before_it_is_looked_at(tmp_path: Path) -> None:
@@ -314,7 +311,7 @@ def test_a_ledger_of_the_first_release_keeps_its_runs_and_how_they_stand(tmp_pat
 
     async def wishes() -> dict[str, tuple[bool, bool]]:
         async with read_ledger(path, clock=SystemClock()) as ledger:
-            found = await ledger.read(wishes_by_run)
-            return {run.name: (found[run.id].pause, found[run.id].cancel) for run in await ledger.read(runs_all)}
+            found = (await ledger.overview(ends_from=None)).wishes
+            return {run.name: (found[run.id].pause, found[run.id].cancel) for run in await ledger.runs.all()}
 
     assert anyio.run(wishes) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}

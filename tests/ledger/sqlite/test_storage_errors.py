@@ -9,8 +9,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger import open_ledger, reports
+from orchestrator.ledger import open_ledger
 from orchestrator.ledger.records import PACK_BYTES_MIN, pack, unpack
+from orchestrator.ledger.runs import runs_all
 from orchestrator.ledger.sqlite.database import READERS_MAX, Database, storage_errors
 from orchestrator.ledger.sqlite.migrations import migrate
 from tests.few_files import no_file_left
@@ -103,12 +104,12 @@ async def test_a_ledger_that_cannot_be_written_is_told_when_it_is_opened(tmp_pat
 
 async def test_a_ledger_has_all_its_connections_from_the_start(tmp_path: Path) -> None:
     async with open_ledger(tmp_path / "l.db", clock=VirtualClock()) as ledger:
-        await ledger.read(reports.runs_all)
+        await ledger.runs.all()
         with no_file_left():
             async with AsyncExitStack() as at_once:
                 for _ in range(READERS_MAX):
                     connection = await at_once.enter_async_context(ledger._database.reading())
-                    assert await reports.runs_all(connection) == []
+                    assert await runs_all(connection) == []
 
 
 async def test_the_ledger_is_as_durable_as_it_says(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="submissions that never ran count as paid twice",
-        path="orchestrator/ledger/cancels.py",
+        path="orchestrator/ledger/submissions.py",
         old='        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),\n',
         new="",
         tests=(
@@ -50,13 +50,13 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cancel that waits for its turn is sent though it was taken back",
         path="orchestrator/engine/upkeep/canceller.py",
-        old="        if not await self._ledger.read(partial(is_owed, submission=owed.submission)):\n",
+        old="        if not await self._ledger.cancels.is_owed(submission=owed.submission):\n",
         new="        if False:\n",
         tests=("tests/engine/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
     Fault(
         name="cancels are owed anew by a process that has not heard of the continue",
-        path="orchestrator/ledger/control.py",
+        path="orchestrator/ledger/cancels.py",
         old='        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,\n',
         new="",
         tests=(
@@ -65,7 +65,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="uncertain jobs of a cancelled run wait for their time",
-        path="orchestrator/ledger/control.py",
+        path="orchestrator/ledger/cancels.py",
         old="    if len(found) < most:\n",
         new="    if False:\n",
         tests=(
@@ -83,7 +83,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="cancelled jobs can never be opened again",
-        path="orchestrator/ledger/reports.py",
+        path="orchestrator/ledger/jobs.py",
         old='literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after',
         new="jobs.c.state == State.FAILED.value, jobs.c.id > after",
         tests=(
@@ -152,7 +152,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="submissions whose answer never came count as attempts",
-        path="orchestrator/ledger/reports.py",
+        path="orchestrator/ledger/results.py",
         old="attempts=row[14] + (row[3] == State.SUCCEEDED)",
         new="attempts=row[4]",
         tests=(
@@ -161,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a block of the ledger's leaves something outside",
-        path="orchestrator/ledger/ledger.py",
+        path="orchestrator/ledger/claims.py",
         old="        async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:\n",
         new=(
             "        now = 0\n\n"

@@ -1,0 +1,96 @@
+"""Claims: jobs that are ours to send. The intent is durable before a request leaves."""
+
+from typing import Final
+
+import msgspec
+
+from orchestrator.core import job as transitions
+from orchestrator.core.job import Job, Transition
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
+from orchestrator.ledger.payloads import Payload, references_of, secret_names_add, secret_names_all
+from orchestrator.ledger.writer import Transaction
+from orchestrator.units import MIB
+
+CLAIM_BYTES_MAX: Final = 64 * MIB
+"""The inputs of one claim come to no more, unless it is a single one."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A job that is ours to send, and what to send."""
+
+    job: Job
+    payload: Payload
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What was claimed along the line, and how far that has come."""
+
+    claims: list[Claim]
+    passed: Passed
+    is_at_end: bool
+    """Whether nobody stands behind those who were met."""
+
+
+class Claims:
+    """Makes the claims of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._latest = 0
+        self.secret_names: frozenset[str] = frozenset()
+        """The environment variables whose values have left with a submission, or are about to."""
+
+    async def prepare(self, latest: int) -> None:
+        """Learns what the first claim needs; `latest` is the latest submission until now."""
+        self._latest = latest
+        async with self._doors.reading() as connection:
+            self.secret_names = await secret_names_all(connection)
+
+    async def take(
+        self, run: int, *, by_retry: bool, most: int, ttl_of: TtlOf, bytes_max: int = CLAIM_BYTES_MAX
+    ) -> list[Claim]:
+        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
+
+        Their inputs come to no more than `bytes_max`, unless it is only one.
+        """
+        return (await self.along(run, by_retry=by_retry, most=most, ttl_of=ttl_of, bytes_max=bytes_max)).claims
+
+    async def along(
+        self,
+        run: int,
+        *,
+        by_retry: bool,
+        most: int,
+        ttl_of: TtlOf,
+        bytes_max: int,
+        is_late: IsLate = nobody_is_late,
+        behind: Passed = HEAD,
+    ) -> Claimed:
+        """The same along the line behind `behind`; jobs whose TTL `is_late` are passed over, and nothing is written."""
+
+        async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
+            now = self._doors.now()
+            seen = await line_walk(
+                transaction.connection, run, by_retry=by_retry, now=now, most=most, bytes_max=bytes_max, ttl_of=ttl_of,
+                is_late=is_late, behind=behind,
+            )  # fmt: skip
+            if not seen.found:
+                return Claimed([], seen.passed, seen.is_at_end), frozenset()
+            payloads = {found.job.id: found.payload for found in seen.found}
+            if fresh := references_of(payloads.values()) - self.secret_names:
+                await secret_names_add(transaction.connection, fresh)
+            if by_retry:
+                taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
+            else:
+                taken = [self._claimed_for_run(found.job, found.ttl_us, now) for found in seen.found]
+            claims = [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
+            return Claimed(claims, seen.passed, seen.is_at_end), fresh
+
+        claimed, fresh = await self._doors.write(block)
+        self.secret_names |= fresh
+        return claimed
+
+    def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Transition:
+        self._latest = max(self._latest + 1, now)
+        return transitions.claimed(job, submission=self._latest, ttl_us=ttl_us, at=now)

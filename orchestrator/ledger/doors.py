@@ -1,0 +1,65 @@
+"""What each noun of the ledger has of it: a way to read, a way to write, and the time.
+
+Nothing of them leaves the ledger: who asks gets values.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from sqlalchemy import Executable
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.clock import Clock
+from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.writer import Block, Transaction, Writer
+
+Result = TypeVar("Result")
+Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class Doors:
+    """The doors of one ledger."""
+
+    def __init__(self, database: Database, writer: Writer, clock: Clock) -> None:
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+
+    def now(self) -> int:
+        """The time by the ledger's clock, microseconds UTC."""
+        return self._clock.now()
+
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """One view of the ledger, for several questions; it must be let go within a second."""
+        return self._database.reading()
+
+    async def rows(self, query: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
+        """What one question is answered."""
+        async with self._database.reading() as connection:
+            return (await connection.execute(query, parameters)).all()
+
+    async def value(self, query: Executable, parameters: Parameters | None = None) -> Any:
+        """The first value of the first row; None without one."""
+        async with self._database.reading() as connection:
+            return (await connection.execute(query, parameters)).scalar()
+
+    async def write(self, block: Block[Result]) -> Result:
+        """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside."""
+        return await self._writer.run(block)
+
+    async def execute(self, statement: Executable, parameters: Parameters | None = None) -> int:
+        """One change in a transaction; returns how many rows there were to change."""
+
+        async def block(transaction: Transaction) -> int:
+            return (await transaction.connection.execute(statement, parameters)).rowcount
+
+        return await self._writer.run(block)
+
+    async def returning(self, statement: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
+        """One change in a transaction, and what it returns."""
+
+        async def block(transaction: Transaction) -> Sequence[Any]:
+            return (await transaction.connection.execute(statement, parameters)).all()
+
+        return await self._writer.run(block)

@@ -1,0 +1,146 @@
+"""Jobs: which there are in a state, of a submission, or by their number."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+
+from orchestrator.core.job import RETRIES_IN_DOUBT, CancelWhy, Job
+from orchestrator.core.lifecycle import State
+from orchestrator.core.responses import Failure
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.tables import FATE_UNKNOWN, GIVEN_UP, events, jobs, one_of, runs, submissions
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The jobs that some submissions are of."""
+
+    job_of: Mapping[int, int]
+    """The number of the job, by submission; a submission that nobody knows is missing."""
+
+    jobs: Mapping[int, Job]
+    given_up: frozenset[int]
+    """Those that ended without anybody knowing whether they ran."""
+
+    stuck: frozenset[int]
+    """Those that we wanted cancelled in order to send their job anew."""
+
+    remote_ids: Mapping[int, str]
+    """What the service calls them, where that is known."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a job stands in its input, and what has become of it."""
+
+    line: int
+    job: int
+    state: State
+    ended_at: int | None
+
+
+_NEXT_QUEUED = select(func.min(jobs.c.due_at)).where(
+    jobs.c.run_id == bindparam("run"),
+    jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+    jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+    jobs.c.due_at > bindparam("after"),
+)
+_NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bindparam("now"))
+_NEXT_BY_RUN = _NEXT_QUEUED.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
+
+_SUBMISSIONS = select(
+    submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why, submissions.c.remote_id
+).where(submissions.c.id.in_(IN_BATCH))
+_JOBS = select_jobs().where(jobs.c.id.in_(IN_BATCH))
+_NAMES = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
+_UNAPPLIED = (
+    select(submissions.c.failure)
+    .select_from(
+        jobs.join(submissions, submissions.c.id == jobs.c.submission_id).join(events, events.c.job_id == jobs.c.id)
+    )
+    .where(
+        jobs.c.id == bindparam("job"),
+        events.c.id == select(func.max(events.c.id)).where(events.c.job_id == bindparam("job")).scalar_subquery(),
+        events.c.reason.in_(literal_column(f"'{reason}'") for reason in sorted(RETRIES_IN_DOUBT)),
+        jobs.c.unfinished_at <= events.c.at,
+        submissions.c.failure.is_not(None),
+    )
+)
+_failure = msgspec.json.Decoder(Failure)
+
+
+class Jobs:
+    """The jobs of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def in_state(self, state: State, *, after: tuple[int, int], most: int) -> list[Job]:
+        """Up to `most` jobs in `state` (submitting, uncertain or outstanding) after the one at `(due_at, id)`.
+
+        In the order of their index, of which SQLite finds a place by equal columns only; so in two questions. Each page
+        of 300,000 outstanding jobs would else sort or step over all of them.
+        """
+        due_at, job = after
+        query = select_jobs().where(jobs.c.state == literal_column(f"'{state.value}'"))
+        same = query.where(jobs.c.due_at == due_at, jobs.c.id > job).order_by(jobs.c.id).limit(most)
+        async with self._doors.reading() as connection:
+            found = [job_of(row) for row in await connection.execute(same)]
+            if len(found) < most:
+                later = query.where(jobs.c.due_at > due_at).order_by(jobs.c.due_at, jobs.c.id).limit(most - len(found))
+                found += [job_of(row) for row in await connection.execute(later)]
+        return found
+
+    async def given_up(self, run: int, *, after: int, most: int) -> list[Job]:
+        """Up to `most` failed or cancelled jobs of `run` with an id above `after`, by id."""
+        # Else SQLite goes through all jobs of the run and sorts them, for each page.
+        of_run = without_index(jobs.c.run_id) == run
+        query = (
+            select_jobs()
+            .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after)
+            .order_by(jobs.c.id)
+            .limit(most)
+        )
+        return [job_of(row) for row in await self._doors.rows(query)]
+
+    async def next_queued_at(self, run: int, *, by_retry: bool, now: int, after: int = -1) -> int | None:
+        """When the next queued job of `run` is due by `/retry`, or by `/run`, of those that are due after `after`; 0
+        for at once, None where there is none.
+        """
+        query = _NEXT_BY_RETRY if by_retry else _NEXT_BY_RUN
+        found: int | None = await self._doors.value(query, {"run": run, "now": now, "after": after})
+        return found
+
+    async def of(self, ids: Sequence[int]) -> dict[int, Job]:
+        """The jobs of these numbers."""
+        return {row[0]: job_of(row) for row in await self._doors.rows(_JOBS, batch_of(ids))}
+
+    async def of_submissions(self, ids: Sequence[int]) -> Submitted:
+        """The jobs of these submissions, and what became of those."""
+        async with self._doors.reading() as connection:
+            found = (await connection.execute(_SUBMISSIONS, batch_of(ids))).all()
+            rows = (await connection.execute(_JOBS, batch_of({row[1] for row in found}))).all()
+        return Submitted(
+            job_of={row[0]: row[1] for row in found},
+            jobs={row[0]: job_of(row) for row in rows},
+            given_up=frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN),
+            stuck=frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value),
+            remote_ids={row[0]: row[4] for row in found if row[4] is not None},
+        )
+
+    async def custom_ids(self, ids: Sequence[int]) -> list[str]:
+        """What the input calls these jobs, in the same order."""
+        names = {row[0]: row[1] for row in await self._doors.rows(_NAMES, batch_of(ids))}
+        return [names[job] for job in ids]
+
+    async def place(self, run: int, custom_id: str) -> Place | None:
+        """The place of the job of `run` with this custom_id; None where there is none."""
+        query = select(jobs.c.line, jobs.c.id, jobs.c.state, jobs.c.ended_at)
+        rows = await self._doors.rows(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))
+        return next((Place(row[0], row[1], State(row[2]), row[3]) for row in rows), None)
+
+    async def failure_before_retry(self, job: int) -> Failure | None:
+        """The execution that the `/retry` of `job` was to follow, as long as nobody knows whether that was applied."""
+        found = await self._doors.value(_UNAPPLIED, {"job": job})
+        return None if found is None else _failure.decode(found)

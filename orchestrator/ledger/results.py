@@ -1,0 +1,111 @@
+"""Results: finished jobs with all that their rows in the files need."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import ColumnElement, func, or_, select
+
+from orchestrator.core.lifecycle import State
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.pages import fitting
+from orchestrator.ledger.records import unpack
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.tables import jobs, outcomes, runs
+
+
+class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished job with everything its row in the results or the errors file needs."""
+
+    line: int
+    job: int
+    custom_id: str
+    state: State
+    attempts: int
+    """Executions that came to an end, since the job was last opened: those that failed, and the one with the result."""
+
+    paid_at_most: int
+    """Executions that may have been paid, all in all: those of submissions whose fate is unknown are among them."""
+
+    remote_id: str | None
+    status: str | None
+    stored: bytes | None
+    """The output as it is stored: pages hold it packed, and it is unpacked one job at a time."""
+
+    packed: int
+    trouble: str | None
+    message: str | None
+    delay_ms: int | None
+    execution_ms: int | None
+    ended_at: int | None = None
+
+    @property
+    def output(self) -> bytes | None:
+        """The output as it was collected. Raises `DamagedError` where it cannot be unpacked any more."""
+        return None if self.stored is None else unpack(self.stored, self.packed)
+
+
+_FINISHED = (
+    select(
+        jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
+        outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
+        outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
+        jobs.c.ended_at, jobs.c.failures,
+    )
+    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .where(jobs.c.id.in_(IN_BATCH))
+    .order_by(jobs.c.line, jobs.c.id)
+)  # fmt: skip
+
+
+class Results:
+    """The finished jobs of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def page(
+        self,
+        run: int,
+        states: Sequence[State],
+        *,
+        after: tuple[int, int],
+        most: int,
+        bytes_max: int,
+        packed_too: bool = False,
+    ) -> list[FinishedJob]:
+        """Up to `most` jobs of `run` in `states`, in input order, after the job at `(line, id)`.
+
+        Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those
+        that succeeded with a packed output.
+        """
+        wanted: list[ColumnElement[bool]] = [jobs.c.state.in_([state.value for state in states])]
+        if packed_too:
+            wanted.append((jobs.c.state == State.SUCCEEDED.value) & (outcomes.c.packed == 1))
+        accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
+        line, job = after
+        sizes = (
+            select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
+            .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+            .where(
+                jobs.c.run_id == run,
+                or_(*wanted),
+                jobs.c.intake_id <= accepted,
+                (jobs.c.line > line) | ((jobs.c.line == line) & (jobs.c.id > job)),
+                jobs.c.line >= line,
+            )
+            .order_by(jobs.c.line, jobs.c.id)
+            .limit(most)
+        )
+        async with self._doors.reading() as connection:
+            found = (await connection.execute(sizes)).all()
+            taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
+            rows = (await connection.execute(_FINISHED, batch_of(taken))).all()
+        return [
+            FinishedJob(
+                line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
+                attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
+                remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
+                trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
+            )
+            for row in rows
+        ]  # fmt: skip

@@ -1,0 +1,158 @@
+"""Runs: what they are of, and what their jobs come to."""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.lifecycle import State
+from orchestrator.ledger.control import Wishes, wish_set, wishes_of
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.sqlite.statements import insert_new
+from orchestrator.ledger.store import counts_add
+from orchestrator.ledger.tables import counts, endpoints, runs
+from orchestrator.ledger.writer import Transaction
+from orchestrator.settings import RunSettings, Wish
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as the ledger knows it."""
+
+    id: int
+    name: str
+    endpoint_id: int
+    service_url: str
+    endpoint: str
+    source: str
+    settings: RunSettings
+    created_at: int
+    accepted: bool
+    """Whether any intake of it was ever accepted."""
+
+    rows: int
+    """Rows of the latest accepted input."""
+
+
+_RUNS = select(
+    runs.c.id,
+    runs.c.name,
+    runs.c.endpoint_id,
+    endpoints.c.service_url,
+    endpoints.c.endpoint,
+    runs.c.source,
+    runs.c.settings,
+    runs.c.created_at,
+    runs.c.intake_accepted > 0,
+    runs.c.rows_accepted,
+).select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))
+
+_settings = msgspec.json.Decoder(RunSettings)
+
+_OUTSTANDING: Final = (
+    select(runs.c.endpoint_id, func.sum(counts.c.n))
+    .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
+    .where(counts.c.name == State.OUTSTANDING.value)
+    .group_by(runs.c.endpoint_id)
+)
+
+
+class Runs:
+    """The runs of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def all(self) -> list[Run]:
+        """Every run, oldest first."""
+        async with self._doors.reading() as connection:
+            return await runs_all(connection)
+
+    async def named(self, name: str) -> Run | None:
+        """The run called `name`, or None."""
+        return next((run for run in await self.all() if run.name == name), None)
+
+    async def create(self, *, name: str, service_url: str, endpoint: str, source: str, settings: RunSettings) -> Run:
+        """A new run; it vanishes on the next open unless an intake of it is accepted."""
+
+        async def block(transaction: Transaction) -> None:
+            connection = transaction.connection
+            of = {"service_url": service_url, "endpoint": endpoint}
+            await connection.execute(insert_new(endpoints), of)
+            query = select(endpoints.c.id).filter_by(**of)
+            row = {
+                "name": name,
+                "endpoint_id": (await connection.execute(query)).scalar_one(),
+                "source": source,
+                "settings": msgspec.json.encode(settings),
+                "created_at": self._doors.now(),
+            }
+            await connection.execute(insert(runs), row)
+
+        await self._doors.write(block)
+        run = await self.named(name)
+        assert run is not None
+        return run
+
+    async def configure(self, run: int, settings: RunSettings) -> None:
+        """Stores the settings of `run`; they apply from the next submission."""
+        await self._doors.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
+
+    async def counts(self, run: int) -> dict[str, int]:
+        """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""
+        async with self._doors.reading() as connection:
+            return (await counts_by_run(connection, run=run)).get(run, {})
+
+    async def count(self, run: int, name: str) -> None:
+        """One more in a cumulative counter of `run` that no step raises."""
+
+        async def block(transaction: Transaction) -> None:
+            await counts_add(transaction.connection, Counter({(run, name): 1}))
+
+        await self._doors.write(block)
+
+    async def wishes(self, run: int) -> Wishes:
+        """What is asked of `run` at present."""
+        async with self._doors.reading() as connection:
+            return await wishes_of(connection, run)
+
+    async def wish(self, run: int, wish: Wish) -> None:
+        """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed."""
+
+        async def block(transaction: Transaction) -> None:
+            await wish_set(transaction.connection, run, wish)
+
+        await self._doors.write(block)
+
+    async def outstanding(self) -> dict[int, int]:
+        """How many jobs are outstanding at each endpoint, by the counts."""
+        return {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING)}
+
+
+async def runs_all(connection: AsyncConnection) -> list[Run]:
+    """Every run, oldest first."""
+    return [
+        Run(
+            id=row[0],
+            name=row[1],
+            endpoint_id=row[2],
+            service_url=row[3],
+            endpoint=row[4],
+            source=row[5],
+            settings=_settings.decode(row[6]),
+            created_at=row[7],
+            accepted=bool(row[8]),
+            rows=row[9],
+        )
+        for row in await connection.execute(_RUNS.order_by(runs.c.id))
+    ]
+
+
+async def counts_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, dict[str, int]]:
+    """Jobs in each state, and the cumulative counters, of every run that ever counted anything, or of `run` alone."""
+    query = select(counts.c.run_id, counts.c.name, counts.c.n)
+    found: dict[int, dict[str, int]] = {}
+    for of, name, n in await connection.execute(query if run is None else query.where(counts.c.run_id == run)):
+        found.setdefault(of, {})[name] = n
+    return found
