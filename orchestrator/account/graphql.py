@@ -10,7 +10,7 @@ The rules:
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -66,17 +66,19 @@ class GraphQL:
     def __repr__(self) -> str:
         return f"GraphQL({self._shown!r})"
 
-    async def ask(self, doing: str, query: str, data: type[T], *, hidden: Sequence[str] = ()) -> T:
-        """Sends `query`, a query or a mutation, and returns the answer's `data`, read as `data` says.
+    async def ask(self, doing: str, query: str, read: Callable[[bytes], T], *, hidden: Sequence[str] = ()) -> T:
+        """Sends `query`, a query or a mutation, and returns what `read` makes of the answer's `data`.
 
         `doing` begins every error; `hidden` are secrets in the query, which the service may quote. Raises
         `GraphQLError` where it is refused, `AnswerError` for a success that cannot be read, `NotSent` and `Unanswered`.
         """
         if query.startswith("mutation"):
-            return await self._ask(doing, query, data, hidden, consequence=UNKNOWN)
-        return await repeated(partial(self._ask, doing, query, data, hidden, consequence=""))
+            return await self._ask(doing, query, read, hidden, consequence=UNKNOWN)
+        return await repeated(partial(self._ask, doing, query, read, hidden, consequence=""))
 
-    async def _ask(self, doing: str, query: str, data: type[T], hidden: Sequence[str], *, consequence: str) -> T:
+    async def _ask(
+        self, doing: str, query: str, read: Callable[[bytes], T], hidden: Sequence[str], *, consequence: str
+    ) -> T:
         body = msgspec.json.encode({"query": query})
         request = Request("POST", str(self._url), self._headers, body)
         with telling(doing, consequence):
@@ -88,7 +90,7 @@ class GraphQL:
         problem = f"the service answered {answer.status}, but not with GraphQL"
         if response is not None:
             try:
-                return msgspec.json.decode(response.data, type=data)
+                return read(bytes(response.data))
             except (ValueError, RecursionError):  # its text may quote environment variables
                 problem = "the answer lacks what was asked for"
         raise AnswerError("; ".join(filter(None, (f"{doing}: {problem}", consequence))))
@@ -107,6 +109,10 @@ def _refusal(answer: Answer, redactor: Redactor) -> Refusal:
     if answer.status > _OK_MAX or refusal.errors:
         return refusal
     return msgspec.structs.replace(refusal, errors=(_NO_REASON,))
+
+
+read_nothing: Final = msgspec.json.Decoder(dict[str, object]).decode
+"""Of an answer that only says that something was done."""
 
 
 def literal(value: Value) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.account.graphql import GraphQL, Value, literal
+from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
 from orchestrator.errors import UsageError
 
 _NAME: Final = re.compile(r"[^\s{}]{1,191}")
@@ -37,6 +37,10 @@ class _Myself(msgspec.Struct, frozen=True):
     myself: _Listed
 
 
+_created: Final = msgspec.json.Decoder(_Created).decode
+_myself: Final = msgspec.json.Decoder(_Myself).decode
+
+
 class Secrets:
     """The account's secrets. All calls raise what `GraphQL.ask` does."""
 
@@ -53,16 +57,16 @@ class Secrets:
         if description is not None:
             wanted["description"] = description
         query = f"mutation {{ secretCreate(input: {literal(wanted)}) {{ {_FIELDS} }} }}"
-        return (await self._graphql.ask(f"secrets create {name}", query, _Created, hidden=[value])).secret
+        return (await self._graphql.ask(f"secrets create {name}", query, _created, hidden=[value])).secret
 
     async def delete(self, secret_id: str) -> None:
         """Deletes by id (contract, `secretDelete`). Templates that name the secret are not changed."""
         if not secret_id:
             raise UsageError("a secret is deleted by its id; none was given")
         query = f"mutation {{ secretDelete(id: {literal(secret_id)}) }}"
-        await self._graphql.ask(f"secrets delete {secret_id:.80}", query, dict[str, object])
+        await self._graphql.ask(f"secrets delete {secret_id:.80}", query, read_nothing)
 
     async def list(self) -> tuple[Secret, ...]:
         """All secrets, in the service's order. The contract shows no such operation; this is the public one."""
         query = f"query {{ myself {{ secrets {{ {_FIELDS} }} }} }}"
-        return (await self._graphql.ask("secrets list", query, _Myself)).myself.secrets
+        return (await self._graphql.ask("secrets list", query, _myself)).myself.secrets

@@ -5,13 +5,13 @@ always sent, though the contract makes them optional: the service has refused te
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import anyio
 import msgspec
 
-from orchestrator.account.graphql import GraphQL, GraphQLError, Value, literal
+from orchestrator.account.graphql import GraphQL, GraphQLError, Value, literal, read_nothing
 from orchestrator.clock import Clock
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
@@ -66,32 +66,20 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Never shown by the service."""
 
 
-class _WireTemplate(msgspec.Struct, frozen=True, rename="camel"):
-    """A template as it comes: whatever the service does not know is null."""
-
-    id: str | None = None
-    name: str | None = None
-    image_name: str | None = None
-    container_disk_in_gb: int | None = None
-    volume_in_gb: int | None = None
-    docker_args: str | None = None
-    env: tuple[EnvironmentVariable, ...] | None = None
-    ports: str | None = None
-    readme: str | None = None
-    volume_mount_path: str | None = None
-    is_serverless: bool | None = None
-
-
 class _Saved(msgspec.Struct, frozen=True):
-    template: _WireTemplate = msgspec.field(name="saveTemplate")
+    template: Mapping[str, object] = msgspec.field(name="saveTemplate")
 
 
 class _Listed(msgspec.Struct, frozen=True):
-    templates: tuple[_WireTemplate, ...] = msgspec.field(name="podTemplates")
+    templates: tuple[Mapping[str, object], ...] = msgspec.field(name="podTemplates")
 
 
 class _Myself(msgspec.Struct, frozen=True):
     myself: _Listed
+
+
+_NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
+"""In the place of what the service does not know, which is null."""
 
 
 class Templates:
@@ -109,8 +97,7 @@ class Templates:
         check_template(template)
         query = f"mutation {{ saveTemplate(input: {literal(_input(template))}) {{ {_FIELDS} }} }}"
         values = [variable.value for variable in template.env]
-        saved = (await self._graphql.ask(f"templates save {template.name}", query, _Saved, hidden=values)).template
-        return _template(saved)
+        return await self._graphql.ask(f"templates save {template.name}", query, _read_saved, hidden=values)
 
     async def delete(
         self,
@@ -141,13 +128,12 @@ class Templates:
 
     async def _delete(self, name: str) -> None:
         query = f"mutation {{ deleteTemplate(templateName: {literal(name)}) }}"
-        await self._graphql.ask(f"templates delete {name:.80}", query, dict[str, object])
+        await self._graphql.ask(f"templates delete {name:.80}", query, read_nothing)
 
     async def list(self) -> tuple[Template, ...]:
         """All templates, in the service's order. The contract shows no such operation; this is the public one."""
         query = f"query {{ myself {{ podTemplates {{ {_FIELDS} }} }} }}"
-        answer = await self._graphql.ask("templates list", query, _Myself)
-        return tuple(map(_template, answer.myself.templates))
+        return await self._graphql.ask("templates list", query, _read_listed)
 
 
 def check_template(template: Template) -> None:
@@ -193,20 +179,17 @@ def _input(template: Template) -> dict[str, Value]:
     return {key: value for key, value in wanted.items() if value is not None}
 
 
-def _template(wire: _WireTemplate) -> Template:
-    return Template(
-        id=wire.id,
-        name=wire.name or "",
-        image_name=wire.image_name or "",
-        container_disk_in_gb=wire.container_disk_in_gb or 0,
-        volume_in_gb=wire.volume_in_gb or 0,
-        docker_args=wire.docker_args or "",
-        env=wire.env or (),
-        ports=wire.ports,
-        readme=wire.readme,
-        volume_mount_path=wire.volume_mount_path,
-        is_serverless=bool(wire.is_serverless),
-    )
+def _read_saved(data: bytes) -> Template:
+    return _template(msgspec.json.decode(data, type=_Saved).template)
+
+
+def _read_listed(data: bytes) -> tuple[Template, ...]:
+    return tuple(map(_template, msgspec.json.decode(data, type=_Myself).myself.templates))
+
+
+def _template(members: Mapping[str, object]) -> Template:
+    known = {name: value for name, value in members.items() if value is not None}
+    return msgspec.convert({**_NOTHING, **known}, Template)
 
 
 def _may_pass(error: GraphQLError) -> bool:
