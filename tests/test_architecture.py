@@ -118,6 +118,11 @@ def test_the_next_state_is_looked_up_in_one_place() -> None:
     }
 
 
+def test_requests_are_repeated_in_one_place() -> None:
+    repeating = [name_of(path) for path in modules("orchestrator") if "tenacity" in path.read_text(encoding="utf-8")]
+    assert repeating == ["orchestrator/client/retrying.py"]
+
+
 def test_the_doors_are_the_only_way_to_a_connection() -> None:
     opened = [
         place

@@ -147,4 +147,25 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/ledger/test_claims.py",),
         worlds=("mixed-faults", 0, 2),
     ),
+    Fault(
+        name="a secret of several lines is hidden where all of them stand together",
+        path="orchestrator/core/redaction.py",
+        old='(value, " ".join(value.split()), *value.splitlines())',
+        new="(value,)",
+        tests=("tests/core/test_redaction.py::test_a_secret_of_several_lines_is_hidden_in_each_of_them_and_folded",),
+    ),
+    Fault(
+        name="a pod whose creation met a server error is created once more",
+        path="orchestrator/account/rest.py",
+        old='            return method == "GET" and error.passing\n',
+        new="            return error.passing\n",
+        tests=("tests/cli/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
+    ),
+    Fault(
+        name="a change by GraphQL is repeated like a question",
+        path="orchestrator/account/graphql.py",
+        old='        if query.startswith("mutation"):\n',
+        new='        if query.startswith("never"):\n',
+        tests=("tests/cli/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
+    ),
 )
