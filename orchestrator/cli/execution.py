@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -27,7 +28,7 @@ from orchestrator.cli.failures import (
 from orchestrator.cli.request import ledger_of
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.settings import RunRequest, VerifyRequest, Wish
+from orchestrator.settings import LEDGER_DEFAULT, RunRequest, VerifyRequest, Wish
 from orchestrator.units import MIB
 from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
 
@@ -173,9 +174,9 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
         case printing.ReaderLeftError():
             return 0
         case BrokenPipeError():
-            printing.complain(
-                "nobody reads the pipe, or not to its end; all of it is in the ledger: orchestrator results NAME"
-            )
+            words = [] if ledger is None or ledger == LEDGER_DEFAULT else declared.LEDGER.words(ledger)
+            command = shlex.join(["orchestrator", "results", "NAME", *words])
+            printing.complain(f"nobody reads the pipe, or not to its end; all of it is in the ledger: {command}")
             return WRITING_EXIT_CODE
         case cause:
             return _explain_unforeseen(cause, error, ledger)

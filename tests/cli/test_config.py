@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from orchestrator import declared
-from orchestrator.cli.config import RUNS, choose
+from orchestrator.api.emulated import EmulateRequest
+from orchestrator.cli.config import EMULATOR, RUNS, choose
 from orchestrator.core.pacing import Operation
+from orchestrator.core.policy import Policy
+from orchestrator.settings import AccountSettings, ConnectionSettings, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
@@ -142,6 +146,31 @@ def test_status_and_results_find_the_ledger_in_the_file() -> None:
 def test_a_wrong_file_is_refused(text: str, message: str) -> None:
     write(text)
     assert refused("run", "i.jsonl", "--endpoint", LOCAL) == message
+
+
+def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there() -> None:
+    fields: dict[type[msgspec.Struct], set[str]] = {}
+    for setting in (*RUNS.settings.values(), *EMULATOR.settings.values()):
+        if setting.of is not None:
+            fields.setdefault(setting.of, set()).add(setting.name)
+    assert fields == {
+        AccountSettings: names_of(AccountSettings),
+        ConnectionSettings: names_of(ConnectionSettings) - {"api_key", "keys"},  # never written down
+        EmulateRequest: names_of(EmulateRequest),
+        Policy: names_of(Policy),
+        RunRequest: names_of(RunRequest) - {"named", "source", "connection", "settings", "configuration"},
+        RunSettings: names_of(RunSettings) - {"policy", "output", "errors"},  # of which the last two are remembered
+    }
+
+
+def names_of(kind: type[msgspec.Struct]) -> set[str]:
+    return set(kind.__struct_fields__)
+
+
+def test_what_a_setting_is_without_being_set_can_be_read_as_it_is_written() -> None:
+    for setting in (*RUNS.settings.values(), *EMULATOR.settings.values()):
+        if setting.unset not in (None, (), False):
+            assert setting.form.read(setting.form.write(setting.unset)) == setting.unset, setting
 
 
 def test_a_file_that_is_not_toml_is_refused() -> None:
