@@ -1,6 +1,5 @@
 """`orchestrator pause`, `continue` and `cancel`: what can be asked of a run while it goes on."""
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,10 +9,8 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import choose
-from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.request import ledger_of
-from orchestrator.errors import UsageError
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.sharing import also
 from orchestrator.settings import Wish
 
 Json = Annotated[bool | None, options.option(declared.JSON, "How the run stands, as JSON.")]
@@ -23,39 +20,28 @@ _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL:
 
 def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers the three commands."""
+    shared = also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
 
     @commands.command()
-    def pause(
-        name: options.RunName, ledger: options.Ledger = None, config: options.Config = None, json: Json = None
-    ) -> None:
+    @shared
+    def pause(name: options.RunName) -> AtLedger:
         """Send no more jobs of a run; what is at the service is still collected."""
-        _carry_out(load, locals(), name, Wish.PAUSE)
+        return partial(_control, load, name, Wish.PAUSE)
 
     @commands.command("continue")
-    def continue_(
-        name: options.RunName, ledger: options.Ledger = None, config: options.Config = None, json: Json = None
-    ) -> None:
+    @shared
+    def continue_(name: options.RunName) -> AtLedger:
         """Lift a pause, or end the cancelling of a run."""
-        _carry_out(load, locals(), name, Wish.CONTINUE)
+        return partial(_control, load, name, Wish.CONTINUE)
 
     @commands.command()
-    def cancel(
-        name: options.RunName, ledger: options.Ledger = None, config: options.Config = None, json: Json = None
-    ) -> None:
+    @shared
+    def cancel(name: options.RunName) -> AtLedger:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
-        _carry_out(load, locals(), name, Wish.CANCEL)
+        return partial(_control, load, name, Wish.CANCEL)
 
 
-def _carry_out(load: Callable[[], App], flags: dict[str, object], name: str, wish: Wish) -> None:
-    try:
-        choices = choose({key: value for key, value in flags.items() if key != "name"}, os.environ)
-        path, as_json = ledger_of(choices), choices.is_on(declared.JSON)
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
-    raise typer.Exit(execute(partial(_control, load, path, name, wish, as_json=as_json), ledger=path))
-
-
-async def _control(load: Callable[[], App], ledger: Path, name: str, wish: Wish, *, as_json: bool) -> int:
+async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
     found = await load().control(ledger, name, wish)
     if as_json:
         printing.put_json(found)
