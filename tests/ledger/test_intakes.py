@@ -206,3 +206,10 @@ async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path:
     async with opened(path) as ledger:
         assert await job_now(ledger) == job
         assert dump(path)["jobs"][0][5] == 1
+
+
+async def test_a_large_input_is_stored_packed(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with opened(path) as ledger:
+        await a_run(ledger, [a_row(1, payload=b'{"a":"' + b"a" * 10_000 + b'"}')])
+    assert len(dump(path)["payloads"][0][1]) < 1_000

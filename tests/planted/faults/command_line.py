@@ -142,7 +142,7 @@ FAULTS: tuple[Fault, ...] = (
         old="        if taken and held > bytes_max:\n",
         new="        if taken and held < 0:\n",
         tests=(
-            "tests/ledger/test_reports.py::test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one",
+            "tests/conformance/test_reads.py::test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one",
             "tests/benchmarks/test_short.py::test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page",
         ),
     ),

@@ -5,7 +5,7 @@ from typing import Final
 from tests.planted.faults.fault import Fault
 
 HOOKS: Final = "tests/web/test_webhooks.py"
-CLAIMS: Final = "tests/ledger/test_claims.py"
+CLAIMS: Final = "tests/conformance/test_claims.py"
 NARROW: Final = "tests/engine/test_narrow.py"
 LARGE: Final = "tests/client/test_large_bodies.py"
 

@@ -87,7 +87,7 @@ FAULTS: tuple[Fault, ...] = (
         old='literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after',
         new="jobs.c.state == State.FAILED.value, jobs.c.id > after",
         tests=(
-            "tests/ledger/test_reports.py::test_failed_and_cancelled_jobs_are_paged",
+            "tests/conformance/test_reads.py::test_failed_and_cancelled_jobs_are_paged",
             "tests/engine/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
         ),
     ),
@@ -114,7 +114,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/pruning.py",
         old="without_index(jobs.c.run_id) == field(0)",
         new="jobs.c.run_id == field(0)",
-        tests=("tests/ledger/test_reports.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",),
+        tests=(
+            "tests/ledger/sqlite/test_plans.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
+        ),
     ),
     Fault(
         name="the submission that brought a result is forgotten for its age",

@@ -3,7 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 ADMISSION = "tests/engine/test_admission.py"
-CLAIMS = "tests/ledger/test_claims.py"
+CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

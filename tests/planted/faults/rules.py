@@ -144,7 +144,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/line.py",
         old="    if len(found) < most and not by_retry:\n",
         new="    if not by_retry:\n        found.clear()\n",
-        tests=("tests/ledger/test_claims.py",),
+        tests=("tests/conformance/test_claims.py",),
         worlds=("mixed-faults", 0, 2),
     ),
     Fault(

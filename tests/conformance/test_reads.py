@@ -1,28 +1,20 @@
-"""The reads: margins, pages in input order, what is due next; and that none of them walks through all jobs."""
+"""The reads: margins, pages in input order, what is due next."""
 
-import sqlite3
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import closing
+from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Update, event
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import Connection, Engine
 
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.responses import Trouble
-from orchestrator.ledger import Ledger, control, store
-from orchestrator.ledger.line import HEAD, Passed
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.submissions import Sent
-from orchestrator.settings import OnUncertain, RunSettings, Wish
-from orchestrator.units import MIB
+from orchestrator.settings import OnUncertain, RunSettings
+from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now, opened
+from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -41,8 +33,8 @@ async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
     )
 
 
-async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, 3)
 
         async def safe_until() -> int | None:
@@ -71,17 +63,17 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
     ],
 )
 async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
-    margins_us: list[int | None], expected: Margins, tmp_path: Path
+    margins_us: list[int | None], expected: Margins, open_backend: OpenBackend
 ) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         run = await a_run(ledger, max(1, len(margins_us)))
         await finish(ledger, margins_us)
 
         assert await ledger.margins.of(run=run.id) == expected
 
 
-async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_the_margins_of_several_transactions_add_up(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, 3)
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
             await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
@@ -89,9 +81,9 @@ async def test_the_margins_of_several_transactions_add_up(tmp_path: Path) -> Non
         assert await ledger.margins.of(run=run.id) == Margins(0.12, 0.12)
 
 
-async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path) -> None:
+async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: OpenBackend) -> None:
     lines = [5, 1, 5, 3, 5, 2, 4]
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         run = await a_run(ledger, [a_row(line, f"job-{n}") for n, line in enumerate(lines, start=1)])
         await finish(ledger, [S] * 6)
         found: list[tuple[int, int]] = []
@@ -106,9 +98,9 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(tmp_path: Path)
         assert found == [(1, 2), (2, 6), (3, 4), (5, 1), (5, 3), (5, 5)]
 
 
-async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(tmp_path: Path) -> None:
+async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_backend: OpenBackend) -> None:
     sizes = [300, 300, 300, 2_000, 10, 10]
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         run = await a_run(ledger, len(sizes))
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             output = b'"' + b"a" * (size - 2) + b'"'
@@ -126,8 +118,8 @@ async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(tmp_pat
     assert facts == [3, 1, 2]
 
 
-async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_a_finished_job_has_what_its_row_needs(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, [a_row(1, "good"), a_row(2, "bad")])
         good = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         bad = await brought_to(ledger, State.OUTSTANDING, AT + 1, job=2)
@@ -148,8 +140,8 @@ async def test_a_finished_job_has_what_its_row_needs(tmp_path: Path) -> None:
         assert (second.trouble, second.message) == ("timed_out", "it broke")
 
 
-async def test_the_next_due_job_is_told_for_each_operation(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_the_next_due_job_is_told_for_each_operation(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, 3)
 
         async def next_at(*, by_retry: bool) -> int | None:
@@ -165,8 +157,8 @@ async def test_the_next_due_job_is_told_for_each_operation(tmp_path: Path) -> No
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
 
 
-async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 3)
         sent = [await brought_to(ledger, State.SUBMITTING, AT + n, job=n) for n in (1, 2, 3)]
         for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
@@ -177,8 +169,8 @@ async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(
         assert [(job.id, job.due_at) for job in page] == [(2, AT + 10 * S), (3, AT + 20 * S), (1, AT + 30 * S)]
 
 
-async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 5)
         for number in range(1, 6):
             await brought_to(ledger, State.SUBMITTING, AT + number, job=number)
@@ -192,8 +184,8 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(tmp_path: Path
         assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_failed_and_cancelled_jobs_are_paged(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_failed_and_cancelled_jobs_are_paged(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, 6)
         jobs = await jobs_now(ledger)
         ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
@@ -202,8 +194,8 @@ async def test_failed_and_cancelled_jobs_are_paged(tmp_path: Path) -> None:
         assert [job.id for job in await ledger.jobs.given_up(run.id, after=5, most=3)] == [6]
 
 
-async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 2)
         first = await brought_to(ledger, State.UNCERTAIN, AT)
         second = (await gone(ledger, first, "retried", "claimed", at=AT + 10 * S))[-1].after
@@ -216,8 +208,8 @@ async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(tmp_pat
         assert found.jobs == {1: await job_now(ledger)}
 
 
-async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         run = await a_run(ledger, 3)
         for number in (1, 2, 3):
             await brought_to(
@@ -234,8 +226,8 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(tmp_
         assert await sent(run.endpoint_id + 1, 0) == Sent([], [])
 
 
-async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_the_ends_of_late_are_counted_for_each_run(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         one = await a_run(ledger, 4, name="one")
         two = await a_run(ledger, 1, name="two")
         found = await jobs_now(ledger)
@@ -246,12 +238,11 @@ async def test_the_ends_of_late_are_counted_for_each_run(tmp_path: Path) -> None
         assert await ledger.history.ends_since(since=AT + 4) == {two.id: 1}
 
 
-async def test_runs_are_created_listed_and_configured(tmp_path: Path) -> None:
+async def test_runs_are_created_listed_and_configured(open_backend: OpenBackend) -> None:
     settings = RunSettings(max_attempts=7)
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         one = await a_run(ledger, 2, name="one", settings=settings)
         two = await a_run(ledger, 1, name="two")
-        assert ledger.path == tmp_path / "l.db"
         assert EPOCH_AT <= ledger.now() < EPOCH_AT + S
         assert one.settings == settings
         assert (one.service_url, one.endpoint, one.source) == ("https://api.example", "ep", "/in.jsonl")
@@ -262,104 +253,3 @@ async def test_runs_are_created_listed_and_configured(tmp_path: Path) -> None:
         found = await ledger.runs.all()
         assert [(run.name, run.settings.max_attempts, run.rows) for run in found] == [("one", 1, 2), ("two", 3, 1)]
         assert await ledger.runs.named("three") is None
-
-
-# --- how SQLite goes about it
-
-Question = Callable[[Ledger], Awaitable[object]]
-
-
-async def plans(ledger: Ledger, question: Question) -> list[str]:
-    """What SQLite says about each SELECT of jobs, submissions or events that `question` makes."""
-    asked: list[tuple[str, Any]] = []
-
-    def note(_connection: Connection, _cursor: object, sql: str, parameters: Any, *_: object) -> None:
-        if sql.startswith("SELECT") and "payloads" not in sql:
-            asked.append((sql, parameters))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        await question(ledger)
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-    with closing(sqlite3.connect(ledger.path)) as connection:
-        return [row[3] for sql, values in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-
-
-def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
-    return ledger.claims.along(1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind)
-
-
-async def ended_by_wish(ledger: Ledger) -> None:
-    await ledger.runs.wish(1, Wish.CANCEL)
-    await ledger.cancels.end(1, most=99)
-
-
-QUESTIONS: dict[str, tuple[str, Question]] = {
-    "claim by run": ("jobs_claimable", a_claim),
-    "claim by retry": ("jobs_claimable", partial(a_claim, by_retry=True)),
-    "claim behind others": (
-        "jobs_claimable (run_id=? AND due_at=? AND rowid>?)",
-        partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
-    ),
-    "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, by_retry=False, now=AT)),
-    "next by retry": (
-        "jobs_claimable (run_id=? AND due_at>?)",
-        lambda ledger: ledger.jobs.next_queued_at(1, by_retry=True, now=AT),
-    ),
-    "jobs in": (
-        "jobs_at_service (state=? AND due_at=? AND rowid>?)",
-        lambda ledger: ledger.jobs.in_state(State.OUTSTANDING, after=(0, 5), most=9),
-    ),
-    "safe until": (
-        "jobs_at_service (state=?)",
-        lambda ledger: ledger.margins.safe_until(1, retention_us=1, now=AT),
-    ),
-    "past": (
-        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
-        lambda ledger: ledger.history.took(endpoint_id=1, now=AT),
-    ),
-    "finished page": (
-        "jobs_in_line (run_id=? AND line>?)",
-        lambda ledger: ledger.results.page(1, list(TERMINAL), after=(3, 1), most=9, bytes_max=MIB),
-    ),
-    "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
-    "given up": (
-        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
-        lambda ledger: ledger.jobs.given_up(1, after=5, most=9),
-    ),
-    "not there": ("jobs_at_service (state=?)", ended_by_wish),
-    "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
-    "events": (
-        "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.pruning.events_doomed({1: 2 * AT}, after=0, most=9),
-    ),
-    "submissions": (
-        "SEARCH submissions USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.pruning.submissions_doomed({1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them(name: str, tmp_path: Path) -> None:
-    index, question = QUESTIONS[name]
-    async with opened(tmp_path / "l.db") as ledger:
-        await a_run(ledger, 20)
-        await brought_to(ledger, State.SUCCEEDED, AT)
-        found = await plans(ledger, question)
-
-    assert any(index in line for line in found), found
-    assert not [line for line in found if line.startswith(("SCAN jobs", "SCAN submissions"))], found
-    if name not in {"finished page", "history"}:
-        assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
-
-
-@pytest.mark.parametrize("statement", [store._APPLY, store._SEEN, control._TAKE_BACK], ids=["step", "news", "continue"])
-async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, statement: Update) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
-        await a_run(ledger, 20)
-    with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
-        sql = str(statement.compile(dialect=sqlite.dialect()))
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["[]"] * sql.count("?"))]
-    assert any("SEARCH jobs USING INTEGER PRIMARY KEY" in line for line in plan), plan

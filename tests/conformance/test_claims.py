@@ -1,7 +1,5 @@
 """Claims: which jobs, in which order, by which operation; and submissions whose numbers never come back."""
 
-from pathlib import Path
-
 import pytest
 
 from orchestrator.core import job as transitions
@@ -12,8 +10,9 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.claims import Claim, Claimed
 from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
 from orchestrator.ledger.payloads import Payload
+from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, TTL_US, S, a_row
-from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
+from tests.ledger.ledgers import a_run, brought_to, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -36,9 +35,9 @@ async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int |
 
 
 async def test_jobs_that_waited_go_first_in_order_of_their_due_time_then_fresh_ones_in_input_order(
-    tmp_path: Path,
+    open_backend: OpenBackend,
 ) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         await a_run(ledger, 6)
         await queued(ledger, 4, due_at=NOW - 2 * S)
         await queued(ledger, 2, due_at=NOW - S)
@@ -49,8 +48,8 @@ async def test_jobs_that_waited_go_first_in_order_of_their_due_time_then_fresh_o
         assert await claim(ledger) == []
 
 
-async def test_a_claim_takes_no_more_than_it_was_asked_for(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_a_claim_takes_no_more_than_it_was_asked_for(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 5)
         await queued(ledger, 5, due_at=NOW)
         await queued(ledger, 4, due_at=NOW)
@@ -59,8 +58,8 @@ async def test_a_claim_takes_no_more_than_it_was_asked_for(tmp_path: Path) -> No
         assert len(await claim(ledger, most=2)) == 2
 
 
-async def test_claims_by_retry_and_by_run_do_not_meet(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_claims_by_retry_and_by_run_do_not_meet(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 5)
         await queued(ledger, 1, due_at=NOW, retry_until=NOW + S)
         await queued(ledger, 2, due_at=NOW, retry_until=NOW)
@@ -74,8 +73,7 @@ async def test_claims_by_retry_and_by_run_do_not_meet(tmp_path: Path) -> None:
         assert not any(each.job.by_retry for each in by_run)
 
 
-async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
+async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend: OpenBackend) -> None:
     large = b'{"a":"' + b"a" * 10_000 + b'"}'
     rows = [a_row(1, policy=b'{"ttl":10000}', s3_config=b"{}"), a_row(2, payload=large)]
     seen: list[Payload] = []
@@ -84,7 +82,7 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(tmp_path: Pa
         seen.append(payload)
         return 10 * S if payload.policy else TTL_US
 
-    async with opened(path) as ledger:
+    async with open_backend() as ledger:
         await a_run(ledger, rows)
         first, second = await ledger.claims.take(1, by_retry=False, most=9, ttl_of=ttl_of)
 
@@ -93,24 +91,22 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(tmp_path: Pa
         assert seen == [first.payload, second.payload]
         assert [(job.ttl_at or 0) - (job.sent_at or 0) for job in await jobs_now(ledger)] == [10 * S, TTL_US]
         assert await jobs_now(ledger) == [first.job, second.job]
-        assert len(dump(path)["payloads"][1][1]) < 1_000
 
 
-async def test_each_run_claims_its_own(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_each_run_claims_its_own(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, 2, name="one")
         two = await a_run(ledger, 3, name="two")
 
         assert [each.job.id for each in await claim(ledger, run=two.id)] == [3, 4, 5]
 
 
-async def test_submissions_count_upwards_and_never_come_back(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
+async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenBackend) -> None:
     clock = VirtualClock()
-    async with opened(path, clock=clock) as ledger:
+    async with open_backend(clock=clock) as ledger:
         await a_run(ledger, 9)
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-    async with opened(path, clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
+    async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
         assert await ledger.claims.take(1, by_retry=True, most=1, ttl_of=lambda _: 1) == []
 
@@ -118,19 +114,19 @@ async def test_submissions_count_upwards_and_never_come_back(tmp_path: Path) -> 
     assert first + second == sorted(set(first + second))
 
 
-async def test_a_ttl_that_cannot_be_told_claims_nothing(tmp_path: Path) -> None:
+async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBackend) -> None:
     def ttl_of(payload: Payload) -> int:
         raise LookupError(payload.input)
 
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
             await ledger.claims.take(1, by_retry=False, most=1, ttl_of=ttl_of)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
-async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger)
         (first,) = await claim(ledger)
         await ledger.step(STEPS["interrupted"][1](first.job, NOW))
@@ -140,12 +136,14 @@ async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(tmp_path: Pat
         assert second.job.submission != first.job.submission
 
 
-async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go(tmp_path: Path) -> None:
+async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go(
+    open_backend: OpenBackend,
+) -> None:
     async def claimed(bytes_max: int) -> list[int]:
         claims = await ledger.claims.take(1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max)
         return [each.job.id for each in claims]
 
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         sizes = (100, 100, 10_000, 10_000, 100)  # from 4 KB on they are packed
         await a_run(ledger, [a_row(n, payload=b"%d" % n * size) for n, size in enumerate(sizes, start=1)])
 
@@ -176,25 +174,26 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
     )
 
 
-async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
-    async with opened(path) as ledger:
+async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_written(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {3, 5} else n)) for n in range(1, 7)])
-        before = dump(path)
+        before = await jobs_now(ledger)
         first = await along(ledger)
         assert ([each.job.id for each in first.claims], first.passed.ttl_us, first.is_at_end) == ([3], 2, False)
         second = await along(ledger, most=9, behind=first.passed)
         assert ([each.job.id for each in second.claims], second.passed.ttl_us, second.is_at_end) == ([5], 6, True)
-        assert [row for row in dump(path)["jobs"] if row[0] not in {3, 5}] == [
-            row for row in before["jobs"] if row[0] not in {3, 5}
+        assert [job for job in await jobs_now(ledger) if job.id not in {3, 5}] == [
+            job for job in before if job.id not in {3, 5}
         ]
-        assert len(dump(path)["events"]) == 2
+        assert [len(await ledger.history.of(job.id)) for job in before] == [0, 0, 1, 0, 1, 0]
 
         assert [each.job.id for each in await claim(ledger)] == [1, 2, 4, 6]
 
 
-async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
         await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {4, 6} else n)) for n in range(1, 8)])
         for n in (2, 3, 4):
             await queued(ledger, n, due_at=NOW - S)
@@ -209,9 +208,11 @@ async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_nu
 
 
 @pytest.mark.no_cover
-async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again(tmp_path: Path) -> None:
+async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again(
+    open_backend: OpenBackend,
+) -> None:
     number = 20_000
-    async with opened(tmp_path / "l.db") as ledger:
+    async with open_backend() as ledger:
         await a_run(ledger, [a_row(n, policy=b"1") for n in range(1, number + 1)])
         behind, looks = HEAD, 0
         while True:
@@ -227,8 +228,8 @@ async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_one
         assert met == []
 
 
-async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
         large = b'"' + b"a" * 400_000 + b'"'
         await a_run(ledger, [a_row(n, payload=large, policy=b"%d" % (TTL_US if n == 9 else 1)) for n in range(1, 10)])
         behind, read = HEAD, []
@@ -243,8 +244,10 @@ async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(tmp_path: Pa
         assert max(read) <= 3
 
 
-async def test_behind_those_that_are_passed_over_a_claim_holds_no_more_bytes_than_it_may(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
+async def test_behind_those_that_are_passed_over_a_claim_holds_no_more_bytes_than_it_may(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
         large = b'"' + b"a" * 700_000 + b'"'
         ttls = {1: 1, 2: TTL_US, 3: TTL_US}
         await a_run(ledger, [a_row(n, payload=large if n > 1 else b"1", policy=b"%d" % ttls[n]) for n in ttls])

@@ -1,0 +1,108 @@
+"""What people set and ask: limits, the wishes of a run, and what is owed a `/cancel` because of them."""
+
+import pytest
+
+from orchestrator.core.job import CancelWhy
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import Notice
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.responses import Record
+from orchestrator.settings import Wish
+from tests.conformance.backends import OpenBackend
+from tests.factories import S
+from tests.ledger.ledgers import a_run, brought_to, jobs_now
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT
+
+
+async def test_a_limit_replaces_the_one_before_and_is_forgotten_when_it_is_reset(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger)
+        of = run.endpoint_id
+        await ledger.limits.set(of, {Operation.RUN: Limit(5, 10), Operation.STATUS: Limit(7, 1, 3)})
+        await ledger.limits.set(of, {Operation.RUN: Limit(6, 0.5)})
+        await ledger.limits.reset(of, [Operation.CANCEL])
+    async with open_backend() as ledger:
+        found = {operation: chosen.limit for operation, chosen in (await ledger.limits.all())[of].items()}
+        assert found == {Operation.RUN: Limit(6, 0.5), Operation.STATUS: Limit(7, 1, 3)}
+        await ledger.limits.reset(of, list(Operation))
+        assert await ledger.limits.all() == {}
+
+
+async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_what_is_at_the_service(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger, 4)
+        sent = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
+        await brought_to(ledger, State.UNCERTAIN, AT + S, job=2)
+        assert (await ledger.cancels.end(run.id, most=9), await ledger.cancels.owe_run(run.id, most=9, now=AT)) == (
+            0,
+            0,
+        )
+
+        await ledger.runs.wish(run.id, Wish.CANCEL)
+        assert [await ledger.cancels.end(run.id, most=2) for _ in range(3)] == [2, 1, 0]
+        assert [await ledger.cancels.owe_run(run.id, most=9, now=AT + S) for _ in range(2)] == [1, 0]
+        assert [job.state for job in await jobs_now(ledger)] == [State.OUTSTANDING, *[State.CANCELLED] * 3]
+        (owed,) = await ledger.cancels.due(now=AT + 9 * S, after=(0, 0), most=9)
+        assert (owed.submission, owed.remote_id, owed.why) == (sent.submission, sent.remote_id, CancelWhy.ASKED)
+
+        await ledger.runs.wish(run.id, Wish.CONTINUE)
+        assert not await ledger.cancels.is_owed(owed.submission)
+        assert (await ledger.runs.wishes(run.id)).cancel is False
+
+
+async def test_a_debt_is_put_off_written_off_and_made_once(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, 2)
+        one, two = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
+        assert sorted(await ledger.cancels.owe([1, 2], CancelWhy.STUCK, now=AT)) == [1, 2]
+        assert await ledger.cancels.owe([1, 2], CancelWhy.STUCK, now=AT) == []
+        assert one.submission is not None
+        assert two.submission is not None
+        assert await ledger.cancels.is_as_stuck(one.submission)
+
+        await ledger.cancels.settle({one.submission: None, two.submission: AT + 5 * S})
+        assert await ledger.cancels.due(now=AT + S, after=(0, 0), most=9) == []
+        (due,) = await ledger.cancels.due(now=AT + 5 * S, after=(0, 0), most=9)
+        assert due.submission == two.submission
+        await ledger.cancels.write_off(now=(two.ttl_at or 0) + 1)
+        assert not await ledger.cancels.is_owed(two.submission)
+
+
+async def test_a_submission_that_is_owed_a_cancel_is_sent_one_once_a_notice_names_it(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger)
+        left = await brought_to(ledger, State.UNCERTAIN, AT)
+        await ledger.runs.wish(run.id, Wish.CANCEL)
+        assert await ledger.cancels.end(run.id, most=9) == 1
+        assert await ledger.cancels.due(now=AT + 99 * S, after=(0, 0), most=9) == []
+
+        named = Record(remote_id="late", status="IN_PROGRESS")
+        told = [Notice(submission=left.submission or 0, received_at=AT, record=named)]
+        assert [await ledger.cancels.name(told) for _ in range(2)] == [1, 0]
+        (owed,) = await ledger.cancels.due(now=ledger.now() + 99 * S, after=(0, 0), most=9)
+        assert owed.remote_id == "late"
+
+
+async def test_counts_say_how_many_jobs_there_are_in_each_state(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger, 4)
+        await brought_to(ledger, State.OUTSTANDING, AT, job=1)
+        await brought_to(ledger, State.SUCCEEDED, AT + S, job=2)
+        await ledger.runs.count(run.id, "no_news")
+    async with open_backend() as ledger:
+        counts = {name: n for name, n in (await ledger.runs.counts(run.id)).items() if n}
+        assert {state: counts[state] for state in ("queued", "outstanding", "succeeded")} == {
+            "queued": 2,
+            "outstanding": 1,
+            "succeeded": 1,
+        }
+        assert counts["no_news"] == 1
+        assert await ledger.runs.outstanding() == {run.endpoint_id: 1}
