@@ -30,6 +30,19 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None
     """Who works on the ledger, if anybody does."""
 
+    outcome: str | None = None
+    """What came of it; None while nobody has acknowledged it."""
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking for something."""
+
+    by: str | None
+    """Who works on the ledger, if anybody does."""
+
+    outcome: str | None
+    """None while nobody has acknowledged it."""
+
 
 class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Outstanding jobs that do not come to an end."""
@@ -232,3 +245,5 @@ class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Who works on the ledger: process id and time, as text."""
 
     operations: tuple[OperationLimits, ...]
+    outcome: str | None = None
+    """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""

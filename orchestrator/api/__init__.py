@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.controlling import control
+    from orchestrator.api.controlling import control, prioritize, retry
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
     from orchestrator.api.limiting import limits, limits_reset, limits_set
@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from orchestrator.api.verifying import verify
     from orchestrator.engine.observers.view import View
 
-__all__ = ["View", "control", "emulate", "limits", "limits_reset", "limits_set", "results", "run", "status", "verify"]
+__all__ = [
+    "View",
+    "control",
+    "emulate",
+    "limits",
+    "limits_reset",
+    "limits_set",
+    "prioritize",
+    "results",
+    "retry",
+    "run",
+    "status",
+    "verify",
+]
 
 _HOME = {
     "View": "orchestrator.engine.observers.view",
@@ -25,7 +38,9 @@ _HOME = {
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",
+    "prioritize": "controlling",
     "results": "look",
+    "retry": "controlling",
     "run": "foreground",
     "status": "look",
     "verify": "verifying",

@@ -1,9 +1,7 @@
 """One run in the foreground: taken in, served until it has its outcomes, written to its files, and summed up."""
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 import anyio
 import msgspec
@@ -21,12 +19,12 @@ from orchestrator.api.identity import (
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.rescue import misplaced
 from orchestrator.api.summary import snapshot_of, summary_of
-from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.runs import RunSession
+from orchestrator.engine.upkeep.reopening import reopen
 from orchestrator.errors import StoppedError, StorageError, UsageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.margins import Margins
@@ -34,8 +32,6 @@ from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot, Summary
-
-REOPEN_PAGE: Final = 1_000
 
 
 async def run(
@@ -169,11 +165,7 @@ class Foreground:
             lift = continue_command(self._request)
             self._view.warn(f"{run.name} is to be cancelled, so nothing of it is reopened; to lift that: {lift}")
             return
-        after, reopened = 0, Counter[State]()
-        while page := await ledger.jobs.given_up(run=run.id, after=after, most=REOPEN_PAGE):
-            after = page[-1].id
-            taken = await ledger.apply([transitions.reopened(job, at=self._clock.now()) for job in page])
-            reopened.update(job.state for job in page if job.id in taken)
+        reopened = await reopen(ledger, run.id, before=self._clock.now(), clock=self._clock)
         messages.say_reopened(self._view, failed=reopened[State.FAILED], cancelled=reopened[State.CANCELLED])
 
     # --- ending

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from orchestrator.api.controlling import asked
 from orchestrator.api.look import unknown_run
 from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.engine.local import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
+from orchestrator.ledger.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.heartbeats import Heartbeat, Reading
 from orchestrator.ledger.limits import Chosen
 from orchestrator.ledger.runs import Run
@@ -33,8 +35,8 @@ async def limits_set(ledger: Path, name: str, chosen: Mapping[Operation, Limit])
         run = _named(name, ledger, runs)
         if is_local(run.endpoint):
             raise UsageError(f"{name} runs a function of yours; its limits are those that the run is started with")
-        await opened.limits.set(run.endpoint_id, chosen)
-        return await _of(opened, run.endpoint_id, runs)
+        acknowledged = await asked(opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen))
+        return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 
 async def limits_reset(ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
@@ -42,8 +44,9 @@ async def limits_reset(ledger: Path, name: str, operations: Collection[Operation
     async with command_ledger(ledger, clock=SystemClock()) as opened:
         runs = await opened.runs.all()
         run = _named(name, ledger, runs)
-        await opened.limits.reset(run.endpoint_id, operations or tuple(Operation))
-        return await _of(opened, run.endpoint_id, runs)
+        argument = ResetLimits(tuple(operations or Operation))
+        acknowledged = await asked(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
+        return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 
 def _named(name: str, ledger: Path, runs: Sequence[Run]) -> Run:
@@ -53,7 +56,7 @@ def _named(name: str, ledger: Path, runs: Sequence[Run]) -> Run:
     return found
 
 
-async def _of(ledger: Ledger, number: int, runs: Sequence[Run]) -> EndpointLimits:
+async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimits:
     """The limits of the endpoint that is `number` in the ledger."""
     chosen = (await ledger.limits.all()).get(number, {})
     held_by = holder(ledger.path)
@@ -67,6 +70,7 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run]) -> EndpointLimit
         operations=tuple(
             _line(each, chosen.get(each), _meter(beats, number, each, chosen.get(each))) for each in Operation
         ),
+        outcome=outcome,
     )
 
 

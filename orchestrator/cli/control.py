@@ -1,4 +1,4 @@
-"""`orchestrator pause`, `continue` and `cancel`: what can be asked of a run while it goes on."""
+"""`orchestrator pause`, `continue`, `cancel`, `retry` and `priority`: what can be asked of a run while it goes on."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,15 +11,20 @@ from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.sharing import also
-from orchestrator.settings import Wish
+from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
+from orchestrator.views import RunControl
 
 Json = Annotated[bool | None, options.option(declared.JSON, "How the run stands, as JSON.")]
+
+Weight = Annotated[
+    int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
+]
 
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
 
 def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
-    """Registers the three commands."""
+    """Registers the commands."""
     shared = also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
 
     @commands.command()
@@ -40,11 +45,42 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
         return partial(_control, load, name, Wish.CANCEL)
 
+    @commands.command()
+    @shared
+    def retry(name: options.RunName) -> AtLedger:
+        """Queue the failed and cancelled jobs of a run again, with fresh counters."""
+        return partial(_retry, load, name)
+
+    @commands.command()
+    @shared
+    def priority(name: options.RunName, weight: Weight) -> AtLedger:
+        """Give a run another weight in its endpoint's turns beside other runs."""
+        return partial(_prioritize, load, name, weight)
+
 
 async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
-    found = await load().control(ledger, name, wish)
+    return _told(await load().control(ledger, name, wish), _DONE[wish], as_json=as_json)
+
+
+async def _retry(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:
+    return _told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
+
+
+async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: Path, as_json: bool) -> int:
+    return _told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
+
+
+def _told(found: RunControl, done: str, *, as_json: bool) -> int:
     if as_json:
         printing.put_json(found)
-    takes = f"{found.held_by} follows within a second" if found.held_by else "it holds from the next start"
-    printing.say(f"{found.run} is {_DONE[wish]}; {takes}")
+    printing.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome)}")
     return 0
+
+
+def acknowledgement(held_by: str | None, outcome: str | None, *, they: str = "it holds") -> str:
+    """What whoever works on the ledger makes of what was asked, if anybody does."""
+    if held_by is None:
+        return f"{they} from the next start"
+    if outcome is None:
+        return f"{held_by} has not answered yet, and will follow once it does"
+    return f"{held_by} follows: {outcome}"

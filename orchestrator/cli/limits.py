@@ -10,6 +10,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import options, printing, tables
+from orchestrator.cli.control import acknowledgement
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
 from orchestrator.cli.sharing import also
@@ -106,8 +107,7 @@ def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
         printing.put_json(endpoint)
     else:
         _put(endpoint)
-    takes = "takes them on within a second" if endpoint.held_by else "they hold from the next start"
-    printing.say(f"limits {done}; {f'{endpoint.held_by} {takes}' if endpoint.held_by else takes}")
+    printing.say(f"limits {done}; {acknowledgement(endpoint.held_by, endpoint.outcome, they='they hold')}")
 
 
 def _put(endpoint: EndpointLimits) -> None:

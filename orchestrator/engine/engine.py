@@ -6,6 +6,7 @@ the outermost writes and listens, and ends last.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,16 +28,19 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.services import Services
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
+from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.engine.upkeep.heartbeat import Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Tidy
 from orchestrator.engine.upkeep.reconciler import Reconciler
+from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, webhook_key
+from orchestrator.ledger.commands import Action
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -121,8 +125,7 @@ class Engine:
         )
         self.janitor = self._looks_after()
         self.heart = Heart(ledger=ledger, clock=clock, said=self._said)
-        self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=dependencies.watch_every_s)
-        self.watch.subscribe(self.limits.on_change)
+        self._hears_people()
         self._listener, self.webhook, self.webhooks = self._bind()
 
     def _looks_after(self) -> Janitor:
@@ -177,6 +180,39 @@ class Engine:
     def _paid_twice(self, run: int, n: int) -> None:
         if (session := self.sessions.get(run)) is not None:
             session.progress.tally(run, PAID_TWICE, n)
+
+    # --- what people ask for
+
+    def _hears_people(self) -> None:
+        """Whoever carries out what people ask for in other processes, and notices that they do."""
+        ledger, clock = self.ledger, self.clock
+        self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s)
+        self.watch.subscribe(self._on_change)
+        self.control = Control(
+            ledger=ledger,
+            clock=clock,
+            is_served=self._endpoint_of_run.__contains__,
+            say=self._say_of_run,
+            changed=self._nudge,
+            owed=self.canceller.wake,
+        )
+        self.commands = CommandInbox(ledger=ledger, obeyed=self._on_change)
+        self.commands.register(Action.RETRY, partial(retried, ledger, clock))
+        self.watch.subscribe(self.commands.on_change)
+
+    def _on_change(self) -> None:
+        """The ledger may say something else of what people want."""
+        self.limits.on_change()
+        self.control.on_change()
+
+    def _say_of_run(self, run: int, name: str, what: str) -> None:
+        """Tells the person what is asked of a run, unless another process will."""
+        if run in self._endpoint_of_run:
+            self._view.warn(f"{'the run' if run in self.sessions else name} {what}")
+
+    def _nudge(self) -> None:
+        for session in self.sessions.values():
+            session.progress.nudge()
 
     # --- working
 
@@ -255,6 +291,7 @@ class Engine:
         self.taking.start_soon(self._stop_when_lost)
         await self.taking.start(self.watch.serve)
         await self.taking.start(self.heart.serve)
+        await self.taking.start(self.commands.serve)
         return recovered
 
     async def _add_endpoint(self, run: Run) -> None:
@@ -290,9 +327,10 @@ class Engine:
         return recovered
 
     async def keep_up(self) -> None:
-        """Begins to settle, to cancel and to look after things. Inside `working`."""
+        """Begins to settle, to cancel, to look after things and to do what is asked of runs. Inside `working`."""
         await self.taking.start(self.janitor.serve)
         await self.taking.start(self.canceller.serve)
+        await self.taking.start(self.control.serve)
 
     async def _session(self, run: Run) -> RunSession:
         counts = await self.ledger.runs.counts(run=run.id)
@@ -300,15 +338,6 @@ class Engine:
         progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self.clock)
         self.ledger.subscribe(progress.on_steps)
         served = self.endpoints.served(run.endpoint_id)
-        control = Control(
-            run=run.id,
-            ledger=self.ledger,
-            clock=self.clock,
-            say=self._view.warn,
-            changed=progress.nudge,
-            owed=self.canceller.wake,
-        )
-        self.watch.subscribe(control.on_change)
         dispatcher = Dispatcher(
             run=run.id,
             endpoint=served.endpoint,
@@ -317,14 +346,14 @@ class Engine:
             clock=self.clock,
             task_pool=self.task_pool,
             outstanding=lambda: served.collector.outstanding,
-            wishes=lambda: control.wishes,
+            wishes=lambda: self.control.wishes(run.id),
         )
         return RunSession(
             run=run,
             endpoint=served.endpoint,
             ledger=self.ledger,
             progress=progress,
-            control=control,
+            control=self.control,
             dispatcher=dispatcher,
             taking=self.taking,
         )

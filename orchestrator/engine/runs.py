@@ -1,4 +1,4 @@
-"""One run, as the engine serves it: how it stands, what is asked of it, and its sending."""
+"""One run, as the engine serves it: how it stands, and its sending."""
 
 from collections.abc import Iterator
 
@@ -32,8 +32,8 @@ class RunSession:
         self.run = run
         self.endpoint = endpoint
         self.progress = progress
-        self.control = control
         self.dispatcher = dispatcher
+        self._control = control
         self._ledger = ledger
         self._taking = taking
         self._intake: Intake | None = None
@@ -47,7 +47,7 @@ class RunSession:
     @property
     def held_up(self) -> str | None:
         """Why no job is sent, or single ones only, in one sentence; None where nothing is wrong."""
-        return self.endpoint.held_up(self.run.id, self.control.wishes)
+        return self.endpoint.held_up(self.run.id, self._control.wishes(self.run.id))
 
     @property
     def rows_read(self) -> int | None:
@@ -63,8 +63,7 @@ class RunSession:
         return taken
 
     async def send(self) -> None:
-        """Begins to do what is asked of the run, and to send its jobs."""
-        await self._taking.start(self.control.serve)
+        """Begins to send its jobs."""
         await self._taking.start(self.dispatcher.serve)
 
     async def until_no_more_is_sent(self) -> None:

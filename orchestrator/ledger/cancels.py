@@ -183,7 +183,10 @@ class Cancels:
 
 async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
     """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
-    queued = select_jobs().where(jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"))
+    accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
+    queued = select_jobs().where(
+        jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"), jobs.c.intake_id <= accepted
+    )
     uncertain = select_jobs().where(
         jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
     )

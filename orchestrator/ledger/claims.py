@@ -16,6 +16,21 @@ CLAIM_BYTES_MAX: Final = 64 * MIB
 """The inputs of one claim come to no more, unless it is a single one."""
 
 
+SLOTS: Final = 64
+"""So many processes can claim at one ledger."""
+
+
+def next_submission(latest: int, *, slot: int, now: int) -> int:
+    """A number for the next submission of the process in `slot` that no other process can give, and none before it.
+
+    It is the microsecond of the claim, rounded up to the next 64, and the slot. So it is not before the claim, and
+    ahead of it by 64 us for each claim of the same moment: by 16 ms where 250 are claimed at once. Numbers would run
+    away from the clock at over 15,000 claims a second, for as long as that lasted.
+    """
+    floor = max(now, latest - latest % SLOTS + 1)
+    return -(-floor // SLOTS) * SLOTS + slot
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A job that is ours to send, and what to send."""
 
@@ -33,10 +48,11 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Claims:
-    """Makes the claims of a ledger."""
+    """Makes the claims of the process in `slot` of a ledger."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: Doors, *, slot: int) -> None:
         self._doors = doors
+        self._slot = slot
         self._latest = 0
         self.secret_names: frozenset[str] = frozenset()
         """The environment variables whose values have left with a submission, or are about to."""
@@ -92,5 +108,5 @@ class Claims:
         return claimed
 
     def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Transition:
-        self._latest = max(self._latest + 1, now)
+        self._latest = next_submission(self._latest, slot=self._slot, now=now)
         return transitions.claimed(job, submission=self._latest, ttl_us=ttl_us, at=now)

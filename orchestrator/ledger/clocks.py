@@ -23,7 +23,8 @@ WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 
 _LATEST: Final = select(
     greatest(
-        select(func.coalesce(func.max(submissions.c.id), 0)).scalar_subquery(),
+        # Not its number, which is ahead of its claim where many were claimed at once.
+        func.coalesce(select(submissions.c.sent_at).order_by(submissions.c.id.desc()).limit(1).scalar_subquery(), 0),
         select(func.coalesce(func.max(heartbeats.c.beaten_at), 0)).scalar_subquery(),
         func.coalesce(select(events.c.at).order_by(events.c.id.desc()).limit(1).scalar_subquery(), 0),
     )

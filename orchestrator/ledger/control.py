@@ -8,8 +8,9 @@ from sqlalchemy import bindparam, exists, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import CancelWhy
+from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.sqlite.statements import without_index
-from orchestrator.ledger.tables import jobs, runs, submissions
+from orchestrator.ledger.tables import counts, jobs, runs, submissions
 from orchestrator.settings import Wish
 
 _VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
@@ -26,6 +27,13 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     cancel: bool = False
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What is asked of the run called `name`."""
+
+    name: str
+    wishes: Wishes
+
+
 async def wishes_of(connection: AsyncConnection, run: int) -> Wishes:
     """What is asked of `run` at present."""
     query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
@@ -37,6 +45,31 @@ async def wishes_by_run(connection: AsyncConnection) -> dict[int, Wishes]:
     """What is asked of every run at present."""
     query = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_requested)
     return {row[0]: Wishes(pause=bool(row[1]), cancel=bool(row[2])) for row in await connection.execute(query)}
+
+
+async def asked_by_run(connection: AsyncConnection) -> dict[int, Asked]:
+    """The runs of which anything is asked."""
+    query = select(runs.c.id, runs.c.name, runs.c.pause_requested, runs.c.cancel_requested)
+    query = query.where((runs.c.pause_requested == 1) | (runs.c.cancel_requested == 1))
+    found = await connection.execute(query)
+    return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
+
+
+_UNFINISHED: Final = (
+    select(literal_column("1"))
+    .where(
+        counts.c.run_id == runs.c.id,
+        counts.c.n > 0,
+        counts.c.name.in_([state.value for state in State if state not in TERMINAL]),
+    )
+    .exists()
+)
+_TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, _UNFINISHED).order_by(runs.c.id)
+
+
+async def runs_to_cancel(connection: AsyncConnection) -> list[int]:
+    """The runs that are cancelled and have unfinished jobs."""
+    return list((await connection.execute(_TO_CANCEL)).scalars())
 
 
 _TAKE_BACK: Final = (

@@ -92,13 +92,13 @@ class Jobs:
                 found += [job_of(row) for row in await connection.execute(later)]
         return found
 
-    async def given_up(self, run: int, *, after: int, most: int) -> list[Job]:
-        """Up to `most` failed or cancelled jobs of `run` with an id above `after`, by id."""
+    async def given_up(self, run: int, *, before: int, after: int, most: int) -> list[Job]:
+        """Up to `most` jobs of `run` with an id above `after`, by id, that had failed or were cancelled by `before`."""
         # Else SQLite goes through all jobs of the run and sorts them, for each page.
         of_run = without_index(jobs.c.run_id) == run
         query = (
             select_jobs()
-            .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after)
+            .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after, jobs.c.ended_at <= before)
             .order_by(jobs.c.id)
             .limit(most)
         )

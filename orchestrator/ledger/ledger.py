@@ -15,6 +15,7 @@ from orchestrator.ledger import clocks
 from orchestrator.ledger.audit import Audit
 from orchestrator.ledger.cancels import Cancels
 from orchestrator.ledger.claims import Claims
+from orchestrator.ledger.commands import Commands
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
@@ -47,10 +48,11 @@ class Ledger:
         self._writer = Writer(database)
         doors = Doors(database, self._writer, clock)
         self.heartbeats = Heartbeats(doors)
+        self.commands = Commands(doors)
         self.runs = Runs(doors)
         self.intakes = Intakes(doors)
         self.jobs = Jobs(doors)
-        self.claims = Claims(doors)
+        self.claims = Claims(doors, slot=self.heartbeats.slot)
         self.submissions = Submissions(doors)
         self.notices = Notices(doors)
         self.cancels = Cancels(doors)

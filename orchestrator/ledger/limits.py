@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import bindparam, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.ledger.doors import Doors
@@ -51,19 +52,33 @@ class ChosenLimits:
 
     async def set(self, endpoint_id: int, chosen: Mapping[Operation, Limit]) -> None:
         """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
-        rows = [
-            {
-                "endpoint_id": endpoint_id,
-                "operation": operation.value,
-                "requests": limit.requests,
-                "window_us": round(limit.window_s * SECOND_US),
-                "concurrent": limit.concurrent,
-                "set_at": self._doors.now(),
-            }
-            for operation, limit in chosen.items()
-        ]
-        await self._doors.execute(_SET, rows)
+        await self._doors.write(
+            lambda transaction: limits_set(transaction.connection, endpoint_id, chosen, at=self._doors.now())
+        )
 
     async def reset(self, endpoint_id: int, operations: Collection[Operation]) -> None:
         """Forgets what was set for these operations of an endpoint."""
-        await self._doors.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})
+        await self._doors.write(lambda transaction: limits_reset(transaction.connection, endpoint_id, operations))
+
+
+async def limits_set(
+    connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int
+) -> None:
+    """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
+    rows = [
+        {
+            "endpoint_id": endpoint_id,
+            "operation": operation.value,
+            "requests": limit.requests,
+            "window_us": round(limit.window_s * SECOND_US),
+            "concurrent": limit.concurrent,
+            "set_at": at,
+        }
+        for operation, limit in chosen.items()
+    ]
+    await connection.execute(_SET, rows)
+
+
+async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]) -> None:
+    """Forgets what was set for these operations of an endpoint."""
+    await connection.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})

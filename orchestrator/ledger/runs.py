@@ -8,7 +8,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.control import Wishes, wish_set, wishes_of
+from orchestrator.ledger.control import Asked, Wishes, asked_by_run, runs_to_cancel, wish_set, wishes_of
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.store import counts_add
@@ -116,6 +116,16 @@ class Runs:
         """What is asked of `run` at present."""
         async with self._doors.reading() as connection:
             return await wishes_of(connection, run)
+
+    async def asked(self) -> dict[int, Asked]:
+        """The runs of which anything is asked."""
+        async with self._doors.reading() as connection:
+            return await asked_by_run(connection)
+
+    async def to_cancel(self) -> list[int]:
+        """The runs that are cancelled and have unfinished jobs."""
+        async with self._doors.reading() as connection:
+            return await runs_to_cancel(connection)
 
     async def wish(self, run: int, wish: Wish) -> None:
         """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed."""

@@ -103,6 +103,7 @@ class FakeApp:
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
         self.held_by: str | None = None
+        self.outcome: str | None = None
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -141,7 +142,21 @@ class FakeApp:
 
     async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl:
         self.asked.append((ledger, name, wish))
-        return RunControl(run=name, paused=wish is Wish.PAUSE, cancelled=wish is Wish.CANCEL, held_by=self.held_by)
+        return RunControl(
+            run=name,
+            paused=wish is Wish.PAUSE,
+            cancelled=wish is Wish.CANCEL,
+            held_by=self.held_by,
+            outcome=self.outcome,
+        )
+
+    async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl:
+        self.asked.append((ledger, name, priority))
+        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
+
+    async def retry(self, ledger: Path, name: str) -> RunControl:
+        self.asked.append((ledger, name))
+        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
         self.asked.append((request,))

@@ -7,10 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.controlling import control
+from orchestrator.api.controlling import control, prioritize, retry
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
+from orchestrator.ledger.commands import ENDED
 from orchestrator.settings import RunSettings, Wish
 from tests.cli.fake_api import FakeApp, invoke
 
@@ -25,6 +26,23 @@ def test_each_wish_is_handed_on_with_the_name_of_the_run(wish: Wish) -> None:
     assert json.loads(invoke(app, wish, "captions", "--json").stdout)["paused"] is (wish is Wish.PAUSE)
 
 
+def test_what_the_process_at_work_says_is_told() -> None:
+    app = FakeApp()
+    app.held_by, app.outcome = "process 7 since noon", "nothing more of it is sent"
+    told = invoke(app, "pause", "captions").stderr
+    assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
+    app.outcome = None
+    assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
+
+
+def test_a_retry_and_a_priority_are_handed_on() -> None:
+    app = FakeApp()
+    assert "captions is to try again what failed; it holds" in invoke(app, "retry", "captions").stderr
+    assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "--", "-3").stderr
+    assert [each[1:] for each in app.asked] == [("captions",), ("captions", -3)]
+    assert invoke(app, "priority", "captions", "99").exit_code == 2
+
+
 def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
@@ -37,5 +55,12 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> No
         anyio.run(partial(control, tmp_path / "l.db", "r", wish)) for wish in (Wish.PAUSE, Wish.CANCEL, Wish.CONTINUE)
     ]
     assert [(each.paused, each.cancelled) for each in asked] == [(True, False), (True, True), (False, False)]
+    assert [each.outcome for each in asked] == [ENDED] * 3
+    given = anyio.run(partial(prioritize, tmp_path / "l.db", "r", 4))
+    assert given.outcome == "it takes its turns with priority 4"
+    with pytest.raises(UsageError, match="priority was refused: priority 40 is not from -10 to 10"):
+        anyio.run(partial(prioritize, tmp_path / "l.db", "r", 40))
+    waiting = anyio.run(partial(retry, tmp_path / "l.db", "r"))
+    assert (waiting.held_by, waiting.outcome) == (None, None), "the next process does it"
     with pytest.raises(UsageError, match="no run called"):
         anyio.run(partial(control, tmp_path / "l.db", "other", Wish.PAUSE))

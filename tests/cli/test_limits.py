@@ -15,6 +15,7 @@ LIMITS = EndpointLimits(
     service_url="https://api.example",
     runs=("captions", "titles"),
     held_by="process 7 since noon",
+    outcome="they are in force",
     operations=(
         OperationLimits(
             operation="run",
@@ -62,7 +63,7 @@ def test_set_hands_the_limits_over_and_says_when_they_hold() -> None:
     [(_, name, chosen)] = program.asked
     assert name == "captions"
     assert chosen == {Operation.RUN: Limit(500, 10, 100), Operation.STATUS: Limit(50, 0.5, 400)}
-    assert "limits set; process 7 since noon takes them on within a second" in result.stderr
+    assert "limits set; process 7 since noon follows: they are in force" in result.stderr
 
 
 def test_reset_names_operations_or_means_all() -> None:

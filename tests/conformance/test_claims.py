@@ -7,7 +7,7 @@ from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.claims import Claim, Claimed
+from orchestrator.ledger.claims import SLOTS, Claim, Claimed, next_submission
 from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
 from orchestrator.ledger.payloads import Payload
 from tests.conformance.backends import OpenBackend
@@ -112,6 +112,33 @@ async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenB
 
     assert EPOCH_AT <= first[0] < EPOCH_AT + S
     assert first + second == sorted(set(first + second))
+
+
+async def test_numbers_of_two_processes_never_meet_and_are_hardly_ahead_of_their_claims() -> None:
+    clocks = {0: NOW, 5: NOW - 7 * S, 63: NOW + 31}  # by which each process claims
+    given: list[int] = []
+    for slot, now in clocks.items():
+        latest = NOW - 3  # of an older program: any microsecond
+        for n in range(10_000):
+            at = now + (n >= 5_000) * S
+            number = next_submission(latest, slot=slot, now=at)
+            assert number > latest
+            assert number >= at
+            assert number % SLOTS == slot
+            given.append(number)
+            latest = number
+        assert latest - max(now + S, NOW) < 10_000 * SLOTS
+        assert next_submission(latest, slot=slot, now=now + 60 * S) - (now + 60 * S) <= SLOTS + slot
+    assert len(set(given)) == len(given)
+
+
+async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, 20_000)
+        assert len(await claim(ledger, most=20_000)) == 20_000
+        assert await ledger.submissions.latest() > NOW + S
+    async with open_backend() as ledger:
+        assert ledger.was_ahead_us == 0
 
 
 async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBackend) -> None:

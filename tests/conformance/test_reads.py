@@ -190,8 +190,9 @@ async def test_failed_and_cancelled_jobs_are_paged(open_backend: OpenBackend) ->
         jobs = await jobs_now(ledger)
         ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
         await ledger.apply([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
-        assert [job.id for job in await ledger.jobs.given_up(run.id, after=0, most=3)] == [2, 3, 5]
-        assert [job.id for job in await ledger.jobs.given_up(run.id, after=5, most=3)] == [6]
+        assert [job.id for job in await ledger.jobs.given_up(run.id, before=AT, after=0, most=3)] == [2, 3, 5]
+        assert [job.id for job in await ledger.jobs.given_up(run.id, before=AT, after=5, most=3)] == [6]
+        assert await ledger.jobs.given_up(run.id, before=AT - 1, after=0, most=3) == []
 
 
 async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_backend: OpenBackend) -> None:

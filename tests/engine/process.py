@@ -81,7 +81,7 @@ class Process:
         self.endpoint, self.collector = served.endpoint, served.collector
         self.endpoint.is_local = is_local
         self.endpoints = engine.endpoints
-        self.progress, self.control, self.dispatcher = session.progress, session.control, session.dispatcher
+        self.progress, self.control, self.dispatcher = session.progress, engine.control, session.dispatcher
         self.bodies = session.dispatcher.bodies
         self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
         self.reconciler, self.tidy, self.janitor = engine.reconciler, engine.tidy, engine.janitor

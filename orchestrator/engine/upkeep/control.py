@@ -1,4 +1,4 @@
-"""Does what people ask of a run from another process: pause, continue, cancel.
+"""Does what people have asked of runs: pause, continue, cancel. What is asked stands with each run in the ledger.
 
 Cancelling stops the sending first. Then what waits here ends at once, and so does what is uncertain: should a webhook
 tell what the service calls that, it is cancelled then. What is at the service is cancelled there, within the limit for
@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.control import Asked, Wishes
 
 PAGE: Final = 1_000
 AGAIN_S: Final = 1.0
@@ -23,29 +23,38 @@ AGAIN_S: Final = 1.0
 
 
 class Control:
-    """Of one run. `changed` is called when its wishes are others, `owed` when something is to be cancelled."""
+    """Of every run whose endpoint this process serves, those that it only collects for included.
+
+    `say` is told of a run (its number and name) what is asked of it, `changed` is called when that is something else,
+    `owed` when something is to be cancelled.
+    """
 
     def __init__(
         self,
         *,
-        run: int,
         ledger: Ledger,
         clock: Clock,
-        say: Callable[[str], None],
+        is_served: Callable[[int], bool],
+        say: Callable[[int, str, str], None],
         changed: Callable[[], None],
         owed: Callable[[], None],
     ) -> None:
-        self._run = run
         self._ledger = ledger
         self._clock = clock
+        self._is_served = is_served
         self._say = say
         self._changed = changed
         self._owed = owed
         self._wakeup = Wakeup()
-        self.wishes = Wishes()
+        self._asked: dict[int, Asked] = {}
+
+    def wishes(self, run: int) -> Wishes:
+        """What is asked of `run`."""
+        asked = self._asked.get(run)
+        return Wishes() if asked is None else asked.wishes
 
     def on_change(self) -> None:
-        """Another process may have asked for something."""
+        """Somebody may have asked for something."""
         self._wakeup.wake()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -55,25 +64,34 @@ class Control:
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
     async def _follow(self) -> None:
-        wishes = await self._ledger.runs.wishes(run=self._run)
-        if wishes == self.wishes:
-            return
-        self.wishes = wishes
+        before, self._asked = self._asked, await self._ledger.runs.asked()
+        others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
+        for run in others:
+            self._tell(run, (self._asked.get(run) or before[run]).name)
+        if others:
+            self._changed()
+
+    def _tell(self, run: int, name: str) -> None:
+        wishes = self.wishes(run)
         if wishes.cancel:
-            self._say("the run is cancelled: nothing more is sent, and what is at the service is cancelled there")
+            self._say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
         elif wishes.pause:
-            self._say("the run is paused: nothing more is sent; what is at the service is collected")
+            self._say(run, name, "is paused: nothing more is sent; what is at the service is collected")
         else:
-            self._say("the run continues")
-        self._changed()
+            self._say(run, name, "continues")
 
     async def _poll(self) -> float:
         await self._follow()
-        if not self.wishes.cancel:
+        if not any(asked.wishes.cancel for asked in self._asked.values()):
             return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
-        while await self._ledger.cancels.end(self._run, most=PAGE):
+        to_cancel = [run for run in await self._ledger.runs.to_cancel() if self._is_served(run)]
+        for run in to_cancel:
+            await self._cancel(run)
+        return AGAIN_S if to_cancel else SELDOM_S
+
+    async def _cancel(self, run: int) -> None:
+        while await self._ledger.cancels.end(run, most=PAGE):
             pass
         now = self._clock.now()
-        while await self._ledger.cancels.owe_run(self._run, most=PAGE, now=now):
+        while await self._ledger.cancels.owe_run(run, most=PAGE, now=now):
             self._owed()
-        return AGAIN_S

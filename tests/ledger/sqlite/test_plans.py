@@ -85,7 +85,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
     "given up": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
-        lambda ledger: ledger.jobs.given_up(1, after=5, most=9),
+        lambda ledger: ledger.jobs.given_up(1, before=AT, after=5, most=9),
     ),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
     "history": ("events_of_job", lambda ledger: ledger.history.of(1)),

@@ -1,0 +1,310 @@
+"""What people ask of whoever serves the ledger: rows, each acknowledged once, with who asked and what came of it.
+
+Whoever asks writes a row and waits for its acknowledgement; whoever serves the ledger takes the rows in the order in
+which they were asked. What a command changes in the ledger and its acknowledgement are one transaction, so neither a
+crash nor a second process carries it out twice. A command only says what is to change: that a run is paused or
+cancelled stands with the run.
+"""
+
+import getpass
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import anyio
+import msgspec
+from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.ledger.control import wish_set
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.heartbeats import this_process
+from orchestrator.ledger.limits import limits_reset, limits_set
+from orchestrator.ledger.tables import commands, counts, runs
+from orchestrator.ledger.writer import Transaction
+from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, RunSettings, Wish
+from orchestrator.units import HOUR_US
+
+ANSWER_S: Final = 5.0
+"""How long whoever asks waits for an acknowledgement."""
+
+LOOK_S: Final = 0.05
+KEPT_US: Final = 30 * 24 * HOUR_US
+"""How long an acknowledged command is kept."""
+
+ENDED: Final = "all of its jobs have their outcomes already"
+NO_RUN: Final = "there is no such run any more"
+
+
+class Action(StrEnum):
+    """What can be asked."""
+
+    PAUSE = "pause"
+    CONTINUE = "continue"
+    CANCEL = "cancel"
+    LIMITS_SET = "limits-set"
+    LIMITS_RESET = "limits-reset"
+    PRIORITY = "priority"
+    RETRY = "retry"
+    """To queue failed and cancelled jobs again."""
+
+    SERVE = "serve"
+    """To serve a run that another process has taken in."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One command. Times are microseconds UTC."""
+
+    id: int
+    asked_at: int
+    asked_by: str
+    action: str
+    """An `Action`, or what a newer program knows."""
+
+    run: int | None
+    endpoint: int | None
+    argument: bytes
+    """JSON; what it holds depends on the action."""
+
+    taken_at: int | None = None
+    done_at: int | None = None
+    outcome: str | None = None
+    """What came of it, once it is done."""
+
+    is_refused: bool = False
+
+
+class NewLimits(msgspec.Struct, frozen=True):
+    """The argument of LIMITS_SET."""
+
+    limits: Mapping[Operation, Limit]
+
+
+class ResetLimits(msgspec.Struct, frozen=True):
+    """The argument of LIMITS_RESET."""
+
+    operations: tuple[Operation, ...]
+
+
+class NewPriority(msgspec.Struct, frozen=True):
+    """The argument of PRIORITY."""
+
+    priority: int
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """The argument of RETRY: which jobs; all that failed or were cancelled where there is no filter."""
+
+
+Argument = NewLimits | ResetLimits | NewPriority | Retried
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What came of a command: a sentence."""
+
+    text: str
+    is_refused: bool = False
+
+
+_FINISH: Final = (
+    update(commands)
+    .where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))
+    .values(
+        taken_at=func.coalesce(commands.c.taken_at, bindparam("now")),
+        done_at=bindparam("now"),
+        outcome=bindparam("text"),
+        is_refused=bindparam("refused"),
+    )
+)
+_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
+_LEFT: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
+    counts.c.run_id == bindparam("run"),
+    counts.c.name.in_([literal_column(f"'{name}'") for name in _UNFINISHED]),
+)
+
+
+class Commands:
+    """The commands of a ledger."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def ask(
+        self, action: str, *, run: int | None = None, endpoint: int | None = None, argument: Argument | None = None
+    ) -> int:
+        """Asks for something; returns the number of the command. Raises `StorageError`."""
+        now = self._doors.now()
+        row = {
+            "asked_at": now,
+            "asked_by": this_user(),
+            "action": action,
+            "run_id": run,
+            "endpoint_id": endpoint,
+            "argument": b"{}" if argument is None else msgspec.json.encode(argument),
+        }
+
+        async def block(transaction: Transaction) -> int:
+            await transaction.connection.execute(delete(commands).where(commands.c.done_at < now - KEPT_US))
+            made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
+            return int(made.scalar_one())
+
+        return await self._doors.write(block)
+
+    async def pending(self) -> list[Command]:
+        """Those that are not done, in the order in which they were asked."""
+        return await self._found(select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id))
+
+    async def one(self, number: int) -> Command:
+        """The command of that number, which is there."""
+        [found] = await self._found(select(commands).where(commands.c.id == number))
+        return found
+
+    async def _found(self, query: Select[tuple[object, ...]]) -> list[Command]:
+        return [
+            Command(
+                id=row.id,
+                asked_at=row.asked_at,
+                asked_by=row.asked_by,
+                action=row.action,
+                run=row.run_id,
+                endpoint=row.endpoint_id,
+                argument=row.argument,
+                taken_at=row.taken_at,
+                done_at=row.done_at,
+                outcome=row.outcome,
+                is_refused=bool(row.is_refused),
+            )
+            for row in await self._doors.rows(query)
+        ]
+
+    async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:
+        """The command once it is acknowledged, or as it stands after `within_s` seconds."""
+        until = anyio.current_time() + within_s
+        while True:
+            found = await self.one(number)
+            if found.done_at is not None or anyio.current_time() >= until:
+                return found
+            await anyio.sleep(LOOK_S)
+
+    async def take(self, number: int) -> None:
+        """Somebody has begun to carry it out: for those who look."""
+
+        async def block(transaction: Transaction) -> None:
+            of_it = commands.c.id == number
+            taken = func.coalesce(commands.c.taken_at, self._doors.now())
+            await transaction.connection.execute(update(commands).where(of_it).values(taken_at=taken))
+
+        await self._doors.write(block)
+
+    async def finish(self, number: int, reply: Reply) -> None:
+        """Acknowledges it, unless somebody has."""
+
+        async def block(transaction: Transaction) -> None:
+            await self._acknowledge(transaction.connection, number, reply)
+
+        await self._doors.write(block)
+
+    async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
+        values = {"of": number, "now": self._doors.now(), "text": reply.text, "refused": int(reply.is_refused)}
+        return (await connection.execute(_FINISH, values)).rowcount == 1
+
+    async def obey(self, command: Command) -> None:
+        """Carries out and acknowledges what only changes the ledger (`OBEYED`), in one transaction.
+
+        What somebody has acknowledged meanwhile is not carried out again.
+        """
+
+        async def block(transaction: Transaction) -> None:
+            connection = transaction.connection
+            if await self._acknowledge(connection, command.id, Reply("")):
+                reply = await _obey(connection, command, self._doors.now())
+                await connection.execute(
+                    update(commands)
+                    .where(commands.c.id == command.id)
+                    .values(outcome=reply.text, is_refused=int(reply.is_refused))
+                )
+
+        await self._doors.write(block)
+
+
+async def _obey(connection: AsyncConnection, command: Command, now: int) -> Reply:
+    """Carries `command` out; says what came of it."""
+    try:
+        return await OBEYED[Action(command.action)](connection, command, now)
+    except msgspec.MsgspecError as error:
+        return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)
+
+
+async def _wish(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    wish = _WISHES[Action(command.action)]
+    if not await _is_there(connection, command.run):
+        return Reply(NO_RUN, is_refused=True)
+    assert command.run is not None
+    await wish_set(connection, command.run, wish)
+    left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
+    return Reply(_BEGUN[wish].format(left) if left else ENDED)
+
+
+async def _is_there(connection: AsyncConnection, run: int | None) -> bool:
+    return (await connection.execute(select(runs.c.id).where(runs.c.id == run))).first() is not None
+
+
+async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:
+    chosen = msgspec.json.decode(command.argument, type=NewLimits).limits
+    assert command.endpoint is not None
+    await limits_set(connection, command.endpoint, chosen, at=now)
+    return Reply("they are in force")
+
+
+async def _reset_limits(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    operations = msgspec.json.decode(command.argument, type=ResetLimits).operations
+    assert command.endpoint is not None
+    await limits_reset(connection, command.endpoint, operations)
+    return Reply("the former ones are in force")
+
+
+async def _set_priority(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    priority = msgspec.json.decode(command.argument, type=NewPriority).priority
+    if not PRIORITY_MIN <= priority <= PRIORITY_MAX:
+        return Reply(f"priority {priority} is not from {PRIORITY_MIN} to {PRIORITY_MAX}", is_refused=True)
+    stored = (await connection.execute(select(runs.c.settings).where(runs.c.id == command.run))).scalar()
+    if stored is None:
+        return Reply(NO_RUN, is_refused=True)
+    settings = msgspec.structs.replace(msgspec.json.decode(stored, type=RunSettings), priority=priority)
+    change = update(runs).where(runs.c.id == command.run).values(settings=msgspec.json.encode(settings))
+    await connection.execute(change)
+    return Reply(f"it takes its turns with priority {priority}")
+
+
+_WISHES: Final[Mapping[Action, Wish]] = {
+    Action.PAUSE: Wish.PAUSE,
+    Action.CONTINUE: Wish.CONTINUE,
+    Action.CANCEL: Wish.CANCEL,
+}
+_BEGUN: Final[Mapping[Wish, str]] = {
+    Wish.PAUSE: "nothing more of it is sent",
+    Wish.CONTINUE: "it goes on",
+    Wish.CANCEL: "nothing more of it is sent, and {} unfinished jobs are being cancelled",
+}
+
+OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitable[Reply]]]] = {
+    Action.PAUSE: _wish,
+    Action.CONTINUE: _wish,
+    Action.CANCEL: _wish,
+    Action.LIMITS_SET: _set_limits,
+    Action.LIMITS_RESET: _reset_limits,
+    Action.PRIORITY: _set_priority,
+}
+"""What only changes the ledger: anybody can carry it out, and whoever works follows."""
+
+
+def this_user() -> str:
+    """Who asks: user, host and process id, for people."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in containers
+        user = str(os.getuid())
+    return f"{user}@{this_process()}"

@@ -1,0 +1,129 @@
+"""What the process that serves a ledger makes of the commands of others."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.core.lifecycle import State
+from orchestrator.errors import UsageError
+from orchestrator.ledger.commands import Action, Command, Reply
+from tests.engine.process import Process, process
+from tests.engine.rows import rows
+from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
+from tests.engine.scripted import Reply as Said
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+
+
+async def asked(p: Process, action: str, *, run: int | None = None) -> Command:
+    """A command as it stands once it was acknowledged."""
+    number = await p.ledger.commands.ask(action, run=p.run.id if run is None else run)
+    p.engine.commands.on_change()  # as after a commit of another process
+    return await p.ledger.commands.answer(number)
+
+
+def cancellable() -> Scripted:
+    """A service whose jobs are in progress until they are cancelled."""
+
+    def status(asked: Asked) -> Said:
+        return CANCELLED if asked.remote_id in {each.remote_id for each in transport.of("cancel")} else IN_PROGRESS
+
+    transport = Scripted(run=numbered(), status=status)
+    return transport
+
+
+async def counts(p: Process, run: int) -> dict[str, int]:
+    found = await p.ledger.runs.counts(run)
+    return {state.value: found[state] for state in State if found.get(state)}
+
+
+async def test_a_run_that_is_only_collected_for_is_cancelled_when_that_is_asked(tmp_path: Path) -> None:
+    transport = cancellable()
+    async with process(tmp_path / "db", transport, name="a", jobs=20) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING, 10)
+        a = p.run.id
+    async with process(tmp_path / "db", transport, name="b", jobs=rows(21)[20:]) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        assert transport.of("cancel") == []
+        answer = await asked(p, Action.CANCEL, run=a)
+        assert answer.outcome == "nothing more of it is sent, and 20 unfinished jobs are being cancelled"
+        await anyio.sleep(60)
+        assert await counts(p, a) == {"cancelled": 20}
+        assert len(transport.of("cancel")) == len({each.remote_id for each in transport.of("cancel")}) >= 10
+        assert await counts(p, p.run.id) == {"outstanding": 1}, "the other one is untouched"
+        assert any(warning.startswith("a is cancelled: nothing more is sent") for warning in p.warnings)
+
+
+async def test_cancelled_jobs_are_queued_again_when_that_is_asked_and_the_run_goes_on(tmp_path: Path) -> None:
+    transport = cancellable()
+    async with process(tmp_path / "db", transport, jobs=5) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 5)
+        await asked(p, Action.CANCEL)
+        await p.finish()
+        refused = await asked(p, Action.RETRY)
+        assert (refused.is_refused, "continue it first" in (refused.outcome or "")) == (True, True)
+        await asked(p, Action.CONTINUE)
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        assert (await asked(p, Action.RETRY)).outcome == "5 cancelled jobs are queued again"
+        await p.finish()
+        assert p.progress.count("succeeded") == 5
+        assert (await asked(p, Action.RETRY)).outcome == "no job of it has failed or was cancelled"
+
+
+async def test_a_retry_that_a_crash_cut_off_is_carried_out_once(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), status=FAILED)
+    async with process(tmp_path / "db", transport, jobs=3) as p:
+        await p.begin()
+        await p.finish()
+        number = await p.ledger.commands.ask(Action.RETRY, run=p.run.id)
+        [command] = await p.ledger.commands.pending()
+        handler = p.engine.commands._handlers["retry"]
+        assert "3 failed jobs" in (await handler(command)).text  # and then the process was killed
+        await p.finish()
+        assert p.progress.count("failed") == 3
+        p.engine.commands.on_change()
+        assert (await p.ledger.commands.answer(number)).outcome == "no job of it has failed or was cancelled"
+        assert p.progress.count("failed") == 3
+
+
+async def test_a_command_of_a_newer_program_is_refused_and_those_after_it_are_carried_out(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted()) as p:
+        await p.ledger.commands.ask("teleport", run=p.run.id)
+        paused = await p.ledger.commands.ask(Action.PAUSE, run=p.run.id)
+        await p.begin()
+        await anyio.sleep(1)
+        assert (await p.ledger.commands.one(paused)).outcome == "nothing more of it is sent"
+        teleport = await p.ledger.commands.one(paused - 1)
+        assert teleport.is_refused
+        assert "does not know teleport: it may be of an older version" in (teleport.outcome or "")
+
+
+async def test_what_is_pending_when_a_process_begins_is_carried_out_before_anything_is_sent(tmp_path: Path) -> None:
+    transport = Scripted()
+    async with process(tmp_path / "db", transport) as p:
+        await p.ledger.commands.ask(Action.CANCEL, run=p.run.id)
+        await p.begin()
+        await p.finish()
+        assert transport.of("run") == []
+
+
+async def test_a_handler_can_be_registered_and_refuses_by_raising(tmp_path: Path) -> None:
+    served: list[int | None] = []
+
+    async def serve(command: Command) -> Reply:
+        if served:
+            raise UsageError("there is no key for its service")
+        served.append(command.run)
+        return Reply("it is served")
+
+    async with process(tmp_path / "db", Scripted()) as p:
+        p.engine.commands.register(Action.SERVE, serve)
+        await p.begin()
+        assert (await asked(p, Action.SERVE)).outcome == "it is served"
+        again = await asked(p, Action.SERVE)
+        assert (again.is_refused, again.outcome) == (True, "there is no key for its service")
+        assert served == [p.run.id]
