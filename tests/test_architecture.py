@@ -38,7 +38,7 @@ STATEMENT: Final = re.compile(r"\b(?:SELECT\b.*\bFROM|INSERT INTO|UPDATE\b.*\bSE
 """SQL in a string."""
 
 SQLITES_OWN: Final = re.compile(
-    r"\bPRAGMA\b|json_each|json_extract|\bOR (?:REPLACE|IGNORE)\b|on_conflict|sqlite_\w+|\bsqlalchemy\.dialects|exec_driver_sql"
+    r"\bPRAGMA\b|json_each|json_extract|\bOR (?:REPLACE|IGNORE)\b|on_conflict|sqlite_\w+|\bsqlalchemy\.dialects|exec_driver_sql|data_version"
     r"|literal_column\(f?[\"']\+|func\.(?:min|max)\([^()]*,|^(?:import|from) (?:aiosqlite|sqlite3|fcntl|mmap)\b",
     re.MULTILINE,
 )

@@ -186,7 +186,9 @@ class Engine:
     def _hears_people(self) -> None:
         """Whoever carries out what people ask for in other processes, and notices that they do."""
         ledger, clock = self.ledger, self.clock
-        self.watch = Watch(ledger.data_version, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s)
+        self.watch = Watch(
+            ledger.commits_of_others, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s
+        )
         self.watch.subscribe(self._on_change)
         self.control = Control(
             ledger=ledger,

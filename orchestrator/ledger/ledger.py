@@ -106,9 +106,9 @@ class Ledger:
         async with self._database.reading() as connection:
             return await overview(connection, ends_from=ends_from)
 
-    async def data_version(self) -> int:
+    async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""
-        return await self._database.data_version()
+        return await self._database.commits_of_others()
 
     # --- steps
 

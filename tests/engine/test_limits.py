@@ -81,7 +81,7 @@ class World:
         )
         self.limits.add(1, "ep", self.kept)
         self.heart = Heart(ledger=ledger, clock=clock, said=lambda: Said(meters=self.limits.meters()))
-        self.watch = Watch(ledger.data_version)
+        self.watch = Watch(ledger.commits_of_others)
         self.watch.subscribe(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:

@@ -34,7 +34,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.serve)
             commands = CommandInbox(ledger=ledger, obeyed=lambda: None)
-            watch = Watch(ledger.data_version, every_s=0.02)
+            watch = Watch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
             await group.start(commands.serve)
             await group.start(watch.serve)

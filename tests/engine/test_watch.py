@@ -30,7 +30,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[Ledger, list[int]]]:
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)
-        watch = Watch(ledger.data_version)
+        watch = Watch(ledger.commits_of_others)
         watch.subscribe(lambda: rings.append(clock.now()))
         await group.start(watch.serve)
         await anyio.sleep(SOON_S)
@@ -82,7 +82,7 @@ async def test_asking_takes_no_lock_and_waits_for_none(tmp_path: Path) -> None:
     async with watched(path) as (ledger, rings):
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as other:
             other.execute("BEGIN IMMEDIATE")
-            await ledger.data_version()
+            await ledger.commits_of_others()
             other.execute("UPDATE alembic_version SET version_num = version_num")
             await anyio.sleep(SOON_S)
             assert len(rings) == 1, "nothing is committed yet"
@@ -125,7 +125,7 @@ async def test_a_transaction_that_takes_very_long_is_told_as_trouble_of_the_ledg
         group.start_soon(write, ledger)
         await anyio.sleep(1)
         with pytest.raises(StorageError, match="a transaction takes very long"):
-            await ledger.data_version()
+            await ledger.commits_of_others()
         await anyio.sleep(110)
         commit_elsewhere(path)
         await anyio.sleep(SOON_S)

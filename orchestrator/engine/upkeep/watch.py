@@ -24,8 +24,8 @@ ASK_EVERY_S: Final = 0.25
 class Watch:
     """Rings its subscribers once when it starts and after each commit of another process.
 
-    `version` is the ledger's `data_version`; it may raise `StorageError`. `missing` tells which of its files is not in
-    its place any more.
+    `version` is the ledger's `commits_of_others`; it may raise `StorageError`. `missing` tells which of its files
+    is not in its place any more.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ class Database:
             async with self._readers.begin() as connection:
                 yield connection
 
-    async def data_version(self) -> int:
+    async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed; our own commits leave it as it is.
 
         It has to be the writer's connection that is asked: every other one sees our commits, too. It begins nothing and

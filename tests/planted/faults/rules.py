@@ -45,7 +45,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/store.py",
         old="        jobs.c.attempt == field(3),\n",
         new="",
-        tests=("tests/ledger/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",),
+        tests=(
+            "tests/conformance/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",
+        ),
     ),
     Fault(
         name="the first result does not win",
