@@ -18,12 +18,11 @@ from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
-from orchestrator.core.responses import Record
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, writer
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.writer import Settled, Transaction, Writer
-from tests.factories import STEPS, S, a_job, an_outcome
+from orchestrator.ledger.writer import Transaction, Writer
+from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.database import BUSY_TIMEOUT_S, async_creator
@@ -344,7 +343,7 @@ async def test_whoever_comes_after_the_end_is_refused_at_once(tmp_path: Path) ->
         pass
     begun_s = running_loop().time()
     with pytest.raises(StorageError, match=r"l\.db: the ledger is closed"):
-        await ledger.note(a_notice(1))
+        await ledger.note(Notice(submission=1, received_at=AT, record=None))
 
     assert running_loop().time() == begun_s
 
@@ -441,46 +440,3 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
     in_file = {row[0] for row in dump(path)["jobs"] if row[6] == "submitting"}
     assert {job for job, applied in told.items() if applied} == in_file
     assert 0 < len(in_file) < 60
-
-
-# --- notices
-
-
-def a_notice(submission: int, status: str | None = "COMPLETED", **record: object) -> Notice:
-    told = None if status is None else Record(remote_id="r", status=status, **record)  # type: ignore[arg-type]
-    return Notice(submission=submission, received_at=AT, record=told)
-
-
-async def notices_of(ledger: Ledger) -> list[Notice]:
-    return [notice for _, notice in await ledger.notices.after(after=0, most=100, bytes_max=1 << 20)]
-
-
-async def test_notices_come_back_as_they_came_and_once(tmp_path: Path) -> None:
-    output = b'"' + b"a" * 9_000 + b'"'
-    kept = [
-        a_notice(1, output=output, delay_ms=3, execution_ms=4),
-        a_notice(1, "FAILED", error="boom"),
-        a_notice(2, None),
-    ]
-    async with opened(tmp_path / "l.db") as ledger:
-        for notice in (*kept, kept[0], kept[2]):
-            await ledger.note(notice)
-
-        assert await notices_of(ledger) == kept
-        first, second = await ledger.notices.after(after=0, most=2, bytes_max=1 << 20)
-        assert await ledger.notices.after(after=second[0], most=9, bytes_max=1 << 20) == [(3, kept[2])]
-        assert first[0] == 1
-
-
-async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
-        await a_run(ledger, 2)
-        sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
-        kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
-        for notice in kept:
-            await ledger.note(notice)
-        done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
-
-        settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
-        assert await ledger.apply([done, stale], settled=settled) == {1}
-        assert await notices_of(ledger) == [kept[1], kept[3]]

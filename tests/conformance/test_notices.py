@@ -1,0 +1,81 @@
+"""Notices and the feed: kept once, in order, and told after the commit."""
+
+import pytest
+
+from orchestrator.core.job import Transition
+from orchestrator.core.lifecycle import State
+from orchestrator.core.notice import Notice
+from orchestrator.core.responses import Record
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.writer import Settled
+from tests.conformance.backends import OpenBackend
+from tests.factories import STEPS, S, a_job
+from tests.ledger.ledgers import a_run, brought_to, jobs_now
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT + 1_000 * S
+
+
+def a_notice(submission: int, status: str | None = "COMPLETED", **record: object) -> Notice:
+    told = None if status is None else Record(remote_id="r", status=status, **record)  # type: ignore[arg-type]
+    return Notice(submission=submission, received_at=AT, record=told)
+
+
+async def notices_of(ledger: Ledger) -> list[Notice]:
+    return [notice for _, notice in await ledger.notices.after(after=0, most=100, bytes_max=1 << 20)]
+
+
+async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend) -> None:
+    output = b'"' + b"a" * 9_000 + b'"'
+    kept = [
+        a_notice(1, output=output, delay_ms=3, execution_ms=4),
+        a_notice(1, "FAILED", error="boom"),
+        a_notice(2, None),
+    ]
+    async with open_backend() as ledger:
+        for notice in (*kept, kept[0], kept[2]):
+            await ledger.note(notice)
+
+        assert await notices_of(ledger) == kept
+        first, second = await ledger.notices.after(after=0, most=2, bytes_max=1 << 20)
+        assert await ledger.notices.after(after=second[0], most=9, bytes_max=1 << 20) == [(3, kept[2])]
+        assert first[0] == 1
+
+
+async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, 2)
+        sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
+        kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
+        for notice in kept:
+            await ledger.note(notice)
+        done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
+
+        settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
+        assert await ledger.apply([done, stale], settled=settled) == {1}
+        assert await notices_of(ledger) == [kept[1], kept[3]]
+
+
+async def test_the_feed_tells_of_each_step_after_its_commit_in_order_and_of_no_stale_one(
+    open_backend: OpenBackend,
+) -> None:
+    fed: list[Transition] = []
+    told: list[object] = []
+    async with open_backend() as ledger:
+        await a_run(ledger, 2)
+        first, second = await jobs_now(ledger)
+        ledger.subscribe(fed.extend)
+        taken = STEPS["claimed"][1](first, AT)
+        accepted = STEPS["accepted"][1](taken.after, AT + S)
+        other = STEPS["claimed"][1](second, AT + 2 * S)
+        for step in (taken, accepted, taken, other):
+            ledger.post(step, told.append)
+        assert (fed, told) == ([], [])
+        await ledger.flush()
+
+        assert [step for step in fed if step.after.id == 1] == [taken, accepted]
+        assert [step for step in fed if step.after.id == 2] == [other]
+        assert told == [None] * 4
+        assert await jobs_now(ledger) == [accepted.after, other.after]
