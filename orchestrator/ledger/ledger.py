@@ -17,6 +17,7 @@ from orchestrator.ledger.cancels import Cancels
 from orchestrator.ledger.claims import Claims
 from orchestrator.ledger.commands import Commands
 from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.feed import Feed
 from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
 from orchestrator.ledger.intakes import Intakes
@@ -49,6 +50,7 @@ class Ledger:
         doors = Doors(database, self._writer, clock)
         self.heartbeats = Heartbeats(doors)
         self.commands = Commands(doors)
+        self.feed = Feed(doors, database, self._writer)
         self.runs = Runs(doors)
         self.intakes = Intakes(doors)
         self.jobs = Jobs(doors)
