@@ -101,7 +101,10 @@ class Engine:
         self._is_collecting = False
         self.services = Services(connection, dependencies, view, outer)
         self._secrets = Secrets(
-            lambda: ledger.claims.secret_names, dependencies.environ, api_key=connection.api_key, warn=view.warn
+            lambda: ledger.claims.secret_names,
+            dependencies.environ,
+            api_keys={"": connection.api_key, **connection.keys},
+            warn=view.warn,
         )
         self.limits = LimitKeeper(ledger=ledger, clock=clock, say=view.say)
         self.endpoints = Endpoints(

@@ -13,7 +13,7 @@ class Secrets:
 
     `names` gives the environment variables whose values have left with a submission, of this process or an earlier one
     (the ledger knows them; another frozenset once there are more). Values are looked up in `environ`, and stand in
-    nothing but memory. `warn` is told of each value that is too short to be looked for.
+    nothing but memory. `api_keys` are by the URL of their service, "" for the one that needs no name. `warn` is told of each value that is too short to be looked for.
     """
 
     def __init__(
@@ -21,12 +21,12 @@ class Secrets:
         names: Callable[[], frozenset[str]],
         environ: Mapping[str, str],
         *,
-        api_key: str = "",
+        api_keys: Mapping[str, str] = {},
         warn: Callable[[str], None],
     ) -> None:
         self._names = names
         self._environ = environ
-        self._api_key = api_key
+        self._api_keys = api_keys
         self._warn = warn
         self._known: frozenset[str] | None = None
         self._redactor = Redactor({})
@@ -45,7 +45,8 @@ class Secrets:
         fresh = sorted(names - (self._known or frozenset()))
         self._known = names
         values = {f"env:{name}": self._environ.get(name, "") for name in names}
-        self._redactor = Redactor({**values, API_KEY_LABEL: self._api_key})
+        keys = {f"{API_KEY_LABEL} of {url}" if url else API_KEY_LABEL: key for url, key in self._api_keys.items()}
+        self._redactor = Redactor({**values, **keys})
         for name in fresh:
             if 0 < len(values[f"env:{name}"]) < SECRET_CHARS_MIN:
                 self._warn(

@@ -84,8 +84,14 @@ async def test_a_notice_is_scrubbed_before_it_is_made_durable(tmp_path: Path) ->
 
 
 def test_the_api_key_is_one_of_them_and_nothing_shows_them() -> None:
-    secrets = Secrets(lambda: frozenset({"UNSET"}), {}, api_key="rpa_SECRET_KEY", warn=pytest.fail)
+    secrets = Secrets(
+        lambda: frozenset({"UNSET"}),
+        {},
+        api_keys={"": "rpa_SECRET_KEY", "https://b": "rpa_OTHER_KEY"},
+        warn=pytest.fail,
+    )
     assert secrets.scrub(b"Bearer rpa_SECRET_KEY") == b"Bearer [the API key]"
+    assert secrets.scrub(b"rpa_OTHER_KEY") == b"[the API key of https://b]"
     assert "rpa" not in repr(secrets)
 
 
