@@ -1,8 +1,8 @@
 """Whose turn it is among runs that share an endpoint: by weight, and nobody starves (stride scheduling).
 
-Each run has a mark that moves on by what it sends, the less the more weight it has; the run whose mark is furthest behind
-goes next. Who comes, or comes back, begins where the others are: it has no claim to what it did not ask for, and goes
-next or nearly so.
+Each run has a mark that moves on by what it sends, the less the more weight it has; the run whose mark is furthest
+behind goes next. Who comes, or comes back, begins where the others are: it has no claim to what it did not ask for, and
+goes next or nearly so.
 """
 
 from collections.abc import Mapping

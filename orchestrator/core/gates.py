@@ -95,6 +95,9 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_service: int
     """Jobs that are outstanding there, claimed or on their way."""
 
+    own: int
+    """How many of them are the run's own."""
+
     status_per_s: float
     retention_us: int
     queue_depth: QueueDepth
@@ -191,9 +194,15 @@ def collectable(room: RoomFacts, _now: int) -> Passage:
 
 
 def shallow(room: RoomFacts, _now: int) -> Passage:
-    """No longer a queue at the service than suits the run."""
+    """No longer a queue at the service than suits the run; one that has none there does not wait for others' to end."""
     most = at_service_max(room.queue_depth, finished_per_s=room.finished_per_s, running=room.running)
-    return ANY if most is None else Open(max(0, most - room.at_service))
+    return ANY if most is None else Open(max(0 if room.own else 1, most - room.at_service))
+
+
+def is_deep(room: RoomFacts) -> bool:
+    """Whether the queue at the service is as long as suits the run, or longer."""
+    most = at_service_max(room.queue_depth, finished_per_s=room.finished_per_s, running=room.running)
+    return most is not None and most <= room.at_service
 
 
 RUN_GATES: Final[tuple[Callable[[RunFacts, int], Passage], ...]] = (cancelled, paused, failing, lacking)

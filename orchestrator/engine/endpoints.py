@@ -11,6 +11,7 @@ from orchestrator.core.pacing import Limit, Meter, Operation
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
+from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.ledger import Ledger
@@ -36,6 +37,7 @@ class ServedEndpoint(NamedTuple):
     endpoint: Endpoint
     limits: EndpointLimits
     collector: Collector
+    dispatcher: Dispatcher
 
 
 class Endpoints:
@@ -80,6 +82,10 @@ class Endpoints:
     def collectors(self) -> Iterable[Collector]:
         """One for each endpoint."""
         return [served.collector for served in self._served.values()]
+
+    def is_in_flight(self, job: int) -> bool:
+        """Whether `job` was claimed here and what became of that is not written yet."""
+        return any(served.dispatcher.is_in_flight(job) for served in self._served.values())
 
     def meters(self) -> list[tuple[Operation, Meter]]:
         """How every operation of every endpoint stands with its limit."""
@@ -131,7 +137,14 @@ class Endpoints:
         )
         self._limits.add(endpoint.id, run.endpoint, limits)
         collector = Collector(endpoint=endpoint, ledger=self._ledger, clock=self._clock, task_pool=task_pool)
-        self._served[endpoint.id] = ServedEndpoint(api, endpoint, limits, collector)
+        dispatcher = Dispatcher(
+            endpoint=endpoint,
+            ledger=self._ledger,
+            clock=self._clock,
+            task_pool=task_pool,
+            outstanding=lambda: collector.outstanding,
+        )
+        self._served[endpoint.id] = ServedEndpoint(api, endpoint, limits, collector, dispatcher)
 
     def let_go(self, number: int) -> None:
         """Serves the endpoint no more."""

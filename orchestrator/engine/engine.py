@@ -23,8 +23,8 @@ from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
-from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.services import Services
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
@@ -146,7 +146,7 @@ class Engine:
             clock=clock,
             endpoint_of=self.endpoints.get,
             plan_of=self.endpoints.collector,
-            is_in_flight=self._is_in_flight,
+            is_in_flight=self.endpoints.is_in_flight,
         )
         self.tidy = Tidy(ledger=ledger, clock=clock, settings_of=self.settings_of)
         return Janitor(
@@ -327,6 +327,7 @@ class Engine:
             served = self.endpoints.served(number)
             self.taking.start_soon(served.limits.follow_workers)
             await self.taking.start(served.collector.serve)
+            await self.taking.start(served.endpoint.probe)
         recovered = await self.janitor.recover(self.endpoints.adopt, endpoints=fresh)
         await self.inbox.recover()
         return recovered
@@ -343,15 +344,15 @@ class Engine:
         progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self.clock)
         self.ledger.subscribe(progress.on_steps)
         served = self.endpoints.served(run.endpoint_id)
-        dispatcher = Dispatcher(
+        sending = RunSending(
             run=run.id,
             endpoint=served.endpoint,
             ledger=self.ledger,
-            bodies=RequestBuilder(lambda: self.settings_of[run.id], self._dependencies.environ, self.webhook),
             clock=self.clock,
-            task_pool=self.task_pool,
-            outstanding=lambda: served.collector.outstanding,
+            builder=RequestBuilder(lambda: self.settings_of[run.id], self._dependencies.environ, self.webhook),
             wishes=lambda: self.control.wishes(run.id),
+            at_service=lambda: progress.at_service,
+            is_idle=served.dispatcher.is_idle,
         )
         return RunSession(
             run=run,
@@ -359,7 +360,8 @@ class Engine:
             ledger=self.ledger,
             progress=progress,
             control=self.control,
-            dispatcher=dispatcher,
+            dispatcher=served.dispatcher,
+            sending=sending,
             taking=self.taking,
         )
 
@@ -368,9 +370,6 @@ class Engine:
         with anyio.move_on_after(CANCELS_S_MAX):
             await self.inbox.catch_up()
             await self.canceller.finish()
-
-    def _is_in_flight(self, job: int) -> bool:
-        return any(session.dispatcher.is_in_flight(job) for session in self.sessions.values())
 
     def _said(self) -> Said:
         """What there is to say of this process."""

@@ -9,6 +9,7 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.intake import Advice, InputBatch, Intake
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.intakes import Taken
@@ -27,12 +28,14 @@ class RunSession:
         progress: Progress,
         control: Control,
         dispatcher: Dispatcher,
+        sending: RunSending,
         taking: TaskGroup,
     ) -> None:
         self.run = run
         self.endpoint = endpoint
         self.progress = progress
         self.dispatcher = dispatcher
+        self.sending = sending
         self._control = control
         self._ledger = ledger
         self._taking = taking
@@ -64,7 +67,9 @@ class RunSession:
 
     async def send(self) -> None:
         """Begins to send its jobs."""
-        await self._taking.start(self.dispatcher.serve)
+        self.dispatcher.add(self.sending)
+        if not self.dispatcher.is_serving:
+            await self._taking.start(self.dispatcher.serve)
 
     async def until_no_more_is_sent(self) -> None:
         """Waits until every job has its outcome, or going on submitting is pointless."""

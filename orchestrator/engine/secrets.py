@@ -13,7 +13,8 @@ class Secrets:
 
     `names` gives the environment variables whose values have left with a submission, of this process or an earlier one
     (the ledger knows them; another frozenset once there are more). Values are looked up in `environ`, and stand in
-    nothing but memory. `api_keys` are by the URL of their service, "" for the one that needs no name. `warn` is told of each value that is too short to be looked for.
+    nothing but memory. `api_keys` are by the URL of their service, "" for the one that needs no name. `warn` is
+    told of each value that is too short to be looked for.
     """
 
     def __init__(

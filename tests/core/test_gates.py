@@ -20,10 +20,12 @@ from orchestrator.core.gates import (
     RoomFacts,
     RunFacts,
     held_up,
+    is_deep,
     narrowest,
     of_room,
     of_run,
     recalls,
+    shallow,
 )
 from orchestrator.core.refusals import PAUSE_US_MAX
 
@@ -31,6 +33,7 @@ NOW = 1_000_000_000
 LATER = NOW + 5
 FREE = RoomFacts(
     at_service=0,
+    own=1,
     status_per_s=200.0,
     retention_us=1_800_000_000,
     queue_depth="auto",
@@ -146,3 +149,12 @@ def test_the_first_that_is_closed_counts_and_else_the_narrowest(passages: list[P
     expected: Passage = closed[0] if closed else Open(min(bounds, default=None))
     assert narrowest(passages) == expected
     assert held_up(passages) == (closed[0].why if closed else None)
+
+
+def test_a_run_that_has_nothing_at_the_service_does_not_wait_for_the_queue_of_others() -> None:
+    deep = msgspec.structs.replace(FREE, at_service=5_000, own=5_000)
+    assert is_deep(deep)
+    assert shallow(deep, NOW) == Open(0)
+    assert shallow(msgspec.structs.replace(deep, own=0), NOW) == Open(1)
+    assert not is_deep(FREE)
+    assert not is_deep(msgspec.structs.replace(deep, queue_depth="off"))

@@ -82,7 +82,8 @@ class Process:
         self.endpoint.is_local = is_local
         self.endpoints = engine.endpoints
         self.progress, self.control, self.dispatcher = session.progress, engine.control, session.dispatcher
-        self.bodies = session.dispatcher.bodies
+        self.dispatcher.add(session.sending)
+        self.builder = session.sending.builder
         self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
         self.reconciler, self.tidy, self.janitor = engine.reconciler, engine.tidy, engine.janitor
         self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool

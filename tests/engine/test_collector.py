@@ -265,7 +265,7 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         [warning] = p.warnings
         assert warning.startswith("many jobs are unknown to the service at once (404)")
         assert p.endpoint.is_suspect(p.clock.now())
-        assert p.dispatcher.available(Operation.RUN) == 0
+        assert p.dispatcher.ready(Operation.RUN, 0)[0] == {}
         service.gate.show("ep")
         await p.finish()
         assert await p.counts() == {"succeeded": 60}

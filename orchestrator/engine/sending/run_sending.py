@@ -1,0 +1,169 @@
+"""One run's part in the sending at its endpoint: whether jobs of it may go, and which."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+
+from orchestrator.clock import Clock
+from orchestrator.core import gates
+from orchestrator.core.admission import Outlook, Prospect
+from orchestrator.core.fair_share import weight_of
+from orchestrator.core.gates import Passage
+from orchestrator.core.job import Job, Transition
+from orchestrator.core.pacing import Operation
+from orchestrator.core.policy import format_duration
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.sending.answers import rejected
+from orchestrator.engine.sending.held import Held
+from orchestrator.engine.sending.prospects import Prospects
+from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.wakeup import SELDOM_S
+from orchestrator.ledger import Claim, Ledger
+from orchestrator.ledger.control import Wishes
+from orchestrator.units import SECOND_US
+
+AHEAD_US: Final = 250_000
+"""Jobs are claimed for what can be sent within this time: of what a crash catches, some may be uncertain."""
+
+IDLE_S: Final = 5.0
+
+
+class RunSending:
+    """The jobs of one run, until they are claimed.
+
+    `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
+    whether the endpoint has nothing of ours.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        endpoint: Endpoint,
+        ledger: Ledger,
+        clock: Clock,
+        builder: RequestBuilder,
+        wishes: Callable[[], Wishes],
+        at_service: Callable[[], int],
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self.run = run
+        self.builder = builder
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._clock = clock
+        self._wishes = wishes
+        self._at_service = at_service
+        self._prospects = Prospects(endpoint=endpoint, clock=clock, is_idle=is_idle)
+        self._none_before = {Operation.RUN: 0, Operation.RETRY: 0}
+        """No job is due before, unless the feed tells of one."""
+
+        self._news = 0
+
+    @property
+    def weight(self) -> float:
+        """How much of the endpoint is for this run, compared with 1 for an ordinary one."""
+        return weight_of(self._endpoint.settings_of[self.run].priority)
+
+    @property
+    def at_service(self) -> int:
+        """How many of its jobs the service may hold."""
+        return self._at_service()
+
+    def on_queued(self) -> None:
+        """There may be something to claim."""
+        self._news += 1
+        self._none_before = dict.fromkeys(self._none_before, 0)
+
+    def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
+        """What the gates of the run and of its endpoint say, where so many jobs are claimed or on their way."""
+        self._endpoint.look_again(self.run, self.builder.is_set)
+        return self._endpoint.passages(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether not even what is claimed may be sent."""
+        return gates.recalls(self._endpoint.passages(self.run, self._wishes()))
+
+    async def claim(self, operation: Operation, most: int, held: Held) -> list[Claim]:
+        """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""
+        by_retry = operation is Operation.RETRY
+        claim = partial(
+            self._ledger.claims.along,
+            self.run,
+            by_retry=by_retry,
+            most=most,
+            ttl_of=self.builder.ttl_us,
+            bytes_max=held.room_bytes,
+        )
+        if by_retry:
+            claims = (await claim()).claims
+            held.add(claims)
+            return claims
+        outlook = self._prospects.outlook()
+        behind = self._prospects.behind(outlook)
+        claimed = await claim(is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE, behind=behind)
+        held.add(claimed.claims)
+        self._prospects.looked(behind, claimed)
+        return await self._without_hopeless(claimed.claims, outlook, held)
+
+    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: Held) -> list[Claim]:
+        """Those of `claims` that are not given up, as no execution is as short as their TTL."""
+        good: list[Claim] = []
+        hopeless: list[Transition] = []
+        for claim in claims:
+            ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
+            if outlook.of(ttl_us) is Prospect.HOPELESS:
+                self._prospects.tell(Prospect.HOPELESS, ttl_us)
+                held.release(claim.job.id)
+                hopeless.append(self._hopeless(claim.job, ttl_us))
+            else:
+                good.append(claim)
+        if hopeless:
+            with anyio.CancelScope(shield=True):
+                await self._ledger.apply(hopeless)
+        return good
+
+    def _hopeless(self, job: Job, ttl_us: int) -> Transition:
+        message = (
+            f"not sent: its TTL of {format_duration(ttl_us)} is over before even the fastest executions here have "
+            "finished"
+        )
+        return rejected(job, message, now=self._clock.now())
+
+    async def look_ahead(self, operation: Operation) -> None:
+        """Finds out when to look again for jobs that are due for `operation`; those that come are told of."""
+        news = self._news
+        due_at = await self.next_due_at(operation)
+        if news == self._news:  # else what was told of may not have been seen
+            self._none_before[operation] = due_at
+
+    async def next_due_at(self, operation: Operation) -> int:
+        """When another job of the run is due for `operation`, or to look again: the feed tells of those to come.
+
+        It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
+        """
+        now = self._clock.now()
+        after = self._prospects.passed_until if operation is Operation.RUN else -1
+        if after is None:
+            return now
+        due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
+        if due_at is not None:
+            return due_at
+        may_turn = operation is Operation.RUN and await self._next_queued_at(True, now) is not None
+        return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US)
+
+    async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
+        return await self._ledger.jobs.next_queued_at(self.run, by_retry=by_retry, now=now, after=after)
+
+    def none_s(self, operation: Operation) -> float:
+        """Seconds after which to look again, where no job is due before; 0 for at once.
+
+        Until then jobs that were passed over may become worth sending, which nobody tells.
+        """
+        none_s = max(0.0, (self._none_before[operation] - self._clock.now()) / SECOND_US)
+        if operation is Operation.RETRY or not self._prospects.are_passed_over:
+            return none_s
+        return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
