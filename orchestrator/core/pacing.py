@@ -312,7 +312,7 @@ class Pacer:
         free = self.allowance - self._in_flight - _later_than(self._answered, horizon)
         if self._limit.concurrent is not None:
             free = min(free, self._limit.concurrent - self._in_flight - _later_than(self._given_up, horizon))
-        if self._blocked_until > until:
+        if max(self._blocked_until, -(-self._next_ns // 1000)) > until:  # as it may be once an easing in is over
             return 0
         if self._interval_ns:
             start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, self._blocked_until * 1000)

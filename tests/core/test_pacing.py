@@ -180,6 +180,18 @@ def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
             pacer.give_back()
 
 
+def test_what_an_easing_in_has_put_off_still_waits_once_it_is_over() -> None:
+    pacer = Pacer(Limit(2, 1.0, None), "window")
+    pacer.ease_in(START)
+    now = START
+    while pacer.wait_us(now) is not None and now < START + 1 * SECOND:
+        if pacer.wait_us(now) == 0:
+            pacer.take(now)
+            pacer.answered(now, now, 200)
+        now += MILLISECOND
+        assert (pacer.available(now, 0) > 0) == (pacer.wait_us(now) == 0)
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     requests=REQUESTS,

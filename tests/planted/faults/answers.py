@@ -123,7 +123,7 @@ FAULTS: tuple[Fault, ...] = (
         old="            return Uncertain(SAME_ID)\n",
         new="            return outcome\n",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
-        worlds=("swapped", 0, 3),
+        worlds=("swapped", 0, 12),
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
@@ -222,7 +222,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a wrong key is tried for a minute",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="            self._flights.launch(partial(self._endpoint.stop_if_shut, outcome.reason))\n",
+        old="            self._task_pool.launch(partial(self._endpoint.stop_if_shut, outcome.reason))\n",
         new="            pass\n",
         tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
     ),
@@ -285,9 +285,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
-        path="orchestrator/engine/sending/dispatcher.py",
-        old="                return transitions.refused_for_retry(job, at=now)\n",
-        new='                return self._rejected(job, "refused")\n',
+        path="orchestrator/engine/sending/answers.py",
+        old="            return transitions.refused_for_retry(job, at=now)\n",
+        new='            return rejected(job, "refused", now=now)\n',
         tests=(
             (
                 "tests/engine/test_dispatcher.py::"

@@ -93,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
-        path="orchestrator/engine/sending/dispatcher.py",
+        path="orchestrator/engine/sending/run_sending.py",
         old="is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE",
         new="is_late=lambda _: False",
         tests=(
@@ -102,7 +102,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that were passed over do not go when the queue is short",
-        path="orchestrator/engine/sending/dispatcher.py",
+        path="orchestrator/engine/sending/run_sending.py",
         old="        return 0.0 if self._prospects.have_changed() else ",
         new="        return ",
         tests=(
