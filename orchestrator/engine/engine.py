@@ -12,6 +12,7 @@ from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from orchestrator.core.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.job import PAID_TWICE
@@ -40,7 +41,7 @@ from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, webhook_key
-from orchestrator.ledger.commands import Action
+from orchestrator.ledger.commands import Action, Command
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -201,7 +202,7 @@ class Engine:
             changed=self._nudge,
             owed=self.canceller.wake,
         )
-        self.commands = CommandInbox(ledger=ledger, obeyed=self._on_change)
+        self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, partial(retried, ledger, clock))
         self.watch.subscribe(self.commands.on_change)
 
@@ -209,6 +210,15 @@ class Engine:
         """The ledger may say something else of what people want."""
         self.limits.on_change()
         self.control.on_change()
+
+    async def _obeyed(self, command: Command) -> None:
+        """A command has changed something in the ledger."""
+        if command.action == Action.PRIORITY:
+            for run in await self.ledger.runs.all():
+                if run.id in self.settings_of:
+                    changed = replace(self.settings_of[run.id], priority=run.settings.priority)
+                    self.settings_of[run.id] = changed
+        self._on_change()
 
     def _say_of_run(self, run: int, name: str, what: str) -> None:
         """Tells the person what is asked of a run, unless another process will."""

@@ -15,6 +15,7 @@ from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.commands import Command
 from orchestrator.ledger.heartbeats import Reading, Said
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.settings import RunSettings
@@ -26,6 +27,10 @@ pytestmark = pytest.mark.anyio
 RUN = Operation.RUN
 
 
+async def nothing_else(_command: Command) -> None:
+    """Nobody else is to be told."""
+
+
 @asynccontextmanager
 async def at_work(path: Path) -> AsyncIterator[Ledger]:
     """A process that works on the ledger."""
@@ -33,7 +38,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
     with dispatcher_lock(path, now=clock.now()):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.serve)
-            commands = CommandInbox(ledger=ledger, obeyed=lambda: None)
+            commands = CommandInbox(ledger=ledger, obeyed=nothing_else)
             watch = Watch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
             await group.start(commands.serve)

@@ -26,9 +26,9 @@ UNKNOWN: Final = "the process that works on this ledger does not know {}: it may
 
 
 class CommandInbox:
-    """The commands of one ledger. `obeyed` is called after something in the ledger has changed."""
+    """The commands of one ledger. `obeyed` is called after a command has changed something in the ledger."""
 
-    def __init__(self, *, ledger: Ledger, obeyed: Callable[[], None]) -> None:
+    def __init__(self, *, ledger: Ledger, obeyed: Callable[[Command], Awaitable[None]]) -> None:
         self._ledger = ledger
         self._obeyed = obeyed
         self._handlers: dict[str, Handler] = {}
@@ -61,7 +61,7 @@ class CommandInbox:
         for command in await self._ledger.commands.pending():
             if command.action in OBEYED:
                 await self._ledger.commands.obey(command)
-                self._obeyed()
+                await self._obeyed(command)
             else:
                 await self._ledger.commands.take(command.id)
                 await self._ledger.commands.finish(command.id, await self._handled(command))
