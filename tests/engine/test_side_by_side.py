@@ -72,7 +72,11 @@ async def engine_at(
         return Service(connection.serverless_url, connection.api_key, clock, limits=LIMITS, transport=transport)
 
     dependencies = Dependencies(
-        clock=VirtualClock(), environ=environ or {}, service=service, connect=async_creator, open_files=lambda: 4_096
+        clock=VirtualClock(),
+        environ={} if environ is None else environ,
+        service=service,
+        connect=async_creator,
+        open_files=lambda: 4_096,
     )
     connection = ConnectionSettings(serverless_url=HERE, api_key="key", keys=dict.fromkeys(services, "other-key"))
     async with open_engine(empty_ledger(path), connection, dependencies, Silent()) as engine, engine.working():
@@ -149,7 +153,7 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
         assert {endpoint for _, endpoint, _ in here.sent} == {"ep"}
         assert there.sent == []
 
-        environ |= {"STORE_ID": "an id of ours", "STORE_SECRET": "a secret of ours"}
+        environ.update(STORE_ID="an id of ours", STORE_SECRET="a secret of ours")
         await asked(engine, paused, Action.CONTINUE)
         with anyio.fail_after(3_600):
             for session in (sessions[1], sessions[3]):
