@@ -50,16 +50,6 @@ class ChosenLimits:
                 of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
         return found
 
-    async def set(self, endpoint_id: int, chosen: Mapping[Operation, Limit]) -> None:
-        """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
-        await self._doors.write(
-            lambda transaction: limits_set(transaction.connection, endpoint_id, chosen, at=self._doors.now())
-        )
-
-    async def reset(self, endpoint_id: int, operations: Collection[Operation]) -> None:
-        """Forgets what was set for these operations of an endpoint."""
-        await self._doors.write(lambda transaction: limits_reset(transaction.connection, endpoint_id, operations))
-
 
 async def limits_set(
     connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int

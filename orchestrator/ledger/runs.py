@@ -8,13 +8,13 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.control import Asked, Wishes, asked_by_run, runs_to_cancel, wish_set, wishes_of
+from orchestrator.ledger.control import Asked, Wishes, asked_by_run, runs_to_cancel, wishes_of
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.store import counts_add
 from orchestrator.ledger.tables import counts, endpoints, runs
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.settings import RunSettings
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,14 +126,6 @@ class Runs:
         """The runs that are cancelled and have unfinished jobs."""
         async with self._doors.reading() as connection:
             return await runs_to_cancel(connection)
-
-    async def wish(self, run: int, wish: Wish) -> None:
-        """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed."""
-
-        async def block(transaction: Transaction) -> None:
-            await wish_set(transaction.connection, run, wish)
-
-        await self._doors.write(block)
 
     async def outstanding(self) -> dict[int, int]:
         """How many jobs are outstanding at each endpoint, by the counts."""

@@ -7,10 +7,10 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.responses import Record
-from orchestrator.settings import Wish
+from orchestrator.ledger.commands import Action, NewLimits, ResetLimits
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, jobs_now
+from tests.ledger.ledgers import a_run, brought_to, jobs_now, obeyed
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -22,13 +22,14 @@ async def test_a_limit_replaces_the_one_before_and_is_forgotten_when_it_is_reset
     async with open_backend() as ledger:
         run = await a_run(ledger)
         of = run.endpoint_id
-        await ledger.limits.set(of, {Operation.RUN: Limit(5, 10), Operation.STATUS: Limit(7, 1, 3)})
-        await ledger.limits.set(of, {Operation.RUN: Limit(6, 0.5)})
-        await ledger.limits.reset(of, [Operation.CANCEL])
+        both = NewLimits({Operation.RUN: Limit(5, 10), Operation.STATUS: Limit(7, 1, 3)})
+        for chosen in (both, NewLimits({Operation.RUN: Limit(6, 0.5)})):
+            await obeyed(ledger, Action.LIMITS_SET, endpoint=of, argument=chosen)
+        await obeyed(ledger, Action.LIMITS_RESET, endpoint=of, argument=ResetLimits((Operation.CANCEL,)))
     async with open_backend() as ledger:
         found = {operation: chosen.limit for operation, chosen in (await ledger.limits.all())[of].items()}
         assert found == {Operation.RUN: Limit(6, 0.5), Operation.STATUS: Limit(7, 1, 3)}
-        await ledger.limits.reset(of, list(Operation))
+        await obeyed(ledger, Action.LIMITS_RESET, endpoint=of, argument=ResetLimits(tuple(Operation)))
         assert await ledger.limits.all() == {}
 
 
@@ -44,14 +45,14 @@ async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_wha
             0,
         )
 
-        await ledger.runs.wish(run.id, Wish.CANCEL)
+        await obeyed(ledger, Action.CANCEL, run=run.id)
         assert [await ledger.cancels.end(run.id, most=2) for _ in range(3)] == [2, 1, 0]
         assert [await ledger.cancels.owe_run(run.id, most=9, now=AT + S) for _ in range(2)] == [1, 0]
         assert [job.state for job in await jobs_now(ledger)] == [State.OUTSTANDING, *[State.CANCELLED] * 3]
         (owed,) = await ledger.cancels.due(now=AT + 9 * S, after=(0, 0), most=9)
         assert (owed.submission, owed.remote_id, owed.why) == (sent.submission, sent.remote_id, CancelWhy.ASKED)
 
-        await ledger.runs.wish(run.id, Wish.CONTINUE)
+        await obeyed(ledger, Action.CONTINUE, run=run.id)
         assert not await ledger.cancels.is_owed(owed.submission)
         assert (await ledger.runs.wishes(run.id)).cancel is False
 
@@ -80,7 +81,7 @@ async def test_a_submission_that_is_owed_a_cancel_is_sent_one_once_a_notice_name
     async with open_backend() as ledger:
         run = await a_run(ledger)
         left = await brought_to(ledger, State.UNCERTAIN, AT)
-        await ledger.runs.wish(run.id, Wish.CANCEL)
+        await obeyed(ledger, Action.CANCEL, run=run.id)
         assert await ledger.cancels.end(run.id, most=9) == 1
         assert await ledger.cancels.due(now=AT + 99 * S, after=(0, 0), most=9) == []
 

@@ -7,7 +7,8 @@ import pytest
 
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import Event, State
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.ledger.commands import Action
+from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import (
     CANCELLED,
@@ -26,6 +27,7 @@ from tests.engine.scripted import (
     says,
 )
 from tests.engine.test_webhook_inbox import submission_of, tell
+from tests.ledger.ledgers import obeyed
 from tests.simulation.run import run as run_world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -254,9 +256,9 @@ async def test_a_failure_that_comes_with_a_stuck_job_is_an_ordinary_failure(tmp_
         assert (await p.counts())["failed_executions"] == 1
 
 
-async def wish(p: Process, wish: Wish) -> None:
+async def wish(p: Process, action: Action) -> None:
     """What another process asks of the run."""
-    await p.ledger.runs.wish(p.run.id, wish)
+    await obeyed(p.ledger, action, run=p.run.id)
     p.control.on_change()
 
 
@@ -267,14 +269,14 @@ async def test_continue_takes_back_every_cancel_that_has_not_left(tmp_path: Path
         transport.scripts["status"] = IN_PROGRESS
         await p.begin()
         await p.until(State.OUTSTANDING, 150)
-        await wish(p, Wish.CANCEL)
+        await wish(p, Action.CANCEL)
         await anyio.sleep(3)
         sent = len(transport.of("cancel"))
         assert 20 < sent < 50
-        await p.ledger.runs.wish(p.run.id, Wish.CONTINUE)
+        await obeyed(p.ledger, Action.CONTINUE, run=p.run.id)
         await anyio.sleep(5)  # nobody has told the one who carries it out
         assert (len(transport.of("cancel")), await owed(p)) == (sent, [])
-        await wish(p, Wish.CONTINUE)
+        await wish(p, Action.CONTINUE)
         transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
         await p.finish()
         assert len(transport.of("cancel")) == sent
@@ -288,8 +290,8 @@ async def test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_ha
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
         await p.until(State.UNCERTAIN)
-        await wish(p, Wish.CANCEL)
-        await wish(p, Wish.CONTINUE)
+        await wish(p, Action.CANCEL)
+        await wish(p, Action.CONTINUE)
         assert await p.ledger.cancels.end(p.run.id, most=9) == 0
         assert await p.ledger.cancels.owe_run(p.run.id, most=9, now=p.clock.now()) == 0
         assert (await p.counts())["uncertain"] == 1
@@ -302,7 +304,7 @@ async def test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_na
     async with process(tmp_path / "db", transport, jobs=3, webhooks=True) as p:
         await p.begin()
         await p.until(State.UNCERTAIN, 3)
-        await wish(p, Wish.CANCEL)
+        await wish(p, Action.CANCEL)
         await p.finish()
         assert ((await p.counts())["cancelled"], transport.of("cancel")) == (3, [])
         await tell(p, await submission_of(p, 1), says("IN_PROGRESS", "r-1"))
@@ -319,9 +321,9 @@ async def test_continue_takes_back_what_is_owed_for_uncertain_submissions_too(tm
     async with process(tmp_path / "db", transport, webhooks=True) as p:
         await p.begin()
         await p.until(State.UNCERTAIN)
-        await wish(p, Wish.CANCEL)
+        await wish(p, Action.CANCEL)
         await p.finish()
-        await wish(p, Wish.CONTINUE)
+        await wish(p, Action.CONTINUE)
         await tell(p, await submission_of(p), says("IN_PROGRESS", "r-1"))
         await anyio.sleep(10)
         assert transport.of("cancel") == []

@@ -6,9 +6,11 @@ import anyio
 import pytest
 
 from orchestrator.core.lifecycle import State
-from orchestrator.settings import OnUncertain, RunSettings, Wish
+from orchestrator.ledger.commands import Action
+from orchestrator.settings import OnUncertain, RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
+from tests.ledger.ledgers import obeyed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
@@ -16,8 +18,8 @@ JOBS = 300
 """More than can be sent before the word arrives."""
 
 
-async def ask(p: Process, wish: Wish) -> None:
-    await p.ledger.runs.wish(p.run.id, wish)
+async def ask(p: Process, action: Action) -> None:
+    await obeyed(p.ledger, action, run=p.run.id)
     p.control.on_change()
     await anyio.sleep(0.6)
 
@@ -27,12 +29,12 @@ async def test_a_paused_run_sends_nothing_and_collects_and_goes_on_when_it_conti
     async with process(tmp_path / "db", transport, jobs=JOBS) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 50)
-        await ask(p, Wish.PAUSE)
+        await ask(p, Action.PAUSE)
         sent = len(transport.of("run"))
         assert 50 <= sent < JOBS
         await anyio.sleep(60)
         assert len(transport.of("run")) == sent == p.progress.count("succeeded")
-        await ask(p, Wish.CONTINUE)
+        await ask(p, Action.CONTINUE)
         await p.finish()
         assert p.progress.count("succeeded") == JOBS
         assert [warning.partition(":")[0] for warning in p.warnings] == ["the run is paused", "the run continues"]
@@ -49,7 +51,7 @@ async def test_a_cancelled_run_ends_and_results_that_still_arrive_count(tmp_path
     async with process(tmp_path / "db", transport, jobs=JOBS) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 30)
-        await ask(p, Wish.CANCEL)
+        await ask(p, Action.CANCEL)
         sent = len(transport.of("run"))
         await p.finish()
         assert len(transport.of("run")) == sent < JOBS
@@ -60,7 +62,7 @@ async def test_a_cancelled_run_ends_and_results_that_still_arrive_count(tmp_path
 async def test_a_run_that_was_cancelled_while_nobody_worked_on_it_is_not_begun(tmp_path: Path) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport, jobs=5) as p:
-        await p.ledger.runs.wish(p.run.id, Wish.CANCEL)
+        await obeyed(p.ledger, Action.CANCEL, run=p.run.id)
         await p.begin()
         await p.finish()
         assert transport.asked == []
@@ -75,7 +77,7 @@ async def test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_no
     async with process(tmp_path / "db", transport, settings=settings) as p:
         await p.begin()
         await p.until(State.UNCERTAIN)
-        await ask(p, Wish.CANCEL)
+        await ask(p, Action.CANCEL)
         with anyio.fail_after(1):
             await p.finish()
         assert len(transport.of("run")) == 1

@@ -19,9 +19,11 @@ from orchestrator.engine.upkeep.heartbeat import BEAT_S, LOOK_S, Heart
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.heartbeats import Reading, Said
 from orchestrator.settings import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
+from tests.ledger.ledgers import obeyed
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 
@@ -86,11 +88,11 @@ class World:
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:
         """What a command in another process commits, and the second that it may take to have an effect."""
-        await self.other.limits.set(1, chosen)
+        await obeyed(self.other, Action.LIMITS_SET, endpoint=1, argument=NewLimits(chosen))
         await anyio.sleep(1)
 
     async def reset(self, *operations: Operation) -> None:
-        await self.other.limits.reset(1, operations)
+        await obeyed(self.other, Action.LIMITS_RESET, endpoint=1, argument=ResetLimits(operations))
         await anyio.sleep(1)
 
     async def meters(self) -> tuple[Reading, ...]:

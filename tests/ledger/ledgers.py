@@ -14,6 +14,7 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
+from orchestrator.ledger.commands import Argument, Command
 from orchestrator.ledger.intakes import Intake
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
@@ -58,6 +59,20 @@ async def a_run(
     )
     await taken_in(ledger, run, [a_row(n) for n in range(1, rows + 1)] if isinstance(rows, int) else rows)
     return run
+
+
+async def obeyed(
+    ledger: Ledger,
+    action: str,
+    *,
+    run: int | None = None,
+    endpoint: int | None = None,
+    argument: Argument | None = None,
+) -> Command:
+    """What is asked, as it stands once it was carried out."""
+    number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
+    await ledger.commands.obey(await ledger.commands.one(number))
+    return await ledger.commands.one(number)
 
 
 async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:

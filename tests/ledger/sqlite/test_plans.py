@@ -14,11 +14,11 @@ from sqlalchemy.engine import Connection, Engine
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger, control, store
+from orchestrator.ledger.commands import Action
 from orchestrator.ledger.line import HEAD, Passed
-from orchestrator.settings import Wish
 from orchestrator.units import MIB
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, opened
+from tests.ledger.ledgers import a_run, brought_to, obeyed, opened
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -50,7 +50,7 @@ def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) ->
 
 
 async def ended_by_wish(ledger: Ledger) -> None:
-    await ledger.runs.wish(1, Wish.CANCEL)
+    await obeyed(ledger, Action.CANCEL, run=1)
     await ledger.cancels.end(1, most=99)
 
 
