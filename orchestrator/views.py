@@ -204,6 +204,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: bool = False
     """What people have asked of the run."""
 
+    held_up: str | None = None
+    """Why no job is sent, or single ones only, in one sentence (`core.gates`): what was asked, else what the process at
+    work said of late. None where nothing is wrong, or nobody says."""
+
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""
 

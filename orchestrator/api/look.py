@@ -8,6 +8,7 @@ from orchestrator.api.counts import margin_summary, state_counts, uncertain_summ
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import line_of
 from orchestrator.clock import SystemClock
+from orchestrator.core import gates
 from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -97,6 +98,7 @@ def _status(run: Run, seen: Overview, held_by: str | None, present: Said, safe_o
         janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=wishes.pause,
         cancelled=wishes.cancel,
+        held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held,
         jobs_per_s=None if ends is None else ends * SECOND_US / RATE_WINDOW_US,
         held_by=held_by,
         window_used=None if sending is None else sending.used,

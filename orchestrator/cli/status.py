@@ -24,7 +24,6 @@ from orchestrator.cli.figures import (
     window,
 )
 from orchestrator.cli.sharing import also
-from orchestrator.core.gates import CANCELLED, PAUSED
 from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
@@ -139,8 +138,7 @@ def _remark(run: RunStatus) -> str:
 
 def _parts(run: RunStatus) -> list[str]:
     jobs, uncertain = run.jobs, run.uncertain
-    wished = CANCELLED if run.cancelled else PAUSED if run.paused else None
-    parts = [] if wished is None or _is_finished(run) else [wished]
+    parts = [] if run.held_up is None or _is_finished(run) else [run.held_up]
     parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))

@@ -244,6 +244,12 @@ def held_up(passages: Iterable[Passage]) -> str | None:
     return next((passage.why for passage in passages if passage.why is not None), None)
 
 
+def asked(*, cancelled: bool, paused: bool) -> str | None:
+    """Why nothing of a run is sent of which people asked this; None where they asked for neither."""
+    run = RunFacts(cancelled=cancelled, paused=paused)
+    return held_up(gate(run, 0) for gate in RUN_GATES)
+
+
 def recalls(passages: Iterable[Passage]) -> bool:
     """Whether not even what is claimed may be sent."""
     limiting = [passage for passage in passages if passage is not ANY]  # asked for each job: mostly there are none

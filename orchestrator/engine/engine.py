@@ -42,6 +42,7 @@ from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, webhook_key
 from orchestrator.ledger.commands import Action, Command
+from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -383,8 +384,16 @@ class Engine:
 
     def _said(self) -> Said:
         """What there is to say of this process."""
-        runs = {run: RunSaid(collecting=self._collecting(run), stuck=self.stuck.found(run)) for run in self.settings_of}
+        runs = {
+            run: RunSaid(collecting=self._collecting(run), stuck=self.stuck.found(run), held=self._held(run))
+            for run in self.settings_of
+        }
         return Said(runs=runs, meters=self.limits.meters(), janitor=self.janitor.summary)
+
+    def _held(self, run: int) -> str | None:
+        """Why no job of `run` is sent, but for what people ask: the ledger says that itself, and at once."""
+        session = self.sessions.get(run)
+        return None if session is None else session.endpoint.held_up(run, Wishes())
 
     def _collecting(self, run: int) -> Collecting | None:
         """How the results of `run` are collected; None where they are not, and for embedded services."""

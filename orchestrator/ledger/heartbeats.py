@@ -42,7 +42,9 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
 
     stuck: StuckSummary = StuckSummary()
     held: str | None = None
-    """Why nothing of it can be sent, if so."""
+    """Why no job of it is sent, or single ones only, where the reason is not that people asked for that: what they ask
+    stands with the run. None where nothing is wrong, and where the process does not serve the run.
+    """
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

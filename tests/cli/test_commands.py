@@ -15,6 +15,7 @@ from orchestrator import __version__
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
+from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
@@ -72,12 +73,12 @@ def test_status_says_how_results_are_collected_as_long_as_some_are_missing(by: C
     assert "collected" not in status_text([ended], width=200, colours=False)
 
 
-def test_status_says_first_what_was_asked_of_an_unfinished_run() -> None:
-    paused = msgspec.structs.replace(run_status(queued=3), paused=True)
-    cancelled = msgspec.structs.replace(paused, cancelled=True)
-    ended = msgspec.structs.replace(run_status(succeeded=3), paused=True, cancelled=True)
-    assert "at abc123: paused: nothing is sent, 3 queued" in status_text([paused], width=80, colours=False)
-    assert "at abc123: cancelled: nothing is sent, 3 queued" in status_text([cancelled], width=80, colours=False)
+@pytest.mark.parametrize("why", [PAUSED, CANCELLED, SUSPECT, f"{STOPPED}: the service refused the API key [b](401)"])
+def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) -> None:
+    held = msgspec.structs.replace(run_status(queued=3), held_up=why)
+    ended = msgspec.structs.replace(run_status(succeeded=3), held_up=why)
+    assert f"at abc123: {why}, 3 queued" in status_text([held], width=200, colours=False)
+    assert json.loads(invoke(FakeApp(runs=[held]), "status", "--json").stdout)[0]["held_up"] == why
     assert "nothing left to do" in status_text([ended], width=80, colours=False)
 
 

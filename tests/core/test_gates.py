@@ -19,6 +19,7 @@ from orchestrator.core.gates import (
     Passage,
     RoomFacts,
     RunFacts,
+    asked,
     held_up,
     is_deep,
     narrowest,
@@ -70,6 +71,8 @@ def test_what_people_asked_of_a_run_and_what_stops_it_comes_before_what_the_endp
     passages = of(run, stopped="no such endpoint", suspect_until=LATER)
     assert narrowest(passages) == expected
     assert held_up(passages) == expected.why
+    wished = expected.why if expected.why in (PAUSED, CANCELLED) else None
+    assert asked(cancelled=run.cancelled, paused=run.paused) == wished
 
 
 def test_a_pause_leaves_what_is_claimed_to_be_sent_and_a_stop_takes_it_back() -> None:

@@ -5,13 +5,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.gates import REFUSED, STOPPED
+from orchestrator.api.look import runs_now
+from orchestrator.core.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
+from orchestrator.ledger.commands import Action
 from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.heartbeats import STALE_US
+from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import COMPLETED, WELL, Reply, Scripted, gaps, numbered
+from tests.ledger.ledgers import obeyed, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -21,6 +26,39 @@ MENDED_AT_S = 400.0
 
 def held_up(p: Process) -> str:
     return p.endpoint.held_up(p.run.id, Wishes()) or ""
+
+
+async def shown(p: Process, held_by: str | None) -> str | None:
+    """What `status` says of why nothing is sent; `held_by` is who works."""
+    [found] = await runs_now(p.ledger, held_by)
+    return found.held_up
+
+
+async def test_status_says_the_sentence_of_the_display_where_somebody_is_at_work_and_has_said_so_of_late(
+    tmp_path: Path,
+) -> None:
+    shut = f"{STOPPED}: the service refused the API key (401)"
+    async with process(tmp_path / "db", Scripted(run=numbered(), health=Reply(401)), jobs=3) as p:
+        p.endpoint.stop_submitting("the service refused the API key (401)")
+        await p.begin()
+        await anyio.sleep(1)
+        assert await shown(p, "process 7") == p.session.held_up == shut
+        assert await shown(p, None) is None, "who has ended says nothing of the present"
+        for action, words in ((Action.PAUSE, PAUSED), (Action.CONTINUE, shut), (Action.CANCEL, CANCELLED)):
+            await obeyed(p.ledger, action, run=p.run.id)
+            assert await shown(p, "process 7") == words, "at once"
+            p.control.on_change()
+            await anyio.sleep(1)
+            assert p.session.held_up == words
+            assert await shown(p, "process 7") == words
+        assert await shown(p, None) == CANCELLED, "that stands in the ledger, whoever works"
+        await obeyed(p.ledger, Action.CONTINUE, run=p.run.id)
+    async with opened(tmp_path / "db", clock=p.clock) as ledger:
+        [found] = await runs_now(ledger, "process 8")
+        assert found.held_up == shut
+        await anyio.sleep(STALE_US / SECOND_US + 1)
+        [found] = await runs_now(ledger, "process 8")
+        assert found.held_up is None, "what was said too long ago is not believed"
 
 
 async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_it_is_well(tmp_path: Path) -> None:
