@@ -65,7 +65,6 @@ async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_i
     transport = Scripted(run=numbered(), health=lambda asked: WELL if asked.at_s > MENDED_AT_S else Reply(401))
     transport.scripts["status"] = COMPLETED
     async with process(tmp_path / "db", transport, jobs=100) as p:
-        await p.taking.start(p.endpoint.probe)
         p.endpoint.stop_collecting("the service refused the API key (401)")
         assert held_up(p) == f"{STOPPED}: the service refused the API key (401)"
         await p.begin()
@@ -84,7 +83,6 @@ async def test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_
     transport = Scripted(run=Reply(403), health=WELL)
     async with process(tmp_path / "db", transport, jobs=50) as p:
         p.endpoint.on_change(p.progress.nudge)
-        await p.taking.start(p.endpoint.probe)
         await p.begin()
         pauses = []
         for _ in range(4):
@@ -106,7 +104,6 @@ async def test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_
 async def test_nobody_probes_an_endpoint_that_is_well(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), health=WELL)
     async with process(tmp_path / "db", transport, jobs=1) as p:
-        await p.taking.start(p.endpoint.probe)
         await p.begin()
         await anyio.sleep(3_600)
         assert transport.of("health") == []
