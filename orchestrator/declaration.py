@@ -1,7 +1,7 @@
 """What declares a setting: its name, how its values are written, what it means, and what holds without it.
 
 Its flag, its environment variable, its key of the configuration file, its help, its row of the reference, and the
-command that a message names all follow from that (`flags` declares those of runs, `api.emulated` the emulator's).
+command that a message names all follow from that (`declared` has those of runs, `api.emulated` the emulator's).
 """
 
 import math

@@ -1,6 +1,8 @@
 """What the documentation says is what the program does."""
 
+import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,69 @@ def test_the_exit_codes_of_the_readme_are_those_of_the_errors() -> None:
     assert {"0", "1", "130, 143, 129"} <= codes
     for error in (OrchestratorError, StoppedError, UsageError):
         assert str(error.exit_code) in codes
+
+
+# --- how the house is explained in contributing.md
+
+
+CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text()
+HOP = re.compile(r"`([a-z_/]+\.py)::([A-Za-z_.]+)`")
+
+
+def section(title: str) -> str:
+    return CONTRIBUTING.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def body_of(path: str, name: str) -> str:
+    """The source of `Class`, `Class.method` or `function`. Raises `LookupError` where there is none."""
+    source = (ROOT / "orchestrator" / path).read_text()
+    node: ast.AST = ast.parse(source)
+    for part in name.split("."):
+        found = [
+            each
+            for each in ast.iter_child_nodes(node)
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and each.name == part
+        ]
+        if not found:
+            raise LookupError(f"{path}::{name}")
+        node = found[-1]
+    return ast.get_source_segment(source, node) or ""
+
+
+def test_every_room_stands_in_the_layout() -> None:
+    shown = section("Where things are").split("```")[1]
+    rooms = {path.parent.relative_to(ROOT / "orchestrator") for path in (ROOT / "orchestrator").rglob("__init__.py")}
+    rooms = {room for room in rooms if room.parts and room.parts[0] != "emulator"} | {Path("emulator")}
+    for room in rooms:
+        assert re.search(rf"^ +{room.name}/ ", shown, re.MULTILINE), room
+    for module in (ROOT / "orchestrator").glob("[a-z]*.py"):
+        assert module.name in shown
+
+
+def test_the_order_of_imports_is_the_one_that_is_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["type"] == "layers")
+    said = " ".join(section("Where things are").split())
+    assert f"`{' > '.join(layers).replace('orchestrator.', '')}`" in said
+
+
+def test_every_place_where_something_is_decided_exists_and_is_the_only_one() -> None:
+    rows = re.findall(r"^\| (.+\?) \| (.+) \|$", section("Where is it decided?"), re.MULTILINE)
+    assert len(rows) > 20
+    for question, place in rows:
+        named = HOP.fullmatch(place)
+        if named is None:
+            assert (ROOT / "orchestrator" / place.strip("`")).is_file(), question
+        else:
+            assert body_of(*named.groups()), question
+    assert len({place for _, place in rows}) == len({question for question, _ in rows}) == len(rows)
+
+
+def test_every_hop_of_the_walks_is_named_by_one_before_it() -> None:
+    hops = HOP.findall(section("Two walks"))
+    assert len(hops) > 100
+    passed = body_of(*hops[0])
+    for path, name in hops[1:]:
+        word = name.removesuffix(".__init__").rpartition(".")[2]  # whoever makes an object names its class
+        assert re.search(rf"\b{word}\b", passed), f"nobody leads to {path}::{name}"
+        passed += body_of(path, name)

@@ -1,4 +1,4 @@
-"""The composition root: builds every part once, starts them, and stops them in order.
+"""What can be asked of the program, by its command line and by others' programs.
 
 Each command loads only what it needs: `status` and `results` must answer at once, and a whole run's imports take most
 of a second.

@@ -72,7 +72,7 @@ class _SortedOut:
 
 
 class WebhookInbox:
-    """The desk of one process: a `NoticeSink` for the listener, and the one who works through what it took.
+    """Of one process: a `NoticeSink` for the listener, and the one who works through what it took.
 
     A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
     from there, in pages, once memory is empty. `paid_twice` is told how many submissions of a run turned out to be one
