@@ -1,4 +1,4 @@
-"""The shape of a part that acts by itself: `poll` does what is due and says how long to sleep; a bell wakes it."""
+"""The shape of a part that acts by itself: `poll` does what is due and says how long to sleep; news wakes it."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,37 +12,37 @@ from orchestrator.errors import StorageError
 log = logging.getLogger(__name__)
 
 POLL_S_MAX: Final = 5.0
-"""No part sleeps longer than this, so that a missed bell is a delay and not a standstill."""
+"""No part sleeps longer than this, so that news that is missed is a delay and not a standstill."""
 
 SELDOM_S: Final = 60.0
-"""The same for a look into the ledger that a bell makes needless: a program that waits for the service should cost
+"""The same for a look into the ledger that `wake` makes needless: a program that waits for the service should cost
 nothing."""
 
 
 class Wakeup:
-    """Rung by whoever has news; waited for by one part. A ring while nobody waits is not lost."""
+    """`wake` is called by whoever has news, `wait` by one part. News while nobody waits is not lost."""
 
     def __init__(self) -> None:
-        self._rung = anyio.Event()
+        self._news = anyio.Event()
 
     def wake(self) -> None:
         """Ends the wait, present or next."""
-        self._rung.set()
+        self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Waits for a ring, `seconds` at most."""
-        if not self._rung.is_set():
+        """Waits for news, `seconds` at most."""
+        if not self._news.is_set():
             with anyio.move_on_after(seconds):
-                await self._rung.wait()
+                await self._news.wait()
         else:
             await anyio.lowlevel.checkpoint()
-        self._rung = anyio.Event()
+        self._news = anyio.Event()
 
 
 async def keep_polling(
     poll: Callable[[], Awaitable[float]], wakeup: Wakeup, *, at_least_every_s: float = POLL_S_MAX
 ) -> None:
-    """Polls until cancelled, sleeping between polls for as long as the last one said (seconds), or until the bell."""
+    """Polls until cancelled, sleeping between polls for the seconds that the last one said, or until there is news."""
     while True:
         await wakeup.wait(min(await poll(), at_least_every_s))
 

@@ -67,13 +67,13 @@ LATE_US: Final = 300_000_000
 
 
 class Collector:
-    """Collects for one endpoint. `flights` is where questions in flight live."""
+    """Collects for one endpoint. `task_pool` is where questions in flight live."""
 
     def __init__(self, *, endpoint: Endpoint, ledger: Ledger, clock: Clock, task_pool: TaskPool) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = clock
-        self._flights = task_pool
+        self._task_pool = task_pool
         self._wakeup = Wakeup()
         self._plan = Plan(
             learned=endpoint.durations.whole,
@@ -184,7 +184,7 @@ class Collector:
             if entry is None:
                 permit.give_back()
                 break
-            self._flights.launch(partial(self._ask, entry, permit))
+            self._task_pool.launch(partial(self._ask, entry, permit))
         now = self._clock.now()
         wakes_at = self._plan.wakes_at(now)
         self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
@@ -266,7 +266,7 @@ class Collector:
     def _landed(self, entry: Entry, error: Exception | None) -> None:
         self._posted.discard(entry.job.id)
         if error is not None:
-            self._flights.fail(error)
+            self._task_pool.fail(error)
         else:
             self._obey_hint(entry)
 
@@ -373,7 +373,7 @@ class Collector:
         it alone is answered so: a service in maintenance knows its jobs when it is back.
         """
         job, now = entry.job, self._clock.now()
-        self._flights.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
+        self._task_pool.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
         if answer.reason is OF_ANOTHER:
             self._endpoint.disbelieve(OF_ANOTHER)
         if now < safe_until(job, self._agreed_us(job)):

@@ -30,7 +30,7 @@ NOTHING: Final = StuckSummary()
 
 
 class Stuck:
-    """Looks at every endpoint that `endpoints` gives; `owed` is rung when something is to be cancelled."""
+    """Looks at every endpoint that `endpoints` gives; `owed` is called when something is to be cancelled."""
 
     def __init__(
         self,

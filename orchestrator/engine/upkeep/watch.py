@@ -1,8 +1,8 @@
 """Notices what other processes commit to the ledger, and what becomes of its files.
 
-A command beside a run (set a limit, pause, cancel) writes a row and ends. Here the running process asks a few times a
-second whether anybody else has committed, which costs next to nothing, and rings whoever reads such rows. What changed
-is theirs to find out: a ring says "look again", and may be one too many.
+A command beside a run (set a limit, pause, cancel) writes a row and waits for its acknowledgement. Here the running
+process asks a few times a second whether anybody else has committed, which costs next to nothing, and wakes whoever
+reads such rows. What changed is theirs to find out: to be woken says "look again", and may be once too often.
 """
 
 import logging
@@ -22,7 +22,7 @@ ASK_EVERY_S: Final = 0.25
 
 
 class Watch:
-    """Rings its subscribers once when it starts and after each commit of another process.
+    """Wakes its subscribers once when it starts and after each commit of another process.
 
     `version` is the ledger's `commits_of_others`; it may raise `StorageError`. `missing` tells which of its files
     is not in its place any more.
@@ -63,10 +63,10 @@ class Watch:
                 is_told = False
                 if version != known:  # the first time, too: what was committed before we knew the number
                     known = version
-                    self._ring()
+                    self._wake_all()
             await anyio.sleep(self._every_s)
         self.lost.set()
 
-    def _ring(self) -> None:
+    def _wake_all(self) -> None:
         for wake in self._subscribers:
             wake()
