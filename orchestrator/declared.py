@@ -316,7 +316,8 @@ EXECUTION_TIMEOUT: Final = Setting(
 PRIORITY: Final = Setting(
     key="priority",
     form=whole(PRIORITY_MIN, PRIORITY_MAX, f"{PRIORITY_MIN}...{PRIORITY_MAX}"),
-    means="The run's weight beside other runs at the same endpoint: the higher, the more turns it gets.",
+    means="The run's weight [beside other runs](how-it-works.md#runs-that-share-an-endpoint) at the same endpoint: the"
+    " higher, the more turns it gets.",
     of=RunSettings,
     panel=JOBS,
 )
