@@ -286,13 +286,17 @@ class Desk:
 
     def until_outstanding(self, jobs: int, ledger: str = "orchestrator.db") -> None:
         """Returns once the ledger of a process at work holds the answers to so many submissions."""
+        self.until_state("outstanding", jobs, ledger)
+
+    def until_state(self, state: str, jobs: int, ledger: str = "orchestrator.db") -> None:
+        """Returns once so many jobs are in `state` in the ledger of a process at work."""
         found = None
         with closing(sqlite3.connect(f"file:{self.folder / ledger}?mode=ro", uri=True)) as connection:
             for _ in range(LOOKS_MAX):
-                found = connection.execute("SELECT count(*) FROM jobs WHERE state = 'outstanding'").fetchone()[0]
+                found = connection.execute("SELECT count(*) FROM jobs WHERE state = ?", (state,)).fetchone()[0]
                 if found == jobs:
                     return
-        raise AssertionError(f"never {jobs} outstanding, at last {found}")
+        raise AssertionError(f"never {jobs} {state}, at last {found}")
 
     def states(self, ledger: str = "orchestrator.db") -> dict[str, int]:
         """Jobs in each state, read from a copy of a ledger: looking must not tidy up after a crash."""

@@ -50,7 +50,7 @@ class Options:
 
     refusal: int = 401
     hold: bool = False
-    """Jobs do not finish."""
+    """Jobs do not finish, but for those whose input says that they are `eager`."""
 
     answer_after_s: float = 0.0
     """How long an accepted submission waits for its answer."""
@@ -182,7 +182,7 @@ class Service:
         self.jobs[job.id] = job
         self.accepted.append(asked["input"])
         self.count("accepted")
-        if not options.hold:
+        if not options.hold or asked["input"].get("eager"):
             self.begin(job)
         if options.silent:
             self.count("dropped")
