@@ -76,3 +76,21 @@ async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second
         await anyio.sleep(LOOK_S + 0.1)
         assert [(each.job, each.event.value) for each in found] == [(1, "claimed")]
         group.cancel_scope.cancel()
+
+
+async def test_all_readers_are_told_the_same_in_the_same_order_whoever_commits(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger, open_backend() as other, anyio.create_task_group() as group:
+        await a_run(ledger, 60)
+        fast, slow, abroad = list[Happened](), list[Happened](), list[Happened]()
+        group.start_soon(lambda: read(ledger, fast))
+        group.start_soon(lambda: read(ledger, slow, slowly_s=3))
+        group.start_soon(lambda: read(other, abroad))
+        for n in range(1, 61):
+            await brought_to((ledger, other)[n % 2], State.OUTSTANDING, EPOCH_AT + n, job=n)
+            await anyio.sleep(0.1)
+        await anyio.sleep(10)
+        assert [(each.job, each.event.value) for each in fast] == [
+            (n, event) for n in range(1, 61) for event in ("claimed", "accepted")
+        ]
+        assert fast == slow == abroad
+        group.cancel_scope.cancel()

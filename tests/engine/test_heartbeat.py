@@ -1,6 +1,5 @@
 """What the process at work says of its collecting, and what those who look make of it."""
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -54,17 +53,6 @@ async def test_without_news_looking_goes_through_the_jobs(tmp_path: Path, age_s:
     assert found.safe_offline_s == pytest.approx(RETENTION_S, abs=30)
     assert found.collected_by is None
     assert found.stuck == StuckSummary()
-
-
-async def test_each_process_has_one_row_with_what_it_last_said(tmp_path: Path) -> None:
-    async with at_work(empty_ledger(tmp_path / "l.db")) as ledger:
-        for failing in ((), ("tidy",)):
-            await ledger.heartbeats.beat(Said(janitor=JanitorSummary(at=1, failing=failing)))
-        [beat] = await ledger.heartbeats.all()
-    assert beat.said.janitor == JanitorSummary(at=1, failing=("tidy",))
-    assert (beat.slot, beat.epoch) == (0, 0)
-    assert beat.process.endswith(f" {os.getpid()}")
-    assert beat.began_at <= beat.beaten_at
 
 
 async def test_what_a_newer_program_says_otherwise_is_no_news(tmp_path: Path) -> None:

@@ -162,4 +162,46 @@ FAULTS: tuple[Fault, ...] = (
         new="",
         tests=("tests/ledger/sqlite/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
     ),
+    Fault(
+        name="a command is carried out by each who has read it",
+        path="orchestrator/ledger/commands.py",
+        old='            if await self._acknowledge(connection, command.id, Reply("")):\n',
+        new='            if await self._acknowledge(connection, command.id, Reply("")) or True:\n',
+        tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
+    ),
+    Fault(
+        name="a command that was acknowledged is acknowledged again",
+        path="orchestrator/ledger/commands.py",
+        old='    .where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))\n',
+        new='    .where(commands.c.id == bindparam("of"))\n',
+        tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
+    ),
+    Fault(
+        name="two processes give the same submission numbers",
+        path="orchestrator/ledger/claims.py",
+        old="    return -(-floor // SLOTS) * SLOTS + slot\n",
+        new="    return floor\n",
+        tests=(
+            "tests/conformance/test_claims.py::test_numbers_of_two_processes_never_meet_and_are_hardly_ahead_of_their_claims",
+        ),
+    ),
+    Fault(
+        name="what a process said long ago is believed",
+        path="orchestrator/ledger/heartbeats.py",
+        old="        return abs(now - self.beaten_at) <= STALE_US\n",
+        new="        return True\n",
+        tests=(
+            "tests/conformance/test_heartbeats.py::test_what_was_said_over_half_a_minute_ago_is_not_believed_nor_what_is_so_far_ahead",
+            "tests/engine/test_heartbeat.py::test_without_news_looking_goes_through_the_jobs",
+        ),
+    ),
+    Fault(
+        name="a paused run is said to be held up for longer than it is",
+        path="orchestrator/engine/engine.py",
+        old="session.endpoint.held_up(run, Wishes())",
+        new="session.held_up",
+        tests=(
+            "tests/engine/test_mended.py::test_status_says_the_sentence_of_the_display_where_somebody_is_at_work_and_has_said_so_of_late",
+        ),
+    ),
 )
