@@ -51,7 +51,7 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
         """Queue the failed and cancelled jobs of a run again, with fresh counters."""
         return partial(_retry, load, name)
 
-    @commands.command()
+    @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
     @shared
     def priority(name: options.RunName, weight: Weight) -> AtLedger:
         """Give a run another weight in its endpoint's turns beside other runs."""

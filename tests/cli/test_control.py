@@ -38,7 +38,7 @@ def test_what_the_process_at_work_says_is_told() -> None:
 def test_a_retry_and_a_priority_are_handed_on() -> None:
     app = FakeApp()
     assert "captions is to try again what failed; it holds" in invoke(app, "retry", "captions").stderr
-    assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "--", "-3").stderr
+    assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
     assert [each[1:] for each in app.asked] == [("captions",), ("captions", -3)]
     assert invoke(app, "priority", "captions", "99").exit_code == 2
 
