@@ -14,6 +14,7 @@ from orchestrator.client import Service, for_a_batch
 from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
+from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, this_boot
 from orchestrator.settings import ConnectionSettings
@@ -70,6 +71,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """How many files the process may have open, raised as far as the system allows."""
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
+
+    say_every_s: float = LOOK_S
+    """How often to see whether there is something else to say of this process, for those who look from outside."""
 
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""

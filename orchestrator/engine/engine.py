@@ -129,7 +129,7 @@ class Engine:
             owed=self.canceller.wake,
         )
         self.janitor = self._looks_after()
-        self.heart = Heart(ledger=ledger, clock=clock, said=self._said)
+        self.heart = Heart(ledger=ledger, clock=clock, said=self._said, look_every_s=dependencies.say_every_s)
         self._hears_people()
         self._listener, self.webhook, self.webhooks = self._bind()
 

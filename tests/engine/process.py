@@ -41,6 +41,9 @@ from tests.simulation.world import ENDPOINT, URL
 KEY = bytes(range(KEY_BYTES))
 PATIENCE_S = 7_200.0
 HOOKS_URL = "http://listener"
+SAY_EVERY_S = 25.0
+"""Often enough to be believed, and no more: many tests last for hours of virtual time."""
+
 WATCH_EVERY_S = 3_600.0
 """Other processes are looked for so seldom: where there is one, a test says so."""
 
@@ -198,6 +201,7 @@ async def process(
         boot=boot,
         open_files=lambda: 1_024,
         listener=lambda _app, _address: Listener(),
+        say_every_s=SAY_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )
     connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)

@@ -24,17 +24,18 @@ holds, if a little too careful: results become safer with each answer."""
 class Heart:
     """Of one process. `said` gives what there is to say."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, said: Callable[[], Said]) -> None:
+    def __init__(self, *, ledger: Ledger, clock: Clock, said: Callable[[], Said], look_every_s: float = LOOK_S) -> None:
         self._ledger = ledger
         self._clock = clock
         self._said = said
+        self._look_every_s = look_every_s
         self._last: Said | None = None
         self._beaten_at = 0
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
         task_status.started()
-        await keep_picturing(self._look, every_s=LOOK_S, what="how this process stands")
+        await keep_picturing(self._look, every_s=self._look_every_s, what="how this process stands")
 
     async def _look(self) -> None:
         is_due = self._clock.now() - self._beaten_at >= BEAT_S * SECOND_US
