@@ -40,9 +40,10 @@ class Services:
 
     async def of(self, run: Run, settings: RunSettings) -> Service:
         """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
-        name = run.endpoint if run.service_url == LOCAL else run.service_url
+        is_local = run.service_url == LOCAL
+        name = run.endpoint if is_local else run.service_url
         if name not in self._services:
-            self._services[name] = await self._embedded(run, settings) if name == run.endpoint else self._real(name)
+            self._services[name] = await self._embedded(run, settings) if is_local else self._real(name)
         return self._services[name]
 
     async def aclose(self) -> None:

@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.core import gates
 from orchestrator.core.fair_share import FairShare
-from orchestrator.core.gates import Closed, RoomFacts
+from orchestrator.core.gates import Closed, Passage, RoomFacts
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -131,12 +131,11 @@ class Dispatcher:
         found: dict[int, int] = {}
         again_s = IDLE_S
         at_once = min(self._endpoint.api.available(operation, AHEAD_US), CLAIM_MAX)
-        in_flight, by_retry = self._on_their_way(), operation is Operation.RETRY
         for run in self._runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
                 continue
-            passage = gates.narrowest(run.passages(in_flight=in_flight, by_retry=by_retry))
+            passage = self._passage(run, operation)
             if isinstance(passage, Closed):
                 closed_s = AHEAD_S if passage.until is None else self._until_s(passage.until)
                 again_s = min(again_s, max(closed_s, AHEAD_S / 4))
@@ -231,11 +230,11 @@ class Dispatcher:
         return None
 
     def _is_open(self, operation: Operation) -> bool:
-        in_flight, by_retry = self._on_their_way(), operation is Operation.RETRY
-        return any(
-            not isinstance(gates.narrowest(run.passages(in_flight=in_flight, by_retry=by_retry)), Closed)
-            for run in self._runs.values()
-        )
+        return any(not isinstance(self._passage(run, operation), Closed) for run in self._runs.values())
+
+    def _passage(self, run: RunSending, operation: Operation) -> Passage:
+        by_retry = operation is Operation.RETRY
+        return gates.narrowest(run.passages(in_flight=self._on_their_way(), by_retry=by_retry))
 
     async def give_back(self, claims: Sequence[Claim]) -> None:
         """Claimed jobs that will not be sent now are queued again, at no cost."""
