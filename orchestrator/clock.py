@@ -22,7 +22,6 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC. Never goes back within a process."""
-        ...
 
 
 class SystemClock:

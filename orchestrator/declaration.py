@@ -7,11 +7,11 @@ command that a message names all follow from that (`declared` has those of runs,
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -60,7 +60,7 @@ class Form(Generic[T]):
     """What a shell can complete."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Setting(Generic[T]):
     """One setting. As text it is its flag."""
 
@@ -69,6 +69,7 @@ class Setting(Generic[T]):
     means: str
     """For the help and the reference, in Markdown."""
 
+    _: KW_ONLY
     more: str = ""
     """What only the reference says besides."""
 
@@ -126,6 +127,16 @@ class Setting(Generic[T]):
         return [word for text in texts for word in ([f"{self}={text}"] if text.startswith("-") else [str(self), text])]
 
 
+class Group(NamedTuple):
+    """What the settings of a group have in common; called, it makes one of them."""
+
+    of: type[msgspec.Struct]
+    panel: str | None = None
+
+    def __call__(self, key: str, form: Form[T], means: str, **more: Any) -> Setting[T]:
+        return Setting(key, form, means, **{"of": self.of, "panel": self.panel, **more})
+
+
 # --- forms
 
 
@@ -179,8 +190,8 @@ def duration(parse: Callable[[int], int] = int) -> Form[int]:
     )
 
 
-def one_of(kind: type[E]) -> Form[E]:
-    """One of the words of `kind`."""
+def one_of(kind: type[E], metavar: str | None = None) -> Form[E]:
+    """One of the words of `kind`, which the help names unless it has a `metavar`."""
 
     def parse(texts: Sequence[str]) -> E:
         try:
@@ -188,7 +199,7 @@ def one_of(kind: type[E]) -> Form[E]:
         except ValueError:
             raise ValueError(f'"{texts[-1]:.40}" is none of {", ".join(kind)}') from None
 
-    return Form(Kind.TEXT, "|".join(kind), parse, words=tuple(kind))
+    return Form(Kind.TEXT, metavar or "|".join(kind), parse, words=tuple(kind))
 
 
 def path(parse: Callable[[str], Path], metavar: str = "FILE") -> Form[Path]:

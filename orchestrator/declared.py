@@ -9,7 +9,8 @@ from orchestrator.core.addresses import interface_url, parse_address, webhook_ba
 from orchestrator.core.admission import QueueDepth
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.policy import Policy, format_duration, policy_problems
-from orchestrator.declaration import SWITCH, Form, Kind, Setting, duration, one_of, parsed, path, text, whole
+from orchestrator.core.s3_config import REFERENCE
+from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.settings import (
     LOCAL,
     PRIORITY_MAX,
@@ -86,6 +87,22 @@ def _limit_texts(limits: Mapping[Operation, Limit]) -> Sequence[str]:
     return [format_limit(each, limits[each]) for each in chosen or list(limits)[:1]]
 
 
+def _keys(texts: Sequence[str]) -> Mapping[str, str]:
+    """The variables that hold the keys of further services; a key itself is not for command lines and files."""
+    keys: dict[str, str] = {}
+    for each in texts:
+        url, _, variable = each.rpartition("=")
+        if not REFERENCE.fullmatch(variable):
+            raise ValueError("write URL=env:NAME, where NAME is the variable that holds the key")
+        keys[interface_url(url, added="/v2").rstrip("/")] = variable
+    return keys
+
+
+def _variables(keys: Mapping[str, str]) -> list[str]:
+    """`keys` as they are written; what a program gave is a key itself, which is not for messages either."""
+    return [f"{url}={key}" for url, key in keys.items() if REFERENCE.fullmatch(key)]
+
+
 def _pacing(text: str) -> Pacing:
     match text:
         case "even" | "window":
@@ -135,152 +152,117 @@ def _url(added: str) -> Form[str]:
     return parsed("URL", lambda given: interface_url(given, added=added))
 
 
+_service: Final = Group(ConnectionSettings, SERVICE)
+_account: Final = Group(AccountSettings, SERVICE)
+_file: Final = Group(RunRequest, FILES)
+_job: Final = Group(RunSettings, JOBS)
+_trouble: Final = Group(RunSettings, TROUBLE)
+
 # --- the service, and how it is reached
 
 ENDPOINT: Final = Setting(
-    key="endpoint",
-    form=parsed("ID", _endpoint),
-    means="The endpoint's id, or `local:FILE.py:FUNCTION`: a function of your own, run here by the embedded"
+    "endpoint",
+    parsed("ID", _endpoint),
+    "The endpoint's id, or `local:FILE.py:FUNCTION`: a function of your own, run here by the embedded"
     " emulator, without an account.",
     of=RunRequest,
     default="required",
     panel=SERVICE,
 )
-SERVERLESS_URL: Final = Setting(
-    key="serverless-url",
-    form=_url("/v2"),
-    means="Where the service is. The path `/v2/{endpoint_id}/…` is added.",
-    of=ConnectionSettings,
-    panel=SERVICE,
+SERVERLESS_URL: Final = _service(
+    "serverless-url", _url("/v2"), "Where the service is. The path `/v2/{endpoint_id}/…` is added."
 )
-LISTEN: Final = Setting(
-    key="listen",
-    form=parsed("HOST:PORT", lambda given: str(parse_address(given))),
-    means="Take the service's webhooks here.",
+LISTEN: Final = _service(
+    "listen",
+    parsed("HOST:PORT", lambda given: str(parse_address(given))),
+    "Take the service's webhooks here.",
     more="`:PORT` listens on 127.0.0.1 only; port 0 is any free one.",
-    of=ConnectionSettings,
     default="no listener: results are polled",
-    panel=SERVICE,
 )
-WEBHOOK_URL: Final = Setting(
-    key="webhook-url",
-    form=parsed("URL", webhook_base_url),
-    means="The URL under which the service reaches the listener; a path prefix is fine. Needed with `--listen`, unless"
+WEBHOOK_URL: Final = _service(
+    "webhook-url",
+    parsed("URL", webhook_base_url),
+    "The URL under which the service reaches the listener; a path prefix is fine. Needed with `--listen`, unless"
     " the service is on this machine.",
-    of=ConnectionSettings,
     default="the listener's own",
-    panel=SERVICE,
 )
-LIMIT: Final = Setting(
-    key="limit",
-    form=Form(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", _limits, _limit_texts),
-    means="A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
+LIMIT: Final = _service(
+    "limit",
+    Form(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", _limits, _limit_texts),
+    "A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
     " `run=1000/10:200`. Repeatable.",
-    of=ConnectionSettings,
     field="limits",
     default="[the contract's](#durations-and-limits)",
-    panel=SERVICE,
 )
-PACING: Final = Setting(
-    key="pacing",
-    form=parsed("even|window", _pacing),
-    means="How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`: bursts"
+PACING: Final = _service(
+    "pacing",
+    parsed("even|window", _pacing),
+    "How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`: bursts"
     " that fill a window at once, for a service known to count plain windows.",
     more="5,000 jobs then leave in 40 s rather than 50.",
-    of=ConnectionSettings,
-    panel=SERVICE,
 )
-REQUESTS_PER_WORKER: Final = Setting(
-    key="requests-per-worker",
-    form=whole(1),
-    means="How many requests in a limit's time each running worker adds to the service's limits, if you know it.",
+REQUESTS_PER_WORKER: Final = _service(
+    "requests-per-worker",
+    whole(1),
+    "How many requests in a limit's time each running worker adds to the service's limits, if you know it.",
     more="The workers are counted by `/health`, and the limits [grow with them](how-it-works.md#limits).",
-    of=ConnectionSettings,
     default="the base limits",
-    panel=SERVICE,
 )
-BASE_URL: Final = Setting(
-    key="base-url",
-    form=_url("/v2"),
-    means="Where the REST interface is; `/v2/pods` is added.",
-    of=AccountSettings,
-    panel=SERVICE,
+SERVICE_KEY: Final = _service(
+    "service-key",
+    Form(Kind.LIST, "URL=env:NAME", _keys, _variables),
+    "The variable that holds the API key of a further service, where a ledger's runs are at several. Repeatable.",
+    field="keys",
+    default="only the service of `--serverless-url` has a key",
 )
-TEAM: Final[Setting[str]] = Setting(
-    key="team",
-    form=text("ID"),
-    means="Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
-    of=AccountSettings,
+BASE_URL: Final = _account("base-url", _url("/v2"), "Where the REST interface is; `/v2/pods` is added.")
+TEAM: Final[Setting[str]] = _account(
+    "team",
+    text("ID"),
+    "Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
     default="none",
-    panel=SERVICE,
 )
-REST_URL: Final = Setting(
-    key="rest-url",
-    form=_url("/v1"),
-    means="Where the REST interface is; `/v1/endpoints` is added.",
-    of=AccountSettings,
-    panel=SERVICE,
-)
-GRAPHQL_URL: Final = Setting(
-    key="graphql-url",
-    form=_url(""),
-    means="The GraphQL address.",
-    of=AccountSettings,
-    panel=SERVICE,
-)
-GRAPHQL_KEY: Final = Setting(
-    key="graphql-key",
-    form=parsed("query|header", _key_place),
-    means="Where the API key goes: the URL's parameter api_key, or a bearer header.",
-    of=AccountSettings,
-    panel=SERVICE,
+REST_URL: Final = _account("rest-url", _url("/v1"), "Where the REST interface is; `/v1/endpoints` is added.")
+GRAPHQL_URL: Final = _account("graphql-url", _url(""), "The GraphQL address.")
+GRAPHQL_KEY: Final = _account(
+    "graphql-key",
+    parsed("query|header", _key_place),
+    "Where the API key goes: the URL's parameter api_key, or a bearer header.",
 )
 
 # --- files
 
-NAME: Final = Setting(
-    key="name",
-    form=parsed("NAME", parse_name),
-    means="The run's name, 1 to 200 characters. The same name is the same run.",
-    of=RunRequest,
+NAME: Final = _file(
+    "name",
+    parsed("NAME", parse_name),
+    "The run's name, 1 to 200 characters. The same name is the same run.",
     default="the input's file name without its ending; standard input needs a name",
-    panel=FILES,
 )
-LEDGER: Final = Setting(
-    key="ledger",
-    form=path(_path),
-    means="The database that remembers everything.",
-    of=RunRequest,
-    panel=FILES,
-)
-OUTPUT: Final = Setting(
-    key="output",
-    form=path(_output),
-    means="Where the [results](#results) are written, in input order, when the run ends or is interrupted.",
-    of=RunRequest,
+LEDGER: Final = _file("ledger", path(_path), "The database that remembers everything.")
+OUTPUT: Final = _file(
+    "output",
+    path(_output),
+    "Where the [results](#results) are written, in input order, when the run ends or is interrupted.",
     default="nowhere; the end names `orchestrator results NAME`",
-    panel=FILES,
 )
-ERRORS: Final = Setting(
-    key="errors",
-    form=path(_output),
-    means="Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
-    of=RunRequest,
+ERRORS: Final = _file(
+    "errors",
+    path(_output),
+    "Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
     default="`OUTPUT.errors.jsonl`",
-    panel=FILES,
 )
 CONFIG: Final[Setting[str]] = Setting(
-    key="config",
-    form=text("FILE"),
-    means="The [configuration file](#configuration): TOML with the same settings; flags and `ORCHESTRATOR_<FLAG>`"
+    "config",
+    text("FILE"),
+    "The [configuration file](#configuration): TOML with the same settings; flags and `ORCHESTRATOR_<FLAG>`"
     " variables win over it.",
     default="`orchestrator.toml` where present",
     panel=FILES,
 )
 BODY_BYTES_MAX: Final = Setting(
-    key="body-bytes-max",
-    form=whole(1),
-    means="The largest request body, in bytes; a row that would exceed it is an error of the input.",
+    "body-bytes-max",
+    whole(1),
+    "The largest request body, in bytes; a row that would exceed it is an error of the input.",
     of=RunRequest,
     default="10485760 (10 MiB, the service's limit)",
     has_flag=False,
@@ -288,130 +270,108 @@ BODY_BYTES_MAX: Final = Setting(
 
 # --- jobs
 
-MAX_ATTEMPTS: Final = Setting(
-    key="max-attempts",
-    form=whole(1, ATTEMPTS_MAX),
-    means="How often a job may be executed before it counts as failed, 1 to 1000.",
-    of=RunSettings,
-    panel=JOBS,
+MAX_ATTEMPTS: Final = _job(
+    "max-attempts", whole(1, ATTEMPTS_MAX), "How often a job may be executed before it counts as failed, 1 to 1000."
 )
 TTL: Final = Setting(
-    key="ttl",
-    form=_milliseconds("ttl_ms"),
-    means="A job's whole life at the service, queue and execution included; 10s to 7d.",
+    "ttl",
+    _milliseconds("ttl_ms"),
+    "A job's whole life at the service, queue and execution included; 10s to 7d.",
     of=Policy,
     field="ttl_ms",
     default="the service's, 24h",
     panel=JOBS,
 )
 EXECUTION_TIMEOUT: Final = Setting(
-    key="execution-timeout",
-    form=_milliseconds("execution_timeout_ms"),
-    means="The longest that a worker may run a job; 5s to 7d.",
+    "execution-timeout",
+    _milliseconds("execution_timeout_ms"),
+    "The longest that a worker may run a job; 5s to 7d.",
     of=Policy,
     field="execution_timeout_ms",
     default="the service's, 10m",
     panel=JOBS,
 )
-PRIORITY: Final = Setting(
-    key="priority",
-    form=whole(PRIORITY_MIN, PRIORITY_MAX, f"{PRIORITY_MIN}...{PRIORITY_MAX}"),
-    means="The run's weight [beside other runs](how-it-works.md#runs-that-share-an-endpoint) at the same endpoint: the"
+PRIORITY: Final = _job(
+    "priority",
+    whole(PRIORITY_MIN, PRIORITY_MAX, f"{PRIORITY_MIN}...{PRIORITY_MAX}"),
+    "The run's weight [beside other runs](how-it-works.md#runs-that-share-an-endpoint) at the same endpoint: the"
     " higher, the more turns it gets.",
-    of=RunSettings,
-    panel=JOBS,
 )
 LOW_PRIORITY: Final = Setting(
-    key="low-priority",
-    form=Form(Kind.SWITCH, "", lambda texts: SWITCH.read(texts) or None),  # off is not said to the service
-    means="Jobs that do not make the endpoint start workers.",
+    "low-priority",
+    Form(Kind.SWITCH, "", lambda texts: SWITCH.read(texts) or None),
+    "Jobs that do not make the endpoint start workers.",
     of=Policy,
     panel=JOBS,
 )
-QUEUE_DEPTH: Final = Setting(
-    key="queue-depth",
-    form=parsed("N|auto|off", _depth),
-    means="How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten minutes,"
+QUEUE_DEPTH: Final = _job(
+    "queue-depth",
+    parsed("N|auto|off", _depth),
+    "How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten minutes,"
     " at least 1,000. `off`: any number that [can be collected in time](how-it-works.md#how-much-is-sent).",
-    of=RunSettings,
-    panel=JOBS,
 )
-RESULT_RETENTION: Final = Setting(
-    key="result-retention",
-    form=duration(_retention),
-    means="How long the service keeps a result for us; at least 1s.",
-    of=RunSettings,
+RESULT_RETENTION: Final = _job(
+    "result-retention",
+    duration(_retention),
+    "How long the service keeps a result for us; at least 1s.",
     field="retention_us",
-    panel=JOBS,
 )
 OUTPUT_REQUIRED: Final = Setting(
-    key="output-required",
-    form=SWITCH,
-    means="Whether a job that completes without any output has failed (class `invalid_output`).",
+    "output-required",
+    SWITCH,
+    "Whether a job that completes without any output has failed (class `invalid_output`).",
     of=RunSettings,
     has_flag=False,
 )
 
 # --- when things go wrong
 
-ON_STUCK: Final = Setting(
-    key="on-stuck",
-    form=one_of(OnStuck),
-    means="What becomes of [jobs that do not come to an end](how-it-works.md#stuck-jobs). `report`: you are told."
+ON_STUCK: Final = _trouble(
+    "on-stuck",
+    one_of(OnStuck),
+    "What becomes of [jobs that do not come to an end](how-it-works.md#stuck-jobs). `report`: you are told."
     " `resubmit`: they are cancelled at the service and sent anew, which counts as an execution of class"
     " `timed_out`.",
-    of=RunSettings,
-    panel=TROUBLE,
 )
-EVENTS_KEPT: Final = Setting(
-    key="events-kept",
-    form=duration(),
-    means="How long the history of a job is kept whole once it has ended; afterwards only its last event, and"
+EVENTS_KEPT: Final = _trouble(
+    "events-kept",
+    duration(),
+    "How long the history of a job is kept whole once it has ended; afterwards only its last event, and"
     " the submissions that still count.",
-    of=RunSettings,
     field="events_kept_us",
-    panel=TROUBLE,
 )
-STOP_AFTER_FAILURES: Final = Setting(
-    key="stop-after-failures",
-    form=whole(1),
-    means="Sends no more of this run (others go on) once N executions in a row have failed, and ends with"
+STOP_AFTER_FAILURES: Final = _trouble(
+    "stop-after-failures",
+    whole(1),
+    "Sends no more of this run (others go on) once N executions in a row have failed, and ends with"
     " exit code 3 when what is outstanding was collected.",
     more="Without it there is one warning, with an"
     " example, when nearly all of the first 20 (or more) executions failed.",
-    of=RunSettings,
     default="however many",
-    panel=TROUBLE,
 )
-ON_UNCERTAIN: Final = Setting(
-    key="on-uncertain",
-    form=one_of(OnUncertain),
-    means="What becomes of a submission whose answer never came. `resubmit`: it is sent again, and may be paid twice."
+ON_UNCERTAIN: Final = _trouble(
+    "on-uncertain",
+    one_of(OnUncertain),
+    "What becomes of a submission whose answer never came. `resubmit`: it is sent again, and may be paid twice."
     " `hold`: it is sent again when its TTL is over. `fail`: the job fails.",
-    of=RunSettings,
-    panel=TROUBLE,
 )
-UNCERTAIN_AFTER: Final = Setting(
-    key="uncertain-after",
-    form=duration(),
-    means="How long to wait for news of such a submission first.",
-    of=RunSettings,
+UNCERTAIN_AFTER: Final = _trouble(
+    "uncertain-after",
+    duration(),
+    "How long to wait for news of such a submission first.",
     field="uncertain_after_us",
     default="10s, doubling; with webhooks 2m or twice what a job takes",
-    panel=TROUBLE,
 )
-ON_EXPIRED: Final = Setting(
-    key="on-expired",
-    form=one_of(OnExpired),
-    means="What becomes of a job whose result we came too late for.",
-    of=RunSettings,
+ON_EXPIRED: Final = _trouble(
+    "on-expired",
+    one_of(OnExpired),
+    "What becomes of a job whose result we came too late for.",
     default="`resubmit`, once",
-    panel=TROUBLE,
 )
 RETRY_FAILED: Final = Setting(
-    key="retry-failed",
-    form=SWITCH,
-    means="Opens the run's failed and cancelled jobs again; of a run that is to be cancelled, nothing before"
+    "retry-failed",
+    SWITCH,
+    "Opens the run's failed and cancelled jobs again; of a run that is to be cancelled, nothing before"
     " `orchestrator continue`.",
     of=RunRequest,
     panel=TROUBLE,
@@ -419,24 +379,25 @@ RETRY_FAILED: Final = Setting(
 
 # --- what is shown
 
-JSON: Final = Setting(
-    key="json",
-    form=SWITCH,
-    means="One JSON object, the [summary](#the-summary), on standard output at the end.",
+DETACH: Final = Setting(
+    "detach",
+    SWITCH,
+    "Goes on in the background once the input is taken in, and returns. What it says goes to `LEDGER.log`.",
     panel=SHOWN,
 )
+
+JSON: Final = Setting(
+    "json", SWITCH, "One JSON object, the [summary](#the-summary), on standard output at the end.", panel=SHOWN
+)
 QUIET: Final = Setting(
-    key="quiet",
-    form=SWITCH,
-    means="No progress and no summary for people; warnings and errors remain.",
-    panel=SHOWN,
+    "quiet", SWITCH, "No progress and no summary for people; warnings and errors remain.", panel=SHOWN
 )
 
 # --- which command takes which
 
 Settings = tuple[Setting[Any], ...]
 
-_LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER)
+_LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY)
 
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run: the next one has to be told again."""
@@ -446,8 +407,9 @@ RUN: Final[Settings] = (
     *(NAME, LEDGER, OUTPUT, ERRORS, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
-    *(JSON, QUIET),
+    *(DETACH, JSON, QUIET),
 )
-RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, CONFIG, RETRY_FAILED, JSON, QUIET)
+RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, CONFIG, RETRY_FAILED, DETACH, JSON, QUIET)
+SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, JSON, QUIET)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)

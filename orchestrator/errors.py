@@ -48,6 +48,10 @@ class LedgerBusyError(UsageError):
     """Another process is working on this ledger."""
 
 
+class IntakeBusyError(UsageError):
+    """Another process is reading rows for this run."""
+
+
 class LedgerVersionError(UsageError):
     """The ledger was written by a newer version of this program; upgrade the program."""
 

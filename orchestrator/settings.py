@@ -143,11 +143,16 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What each running worker adds to the limits (contract, Limits, dynamic rule); None: that is not known."""
 
     keys: Mapping[str, str] = {}
-    """The API keys of further services, by their URLs. Never stored, printed or logged either."""
+    """The API keys of further services, by their URLs, or `env:NAME` for the variable that holds one. Never stored,
+    printed or logged either.
+    """
 
-    def key_for(self, service_url: str) -> str:
+    def key_for(self, service_url: str, environ: Mapping[str, str]) -> str:
         """The API key for the service at that URL; "" where there is none."""
-        return self.api_key if service_url == self.serverless_url.rstrip("/") else self.keys.get(service_url, "")
+        if service_url == self.serverless_url.rstrip("/"):
+            return self.api_key
+        key = self.keys.get(service_url, "")
+        return environ.get(key.removeprefix("env:"), "") if key.startswith("env:") else key
 
     def __repr__(self) -> str:
         return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
@@ -205,6 +210,13 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     retry_failed: bool = False
     configuration: Configuration | None = None
     """What the next command has without a flag; None: the request was not made by a command line."""
+
+
+class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `orchestrator serve` can be told."""
+
+    ledger: Path = LEDGER_DEFAULT
+    connection: ConnectionSettings
 
 
 class Wish(StrEnum):

@@ -95,7 +95,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """`total`, then one number for each state."""
 
     requests: Mapping[str, int]
-    """Requests that this process sent, by operation."""
+    """Requests by operation, of the process that served the run, since it began or this one follows it."""
 
     throttled: int
     uncertain: UncertainSummary

@@ -5,6 +5,8 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import anyio.lowlevel
+
 SPARE = 16
 
 
@@ -25,3 +27,9 @@ def no_file_left() -> Iterator[None]:
         for descriptor in opened:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def settled() -> None:
+    """Lets the event loop close what it is about to: uvloop needs a few turns for a connection."""
+    for _ in range(100):
+        await anyio.lowlevel.checkpoint()

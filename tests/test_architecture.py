@@ -156,7 +156,7 @@ def test_no_connection_statement_or_transaction_leaves_the_ledger() -> None:
         for path in modules("orchestrator")
         if not name_of(path).startswith("orchestrator/ledger/")
         for match in re.finditer(
-            r"AsyncConnection|ledger\.(?:doors|store|tables)|import .*\bTransaction\b|\.(?:connection|reading|writing)\(",
+            r"AsyncConnection|ledger\.(?:doors|steps|tables)|import .*\bTransaction\b|\.(?:connection|reading|writing)\(",
             path.read_text(encoding="utf-8"),
         )
     ]

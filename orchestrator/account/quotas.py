@@ -34,7 +34,7 @@ class Quotas:
         """A request that left has its answer, or will have none."""
         self._taken -= 1
 
-    def told(self, windows: Iterable[Window]) -> None:
+    def observe(self, windows: Iterable[Window]) -> None:
         """An answer told `windows`. One without any tells nothing (a 401 does not, nor a gateway's 502)."""
         if found := {window.name: window for window in windows}:
             self._windows = found

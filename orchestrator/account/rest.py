@@ -150,7 +150,7 @@ class Rest:
         finally:
             self._quotas.ended()
         limit, policy = answer.headers.get("ratelimit"), answer.headers.get("ratelimit-policy")
-        self._quotas.told(read_windows(limit, policy, answer.answered_at))
+        self._quotas.observe(read_windows(limit, policy, answer.answered_at))
         return answer
 
     async def _wait(self) -> None:

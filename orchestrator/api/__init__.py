@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orchestrator.api.foreground import run
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, status
+    from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.engine.observers.view import View
 
@@ -27,6 +28,7 @@ __all__ = [
     "results",
     "retry",
     "run",
+    "serve",
     "status",
     "verify",
 ]
@@ -42,6 +44,7 @@ _HOME = {
     "results": "look",
     "retry": "controlling",
     "run": "foreground",
+    "serve": "serving",
     "status": "look",
     "verify": "verifying",
 }

@@ -39,6 +39,11 @@ def continue_command(request: RunRequest) -> str:
     return _command("continue", request.name, _ledger(request))
 
 
+def pause_command(request: RunRequest) -> str:
+    """What to type to have nothing more of the run sent."""
+    return _command("pause", request.name, _ledger(request))
+
+
 def results_command(run: str, request: RunRequest, *more: Setting[Any]) -> str:
     """What prints the results of `run`, as which `request` was carried out; `more` are switches."""
     return _command("results", run, [*_ledger(request), *map(str, more)])

@@ -1,36 +1,47 @@
 """Asking something of whoever works on a ledger, and what came of it."""
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from orchestrator.api.look import unknown_run
-from orchestrator.clock import SystemClock
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
-from orchestrator.ledger.commands import OBEYED, Action, Argument, NewPriority, Retried
+from orchestrator.ledger.commands import NOT_TAKEN_IN, OBEYED, OF_ANOTHER, Action, Argument, NewPriority, Retried
 from orchestrator.settings import Wish
 from orchestrator.views import Acknowledged, RunControl
 
 
-async def control(ledger: Path, name: str, wish: Wish) -> RunControl:
+async def control(ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None) -> RunControl:
     """Asks `wish` of the run `name`. Raises `UsageError` where there is no such run."""
-    return await _control(ledger, name, Action(wish.value))
+    return await _control(ledger, name, dependencies, Action(wish.value))
 
 
-async def prioritize(ledger: Path, name: str, priority: int) -> RunControl:
+async def prioritize(ledger: Path, name: str, priority: int, dependencies: Dependencies | None = None) -> RunControl:
     """Gives the run `name` another weight in the turns at its endpoint. Raises like `control`."""
-    return await _control(ledger, name, Action.PRIORITY, NewPriority(priority))
+    return await _control(ledger, name, dependencies, Action.PRIORITY, NewPriority(priority))
 
 
-async def retry(ledger: Path, name: str) -> RunControl:
+async def retry(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:
     """Asks for the failed and cancelled jobs of the run `name` to be queued again. Raises like `control`."""
-    return await _control(ledger, name, Action.RETRY, Retried())
+    return await _control(ledger, name, dependencies, Action.RETRY, Retried())
 
 
-async def _control(ledger: Path, name: str, action: Action, argument: Argument | None = None) -> RunControl:
-    async with command_ledger(ledger, clock=SystemClock()) as opened:
+def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+    """The ledger, opened as `dependencies` say, to leave a word in. Raises like `command_ledger`."""
+    given = dependencies or Dependencies()
+    return command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
+
+
+async def _control(
+    ledger: Path, name: str, dependencies: Dependencies | None, action: Action, argument: Argument | None = None
+) -> RunControl:
+    async with beside(ledger, dependencies) as opened:
         run = await opened.runs.named(name)
         if run is None:
             raise unknown_run(name, ledger, await opened.runs.all())
+        if not run.accepted:  # it may be refused yet, and then it is gone with all that was asked of it
+            raise UsageError(f"{name}: {NOT_TAKEN_IN}")
         acknowledged = await asked(opened, action, run=run.id, argument=argument)
         wishes = await opened.runs.wishes(run.id)
         return RunControl(
@@ -53,16 +64,18 @@ async def asked(
     """Asks whoever works on the ledger, and waits a while for the acknowledgement.
 
     Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
-    `UsageError` for what is refused.
+    `UsageError` for what is refused, but for what concerned another process alone, which has ended: `OF_ANOTHER`.
     """
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
     command = await ledger.commands.one(number)
     if (held_by := holder(ledger.path)) is not None:
         command = await ledger.commands.answer(number)
         held_by = holder(ledger.path)  # who has ended meanwhile answers no more
-    if command.done_at is None and held_by is None and action in OBEYED:
-        await ledger.commands.obey(command)
+    if command.done_at is None and held_by is None:
+        for each in await ledger.commands.pending():  # what was asked before comes first
+            if each.id <= number and each.action in OBEYED:
+                await ledger.commands.obey(each)
         command = await ledger.commands.one(number)
-    if command.is_refused:
+    if command.is_refused and command.outcome != OF_ANOTHER:
         raise UsageError(f"{action} was refused: {command.outcome}")
     return Acknowledged(by=held_by, outcome=command.outcome)

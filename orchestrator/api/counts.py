@@ -1,27 +1,28 @@
 """The ledger's counts as people see them."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.margins import Margins
 from orchestrator.views import MarginSummary, UncertainSummary
 
 
-def state_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """`total`, then one number for each state."""
+def figures_of(counts: Mapping[str, int], margins: Margins) -> dict[str, Any]:
+    """What a `Summary` and a `RunStatus` have in common, by field."""
     found = {state.value: counts.get(state.value, 0) for state in State}
-    return {"total": sum(found.values())} | found
-
-
-def uncertain_summary(counts: Mapping[str, int]) -> UncertainSummary:
-    """What became of submissions whose answer never came."""
-    return UncertainSummary(
-        seen=counts.get("uncertain_seen", 0),
-        adopted=counts.get("uncertain_adopted", 0),
-        resubmitted=counts.get("uncertain_resubmitted", 0),
-    )
-
-
-def margin_summary(margins: Margins) -> MarginSummary:
-    """The margins of a run."""
-    return MarginSummary(min=margins.min, p1=margins.p1)
+    return {
+        "jobs": {"total": sum(found.values())} | found,
+        "uncertain": UncertainSummary(
+            seen=counts.get("uncertain_seen", 0),
+            adopted=counts.get("uncertain_adopted", 0),
+            resubmitted=counts.get("uncertain_resubmitted", 0),
+        ),
+        "lost": counts.get("lost", 0),
+        "expired": counts.get("expired", 0),
+        "paid_twice": counts.get(PAID_TWICE, 0),
+        "failed_executions": counts.get(FAILED_EXECUTIONS, 0),
+        "no_news": counts.get(NO_NEWS, 0),
+        "margin_s": MarginSummary(min=margins.min, p1=margins.p1),
+    }

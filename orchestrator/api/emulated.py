@@ -1,22 +1,18 @@
 """What `orchestrator emulate` is asked for: the settings of the emulator, each declared once."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from orchestrator import declared
 from orchestrator.core.addresses import PORT_MAX
-from orchestrator.declaration import SWITCH, Form, Setting, number, path, text, texts, whole
+from orchestrator.declaration import SWITCH, Group, number, one_of, path, text, texts, whole
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.fleet import PROPAGATION_S, Scaler
 
 PORT_DEFAULT: Final = 8900
-
-SERVED: Final = "What is served"
-SCALING: Final = "Workers"
-BEHAVIOUR: Final = "How it behaves"
 
 
 class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +29,7 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     workers_min: int = 4
     workers_max: int = 4
     idle_timeout_s: float = 5.0
-    scaler: str = Scaler.QUEUE_DELAY.value
+    scaler: Scaler = Scaler.QUEUE_DELAY
     scaler_value: float = 4.0
     cold_start_s: float = 0.0
     requests_per_worker: int | None = None
@@ -41,137 +37,107 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """The API keys that are taken; without any, every key is."""
 
-    algorithm: str = Algorithm.SLIDING_LOG.value
+    algorithm: Algorithm = Algorithm.SLIDING_LOG
     retry_after: bool = False
     retention_s: float = 1800.0
     propagation_s: float = PROPAGATION_S
     faults_file: Path | None = None
     faults: tuple[str, ...] = ()
     seed: int | None = None
-    error_bodies: str = ErrorBodies.JSON.value
+    error_bodies: ErrorBodies = ErrorBodies.JSON
     webhooks_as_observed: bool = False
     time_scale: float = 1.0
 
 
-def _setting(key: str, form: Form[Any], means: str, panel: str | None = None, **more: Any) -> Setting[Any]:
-    return Setting(key=key, form=form, means=means, panel=panel, **{"of": EmulateRequest, **more})
+_other: Final = Group(EmulateRequest)
+_served: Final = Group(EmulateRequest, "What is served")
+_scaling: Final = Group(EmulateRequest, "Workers")
+_behaviour: Final = Group(EmulateRequest, "How it behaves")
 
-
-HANDLER: Final = _setting(
+HANDLER: Final = _served(
     "handler",
     text("FILE.py:FUNCTION"),
     "Your function for every endpoint id, written as for the service's official worker: `def handler(job)`, plain or"
     ' `async`, with `job["input"]` and `job["id"]`; it returns or generates the output.',
-    SERVED,
 )
-ENDPOINTS: Final = _setting(
-    "endpoint",
-    texts("NAME=FILE.py:FUNCTION"),
-    "A function for one endpoint. Repeatable.",
-    SERVED,
-    field="endpoints",
+ENDPOINTS: Final = _served(
+    "endpoint", texts("NAME=FILE.py:FUNCTION"), "A function for one endpoint. Repeatable.", field="endpoints"
 )
-HANDLER_PROCESSES: Final = _setting(
+HANDLER_PROCESSES: Final = _served(
     "handler-processes",
     whole(0),
     "Runs plain functions in so many processes at each endpoint rather than in threads: for work that fills a core, or"
     " that may crash. A crash fails its job.",
-    SERVED,
     default="0 (threads)",
 )
-WORKER: Final = _setting(
+WORKER: Final = _served(
     "worker",
     text("COMMAND"),
     'Starts processes that run the [official worker](interface-workers.md): `--worker "python handler.py"`.',
-    SERVED,
     more="Without any of these three, endpoints exist once they are created.",
 )
-KEYS: Final = _setting(
-    "key", texts("KEY"), "An API key that is taken. Repeatable.", SERVED, field="keys", default="any key"
+KEYS: Final = _served("key", texts("KEY"), "An API key that is taken. Repeatable.", field="keys", default="any key")
+HOST: Final = _other("host", text("HOST"), "Where to listen.")
+PORT: Final = _other("port", whole(0, PORT_MAX, "PORT"), "Port to listen on; 0 is any free one.")
+WORKERS: Final = _scaling(
+    "workers", whole(0), "So many workers at all times; wins over the next two. A worker runs one job at once.", of=None
 )
-HOST: Final = _setting("host", text("HOST"), "Where to listen.")
-PORT: Final = _setting("port", whole(0, PORT_MAX, "PORT"), "Port to listen on; 0 is any free one.")
-WORKERS: Final = _setting(
-    "workers",
-    whole(0),
-    "So many workers at all times; wins over the next two. A worker runs one job at once.",
-    SCALING,
-    of=None,
+WORKERS_MIN: Final = _scaling("workers-min", whole(0), "Never fewer workers.")
+WORKERS_MAX: Final = _scaling("workers-max", whole(0), "Never more workers.")
+IDLE_TIMEOUT: Final = _scaling(
+    "idle-timeout", number("SECONDS"), "Stops a worker that was idle for so long.", field="idle_timeout_s"
 )
-WORKERS_MIN: Final = _setting("workers-min", whole(0), "Never fewer workers.", SCALING)
-WORKERS_MAX: Final = _setting("workers-max", whole(0), "Never more workers.", SCALING)
-IDLE_TIMEOUT: Final = _setting(
-    "idle-timeout", number("SECONDS"), "Stops a worker that was idle for so long.", SCALING, field="idle_timeout_s"
-)
-SCALER: Final = _setting("scaler", text("NAME"), "What starts workers: `QUEUE_DELAY` or `REQUEST_COUNT`.", SCALING)
-SCALER_VALUE: Final = _setting(
+SCALER: Final = _scaling("scaler", one_of(Scaler, "NAME"), "What starts workers: `QUEUE_DELAY` or `REQUEST_COUNT`.")
+SCALER_VALUE: Final = _scaling(
     "scaler-value",
     number("N"),
     "The seconds that a job waits, or the jobs for each worker, before one more is started.",
-    SCALING,
 )
-COLD_START: Final = _setting(
-    "cold-start", number("SECONDS"), "From a worker's start to its first job.", SCALING, field="cold_start_s"
+COLD_START: Final = _scaling(
+    "cold-start", number("SECONDS"), "From a worker's start to its first job.", field="cold_start_s"
 )
-REQUESTS_PER_WORKER: Final = _setting(
-    "requests-per-worker", whole(1), "Workers that are up raise the limits by so much each.", SCALING, default="off"
+REQUESTS_PER_WORKER: Final = _scaling(
+    "requests-per-worker", whole(1), "Workers that are up raise the limits by so much each.", default="off"
 )
-QUEUE_PER_WORKER: Final = _setting(
+QUEUE_PER_WORKER: Final = _scaling(
     "queue-per-worker",
     whole(1),
     "Answers 429 to `/run` while more than `N` jobs for each worker there may be (and more than 50) are queued.",
-    SCALING,
     default="off",
 )
-ALGORITHM: Final = _setting(
+ALGORITHM: Final = _behaviour(
     "algorithm",
-    text("NAME"),
+    one_of(Algorithm, "NAME"),
     "How requests are counted: `sliding_log`, `fixed_window`, `weighted_counter`, `token_bucket`, or"
     " `token_bucket_small` (a tenth of the requests at once).",
-    BEHAVIOUR,
 )
-RETRY_AFTER: Final = _setting("retry-after", SWITCH, "Says in a 429 when to come again.", BEHAVIOUR)
-RETENTION: Final = _setting(
-    "retention", number("SECONDS"), "How long a finished job is kept.", BEHAVIOUR, field="retention_s"
+RETRY_AFTER: Final = _behaviour("retry-after", SWITCH, "Says in a 429 when to come again.")
+RETENTION: Final = _behaviour("retention", number("SECONDS"), "How long a finished job is kept.", field="retention_s")
+PROPAGATION: Final = _behaviour(
+    "propagation", number("SECONDS"), "How long a created endpoint answers 404 to jobs.", field="propagation_s"
 )
-PROPAGATION: Final = _setting(
-    "propagation",
-    number("SECONDS"),
-    "How long a created endpoint answers 404 to jobs.",
-    BEHAVIOUR,
-    field="propagation_s",
+FAULTS_FILE: Final = _behaviour(
+    "faults", path(Path, "FILE.toml"), "[Faults](interface-emulator.md#faults) and their rates.", field="faults_file"
 )
-FAULTS_FILE: Final = _setting(
-    "faults",
-    path(Path, "FILE.toml"),
-    "[Faults](interface-emulator.md#faults) and their rates.",
-    BEHAVIOUR,
-    field="faults_file",
-)
-FAULTS: Final = _setting(
+FAULTS: Final = _behaviour(
     "fault",
     texts("NAME=RATE"),
     "One fault, as `lost_answer=0.02`, or `not_json=1@60+40` for a while; wins over the file. Repeatable.",
-    BEHAVIOUR,
     field="faults",
 )
-SEED: Final = _setting("seed", whole(0), "Makes ids and faults the same every time.", BEHAVIOUR, default="chance")
-ERROR_BODIES: Final = _setting(
-    "error-bodies", text("FORM"), "Bodies of errors: `json`, `plain`, `html` or `empty`.", BEHAVIOUR
+SEED: Final = _behaviour("seed", whole(0), "Makes ids and faults the same every time.", default="chance")
+ERROR_BODIES: Final = _behaviour(
+    "error-bodies", one_of(ErrorBodies, "FORM"), "Bodies of errors: `json`, `plain`, `html` or `empty`."
 )
-WEBHOOKS_AS_OBSERVED: Final = _setting(
-    "webhooks-as-observed",
-    SWITCH,
-    "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s.",
-    BEHAVIOUR,
+WEBHOOKS_AS_OBSERVED: Final = _behaviour(
+    "webhooks-as-observed", SWITCH, "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s."
 )
-TIME_SCALE: Final = _setting("time-scale", number("X"), "Lets `X` seconds pass in one.", BEHAVIOUR)
-JSON: Final = _setting(
+TIME_SCALE: Final = _behaviour("time-scale", number("X"), "Lets `X` seconds pass in one.")
+JSON: Final = _behaviour(
     "json",
     SWITCH,
     'Says URLs and variables as one JSON object, `{"urls":…,"environment":…}`, on standard output, once requests are'
     " taken.",
-    BEHAVIOUR,
     of=None,
 )
 

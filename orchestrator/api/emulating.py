@@ -1,17 +1,36 @@
-"""`orchestrator emulate`: the emulator on a port, until it is stopped."""
+"""`orchestrator emulate`: the emulator on a port, until it is stopped, as it was asked for."""
 
-from collections.abc import Callable, Mapping
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 
 import anyio
 
+from orchestrator.api import emulated
 from orchestrator.api.emulated import EmulateRequest
-from orchestrator.api.emulation import emulator_settings
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
+from orchestrator.emulator.faults import read_faults
+from orchestrator.emulator.fleet import Scaling
+from orchestrator.emulator.gate import ANY_ENDPOINT
+from orchestrator.emulator.handlers import Handler, load_handler
+from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
+from orchestrator.errors import UsageError
 
 STDERR = 2
 """Where worker processes write: standard output is for data."""
+
+
+ENDPOINT_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""What a client takes for an endpoint's id; nobody could ask for another."""
+
+CONTRACT_WEBHOOK_DELAYS_S = (10.0, 10.0)
+OBSERVED_WEBHOOK_DELAYS_S = (5.0, 15.0)
+"""The gaps that were seen at the service, unlike those of the contract."""
 
 
 async def emulate(
@@ -37,3 +56,67 @@ async def emulate(
         ready(service.urls, service.environment())
         await stop.wait()
     await deliverer.aclose()
+
+
+def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
+    """The settings that a request asks for. Raises `UsageError`."""
+    handlers = _handlers(request)
+    command = None if request.worker is None else _command(request.worker)
+    if command is not None and ANY_ENDPOINT in handlers:
+        raise UsageError(
+            f"{emulated.HANDLER} and {emulated.WORKER} exclude each other: both would serve every endpoint"
+        )
+    if request.time_scale <= 0:
+        raise UsageError(f"{emulated.TIME_SCALE} must be positive, not {request.time_scale}")
+    return EmulatorSettings(
+        endpoints=handlers,
+        handler_processes=request.handler_processes,
+        command=command,
+        scaling=Scaling(
+            workers_min=request.workers_min,
+            workers_max=max(request.workers_min, request.workers_max),
+            idle_timeout_s=request.idle_timeout_s,
+            scaler=request.scaler,
+            scaler_value=request.scaler_value,
+            cold_start_s=request.cold_start_s,
+        ),
+        requests_per_worker=request.requests_per_worker,
+        queue_per_worker=request.queue_per_worker,
+        keys=request.keys or None,
+        algorithm=request.algorithm,
+        retry_after=request.retry_after,
+        retention_s=request.retention_s,
+        propagation_s=request.propagation_s,
+        faults=read_faults(request.faults_file, request.faults),
+        error_bodies=request.error_bodies,
+        webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
+        time_scale=request.time_scale,
+    )
+
+
+def _handlers(request: EmulateRequest) -> dict[str, Handler]:
+    handlers = {} if request.handler is None else {ANY_ENDPOINT: load_handler(request.handler)}
+    for given in request.endpoints:
+        name, equals, reference = given.partition("=")
+        if not equals or ENDPOINT_NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"{emulated.ENDPOINTS} {given}: write it as NAME=FILE.py:FUNCTION;"
+                " a name is 1-128 letters, digits, '-' and '_'"
+            )
+        handlers[name] = load_handler(reference)
+    return handlers
+
+
+def _command(text: str) -> tuple[str, ...]:
+    """The command of `--worker`; a bare `python` is this program's own where the official worker is installed there."""
+    try:
+        words: Sequence[str] = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{emulated.WORKER} {text}: {error}") from error
+    if not words:
+        raise UsageError(f"{emulated.WORKER}: write a command, as in {emulated.WORKER} 'python handler.py'")
+    is_ours = words[0] in {"python", "python3"} and find_spec("runpod") is not None
+    program = sys.executable if is_ours else shutil.which(words[0])
+    if program is None:
+        raise UsageError(f"{emulated.WORKER}: there is no program {words[0]}")
+    return (program, *words[1:])

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import msgspec
 from anyio import to_thread
 
 from orchestrator.api.export import Rows, finished_jobs
@@ -14,23 +15,18 @@ from orchestrator.core.policy import Policy
 from orchestrator.engine.intake import InputBatch
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.jsonl import read_rows
-from orchestrator.formats.outcome_lines import error_line, result_line
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, ResultLine, encoded
 from orchestrator.formats.replace import Replacement, check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import INTAKE_LOCK, Ledger
+from orchestrator.ledger.pace import ROWS_ALONE
 from orchestrator.ledger.results import FinishedJob
-
-BATCH_ROWS_MAX: Final = 20_000
-"""Rows of one transaction, a third of a second. With 5,000 the pages of the index of ids, which has no order, are
-written so often that a million rows take half as long again (measured).
-"""
+from orchestrator.settings import STANDARD_INPUT
 
 STREAM_BYTES: Final = 256 * 1024
 """So much is handed to a stream at once."""
 
-STDIN: Final = "-"
-
-LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent")
+LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log")
 """What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
 
 
@@ -39,7 +35,7 @@ def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
     real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
     parts = (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
     for path in outputs:
-        if any(same_file(path, part) for part in parts):
+        if os.path.realpath(path).startswith(str(real) + INTAKE_LOCK) or any(same_file(path, part) for part in parts):
             raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
         check_writable(path)
 
@@ -59,13 +55,13 @@ def row_batches(
             webhook_bytes=webhook_bytes,
             body_bytes_max=body_bytes_max,
         )
-        for batch in batches(rows, rows_max=BATCH_ROWS_MAX):
+        for batch in batches(rows, rows_max=ROWS_ALONE):
             faults = [item for item in batch if isinstance(item, Problem)]
             yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
 def _opened(source: str) -> AbstractContextManager[BinaryIO]:
-    if source == STDIN:
+    if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)
     try:
         return Path(source).open("rb")
@@ -128,21 +124,23 @@ class _Lines:
 def line_of(job: FinishedJob) -> bytes:
     """The line of `job` in the results or the errors file."""
     if job.trouble is None:
-        return result_line(
+        output = job.output
+        line: ResultLine | ErrorLine = ResultLine(
             custom_id=job.custom_id,
             job_id=job.remote_id,
-            output=job.output,
+            output=msgspec.Raw(b"null" if output is None else output),
             attempts=job.attempts,
             paid_at_most=job.paid_at_most,
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
         )
-    return error_line(
-        custom_id=job.custom_id,
-        job_id=job.remote_id,
-        status=job.status,
-        trouble=job.trouble,
-        message=job.message or "",
-        attempts=job.attempts,
-        paid_at_most=job.paid_at_most,
-    )
+    else:
+        line = ErrorLine(
+            custom_id=job.custom_id,
+            job_id=job.remote_id,
+            status=job.status,
+            error=ErrorClass(job.trouble, job.message or ""),
+            attempts=job.attempts,
+            paid_at_most=job.paid_at_most,
+        )
+    return encoded(line)

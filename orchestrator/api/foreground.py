@@ -1,16 +1,24 @@
-"""One run in the foreground: taken in, served until it has its outcomes, written to its files, and summed up."""
+"""One run in the foreground: taken in, served until it has its outcomes, written to its files, and summed up.
+
+It is served here, or, where another process works on the ledger already, by that one: then this process follows, shows
+and writes the same, and goes on in its place should it end.
+"""
 
 from collections.abc import Mapping
-from functools import partial
+from contextlib import AsyncExitStack, ExitStack
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
+from orchestrator.api.controlling import asked, beside
+from orchestrator.api.following import LOOK_S, Followed
 from orchestrator.api.identity import (
     check_given,
+    check_not_local,
     check_reach,
     find_run,
     settings_of,
@@ -18,20 +26,23 @@ from orchestrator.api.identity import (
 )
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.rescue import misplaced
-from orchestrator.api.summary import snapshot_of, summary_of
-from orchestrator.core.lifecycle import State
+from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.intake import Intake, turn_to_take_in
+from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent, View
-from orchestrator.engine.runs import RunSession
-from orchestrator.engine.upkeep.reopening import reopen
-from orchestrator.errors import StoppedError, StorageError, UsageError, leading
-from orchestrator.ledger import Ledger
+from orchestrator.errors import LedgerBusyError, StoppedError, StorageError, UsageError, leading
+from orchestrator.ledger import Ledger, is_ready
+from orchestrator.ledger.commands import Action, Retried
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import RunRequest
+from orchestrator.settings import RunRequest, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot, Summary
+
+OPENED_S_MAX = 30.0
+"""How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""
 
 
 async def run(
@@ -41,6 +52,8 @@ async def run(
     stop: anyio.Event | None = None,
 ) -> Summary:
     """Runs or resumes a batch until every job has an outcome, or `stop` is set.
+
+    Where another process works on the ledger, the jobs are taken in beside it, and it serves the run.
 
     Raises `UsageError` (nothing was sent), `StoppedError` where going on is pointless and other `OrchestratorError`s;
     everything so far is in the ledger. Whatever ends a run that had begun has an attribute `summary`, which says how
@@ -66,8 +79,20 @@ class Foreground:
         self._clock = dependencies.clock
         self._started_at = dependencies.clock.now()
         self._stop = stop
-        self._engine: Engine
-        self._session: RunSession | None = None
+        self._engine: Engine | None = None
+        self._standing: Standing | None = None
+        self._turn = AsyncExitStack()
+        """The turn to take in, from before the run is looked up to the end of its intake."""
+
+        self._intake: Intake | None = None
+        self._joined = False
+        self._retry: int | None = None
+        """The number of the command to queue failed jobs again, where that was asked for."""
+
+        self._is_taken_in = anyio.Event()
+        self._is_handed_over = False
+        self._is_shown = False
+        self._goes_on_elsewhere = False
         self._are_written = False  # the files
         self.so_far: Summary | None = None
         """How far the run had come when an error ended it; None where it had not begun."""
@@ -77,40 +102,181 @@ class Foreground:
         request = self._request
         check_given(request)
         files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
-        with self._dependencies.lock(request.ledger, now=self._clock.now()):
-            connection = request.connection
-            async with open_engine(request.ledger, connection, self._dependencies, self._view) as self._engine:
-                try:
-                    return await self._with_engine(self._engine)
-                except Exception as error:
-                    self.so_far = await self._cut_short(self._engine)
-                    if (missing := self._engine.ledger.place.missing()) is not None:
-                        raise await misplaced(self._engine.ledger, missing) from error
-                    raise
-
-    async def _with_engine(self, engine: Engine) -> Summary:
-        messages.say_clock(self._view, engine.ledger.was_ahead_us)
-        messages.say_unmarked(self._view, engine.ledger.unmarked)
-        run = await find_run(engine.ledger, self._request)
-        self._keep_to_files(run)
-        check_reach(run, self._request)
-        engine.use_key_for(run)
-        await engine.learn_settings()
-        engine.settings_of[run.id] = settings_of(run, self._request)
-        await engine.listen()
         async with anyio.create_task_group() as around:
-            async with engine.working():
-                around.start_soon(self._stop_when_asked)
-                session = self._session = await engine.take_on(run)
-                around.start_soon(self._view.follow, partial(self._snapshot, session))
-                await self._work(engine, session)
-            summary = await self._end(engine, session)
+            around.start_soon(self._stop_when_asked)
+            summary = await self._served(around)
             around.cancel_scope.cancel()
         return summary
 
     async def _stop_when_asked(self) -> None:
         await self._stop.wait()
-        self._engine.stop()
+        if self._engine is not None:
+            self._view.say(messages.STOPPING)
+            self._engine.stop()
+        elif self._standing is not None:
+            self._standing.progress.nudge()
+
+    async def _served(self, around: TaskGroup) -> Summary:
+        """The run's end, here or beside another process that works on the ledger."""
+        until = anyio.current_time() + OPENED_S_MAX
+        while True:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self._dependencies.lock(self._request.ledger, now=self._clock.now()))
+                except LedgerBusyError:
+                    if anyio.current_time() > until:
+                        raise
+                else:
+                    return await self._serve(around)
+            if is_ready(self._request.ledger):
+                return await self._beside(around)
+            await anyio.sleep(LOOK_S)
+
+    # --- served here
+
+    async def _serve(self, around: TaskGroup) -> Summary:
+        """Serves the run. The ledger's lock is held."""
+        request = self._request
+        async with (
+            open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine,
+            AsyncExitStack() as turn,
+        ):
+            self._engine = engine
+            if not self._joined:
+                self._turn = turn
+            try:
+                return await self._with_engine(engine, around)
+            except Exception as error:
+                self.so_far = await self._cut_short(engine.ledger)
+                if (missing := engine.ledger.place.missing()) is not None:
+                    raise await misplaced(engine.ledger, missing) from error
+                raise
+
+    async def _with_engine(self, engine: Engine, around: TaskGroup) -> Summary:
+        messages.say_clock(self._view, engine.ledger.was_ahead_us)
+        messages.say_unmarked(self._view, engine.ledger.unmarked)
+        run, settings = await self._found(engine.ledger)
+        engine.use_key_for(run)
+        await engine.learn_settings()
+        engine.settings_of[run.id] = settings
+        await engine.listen()
+        async with engine.working():
+            if self._stop.is_set():
+                engine.stop()
+            session = self._standing = await engine.take_on(run)
+            self._show(around)
+            recovered = await engine.collect()
+            await engine.keep_up()  # others may ask for something while the input is read, however long that takes
+            if self._joined:
+                await self._is_taken_in.wait()
+            else:
+                await self._take_in(engine.ledger, run, settings, webhook_bytes=engine.webhook_bytes)
+                engine.commands.on_change()
+            await session.count_anew()
+            messages.say_recovered(self._view, recovered)
+            await self._say_reopened(engine.ledger)
+            await session.send()
+            self._view.ready()
+            while True:
+                await session.until_over(self._view.warn)
+                await engine.finish()
+                if session.is_over:  # else somebody has had its failed jobs queued again meanwhile
+                    break
+        return await self._end(engine.ledger, session)
+
+    # --- served by another process
+
+    async def _beside(self, around: TaskGroup) -> Summary:
+        """Takes the run in beside the process that works on the ledger, follows it, and takes its place if it ends."""
+        async with (
+            beside(self._request.ledger, self._dependencies) as ledger,
+            AsyncExitStack() as self._turn,
+        ):
+            run, settings = await self._found(ledger)
+            check_not_local(run, self._request.ledger)
+            followed = self._standing = Followed(ledger, run, self._clock, self._view)
+            self._joined = True
+            self._show(around)
+            async with anyio.create_task_group() as joining:
+                joining.start_soon(self._join, followed, ledger, settings)
+                try:
+                    with ExitStack() as held:
+                        takes_over = await self._follow(followed, held)
+                        summary = await (self._serve(around) if takes_over else self._leave(followed, ledger))
+                except StorageError:
+                    self.so_far = self.so_far or await self._cut_short(ledger)
+                    raise
+                joining.cancel_scope.cancel()
+        return summary
+
+    async def _join(self, followed: Followed, ledger: Ledger, settings: RunSettings) -> None:
+        """Takes in the input, and has the run served by whoever works."""
+        await followed.look()
+        await self._take_in(ledger, followed.run, settings, webhook_bytes=followed.said.webhook_bytes)
+        self._is_taken_in.set()
+        if self._engine is None:
+            acknowledged = await followed.ask()
+            await followed.look()
+            self._is_handed_over = True
+            followed.progress.nudge()
+            messages.say_joined(self._view, followed.run.name, acknowledged)
+            await self._say_reopened(ledger)
+            self._view.ready()
+
+    async def _follow(self, followed: Followed, held: ExitStack) -> bool:
+        """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
+
+        def is_left() -> bool:
+            return self._stop.is_set() or (self._is_handed_over and followed.is_over)
+
+        async with anyio.create_task_group() as following:
+            following.start_soon(followed.serve)
+            following.start_soon(self._warn_when_stopped, followed)
+            while True:
+                await followed.progress.until(lambda: is_left() or followed.held_by is None)
+                await followed.look()  # whoever has ended may have finished the run
+                if is_left() or self._takes_over(held):
+                    break
+                await anyio.sleep(LOOK_S)
+            following.cancel_scope.cancel()
+        return not is_left()
+
+    async def _warn_when_stopped(self, followed: Followed) -> None:
+        await followed.progress.until(lambda: self._is_handed_over)
+        await followed.until_over(self._view.warn)
+
+    def _takes_over(self, held: ExitStack) -> bool:
+        try:
+            held.enter_context(self._dependencies.lock(self._request.ledger, now=self._clock.now()))
+        except LedgerBusyError:  # somebody was faster
+            return False
+        self._view.say("the process that worked on this ledger has ended: this one goes on in its place")
+        return True
+
+    async def _leave(self, followed: Followed, ledger: Ledger) -> Summary:
+        """Ends the following, and the run, where whoever leaves wants that."""
+        name, held_by = followed.run.name, followed.held_by
+        if self._stop.is_set() and self._is_handed_over and held_by and not followed.is_over:
+            self._goes_on_elsewhere = True
+            if await self._view.stops(name, held_by):
+                await asked(ledger, Action.RELEASE, run=followed.run.id)
+                self._view.say(f"{name} is stopped; what is at the service is collected by {held_by}")
+            else:
+                messages.say_left(self._view, self._request, held_by)
+        return await self._end(ledger, followed)
+
+    # --- at its beginning
+
+    async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
+        """The run, made if it is new, and its settings from now on."""
+        if self._request.source is not None and not self._joined:
+            hold = self._dependencies.holding_intakes(ledger.path)
+            turn = turn_to_take_in(ledger, self._request.name, hold=hold, say=self._view.say, stop=self._stop)
+            await self._turn.enter_async_context(turn)
+        run = await find_run(ledger, self._request)
+        self._keep_to_files(run)
+        check_reach(run, self._request)
+        return run, settings_of(run, self._request)
 
     def _keep_to_files(self, run: Run) -> None:
         """A resume writes to where the run's files were written before, unless it is told where."""
@@ -125,99 +291,104 @@ class Foreground:
             ) from error
         self._view.say(f"results go to {self._request.output}, as before")
 
-    # --- working
-
-    async def _work(self, engine: Engine, session: RunSession) -> None:
-        """Collects, reads the input, sends, and returns when there is nothing left to do."""
-        recovered = await engine.collect()
-        await self._take_in(engine, session)
-        messages.say_recovered(self._view, recovered)
-        await engine.keep_up()
-        await session.send()
-        await session.until_no_more_is_sent()
-        while session.why_stopped is not None:
-            self._view.warn(f"{session.why_stopped}: nothing more is sent")
-            if not await session.until_collected(adoptable=self._request.connection.listen is not None):
-                break
-            await session.until_no_more_is_sent()
-        await engine.finish()
-
-    async def _take_in(self, engine: Engine, session: RunSession) -> None:
+    async def _take_in(self, ledger: Ledger, run: Run, settings: RunSettings, *, webhook_bytes: int) -> None:
         """Reads the input, if there is one, and makes the settings of the request those of the run."""
-        run, source = session.run, self._request.source
+        source = self._request.source
         if source is not None:
             batches = files.row_batches(
                 source,
                 environ=self._dependencies.environ,
-                policy=engine.settings_of[run.id].policy,
-                webhook_bytes=engine.webhook_bytes,
+                policy=settings.policy,
+                webhook_bytes=webhook_bytes,
                 body_bytes_max=self._request.body_bytes_max,
             )
-            advice = partial(messages.refusal_advice, self._request, engine, session)
-            messages.say_taken(self._view, run.name, await session.take_in(source, batches, advice=advice))
-        await engine.ledger.runs.configure(run.id, engine.settings_of[run.id])
+            self._intake = Intake(ledger, run, source=source)
+            taken = await self._intake.take(batches, advice=self._refusal_advice)
+            self._intake = None
+            messages.say_taken(self._view, run.name, taken)
+            await self._turn.aclose()
+        await ledger.runs.configure(run.id, settings)
         if self._request.retry_failed:
-            await self._reopen(run, engine.ledger)
+            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=Retried())
 
-    async def _reopen(self, run: Run, ledger: Ledger) -> None:
-        """Queues the run's failed and cancelled jobs again, with fresh counters."""
-        if (await ledger.runs.wishes(run=run.id)).cancel:
-            lift = continue_command(self._request)
-            self._view.warn(f"{run.name} is to be cancelled, so nothing of it is reopened; to lift that: {lift}")
-            return
-        reopened = await reopen(ledger, run.id, before=self._clock.now(), clock=self._clock)
-        messages.say_reopened(self._view, failed=reopened[State.FAILED], cancelled=reopened[State.CANCELLED])
+    async def _say_reopened(self, ledger: Ledger) -> None:
+        """What came of queueing the failed jobs again, which whoever works has done by now."""
+        number, self._retry = self._retry, None
+        if number is not None:
+            command, name = await ledger.commands.answer(number), self._request.name
+            if command.is_refused:
+                self._view.warn(f"{name}: {command.outcome}: {continue_command(self._request)}")
+            else:
+                self._view.say(f"{name}: {command.outcome or 'what failed is queued again soon'}")
+
+    def _refusal_advice(self) -> str:
+        assert self._standing is not None
+        return messages.refusal_advice(self._request, self._standing, self._safe_s())
 
     # --- ending
 
-    async def _end(self, engine: Engine, session: RunSession) -> Summary:
+    async def _end(self, ledger: Ledger, standing: Standing) -> Summary:
         """Files and summary; raises `StoppedError` when the run could not go on."""
         request = self._request
         if request.output is not None and request.errors is not None:
-            await files.write_files(engine.ledger, session.run.id, request.output, request.errors)
+            await files.write_files(ledger, standing.run.id, request.output, request.errors)
             self._are_written = True
-        summary = await self._summary(engine, session)
-        if summary.interrupted:
-            messages.say_goodbye(self._view, request, engine, session)
-        elif session.progress.unfinished:
-            raise StoppedError(f"{session.why_stopped}; mend that, then: {resume_command(request)}")
+        summary = await self._summary(ledger, standing)
+        if not summary.interrupted and standing.progress.unfinished:
+            why = standing.why_stopped
+            advice = f"{why}; mend that, then" if why else "jobs were queued again as this process ended; go on with"
+            raise StoppedError(f"{advice}: {resume_command(request)}")
+        if summary.interrupted and not self._goes_on_elsewhere:
+            is_reading = self._intake is not None
+            messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
 
-    async def _summary(self, engine: Engine, session: RunSession) -> Summary:
-        ledger, run = engine.ledger, session.run
+    async def _summary(self, ledger: Ledger, standing: Standing) -> Summary:
+        run = standing.run
         counts = await ledger.runs.counts(run=run.id)
         margins = await ledger.margins.of(run=run.id)
-        retention_us = session.endpoint.retention_us(run.id)
-        safe_s = await safe_offline_s(ledger, run, counts, retention_us=retention_us)
-        return self._summary_of(engine, session, counts, margins, safe_s)
+        safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
+        return self._summary_of(standing, counts, margins, safe_s)
 
     def _summary_of(
-        self, engine: Engine, session: RunSession, counts: Mapping[str, int], margins: Margins, safe_s: float | None
+        self, standing: Standing, counts: Mapping[str, int], margins: Margins, safe_s: float | None
     ) -> Summary:
-        interrupted = self._stop.is_set()
+        interrupted = self._stop.is_set() or standing.is_released
         summary = summary_of(
-            counts, margins, engine, session, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted
+            counts, margins, standing, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted
         )
         if not self._are_written:
             return summary
         return msgspec.structs.replace(summary, output=str(self._request.output), errors=str(self._request.errors))
 
-    async def _cut_short(self, engine: Engine) -> Summary | None:
+    async def _cut_short(self, ledger: Ledger) -> Summary | None:
         """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by
         what was heard of it. None where the run had not begun.
         """
-        session = self._session
-        if session is None:
+        standing = self._standing
+        if standing is None:
             return None
         try:
-            return await self._summary(engine, session)
+            return await self._summary(ledger, standing)
         except StorageError:
-            heard = session.progress
-            margins = Margins(min=heard.margin_min_s)
-            return self._summary_of(engine, session, heard.tallied, margins, engine.endpoints.safe_offline_s())
+            heard = standing.progress
+            return self._summary_of(standing, heard.tallied, Margins(min=heard.margin_min_s), self._safe_s())
 
-    def _snapshot(self, session: RunSession) -> Snapshot:
-        return snapshot_of(self._engine, session, wall_s=self._wall_s())
+    # --- shown
+
+    def _show(self, around: TaskGroup) -> None:
+        if not self._is_shown:
+            self._is_shown = True
+            around.start_soon(self._view.follow, self._snapshot)
+
+    def _snapshot(self) -> Snapshot:
+        assert self._standing is not None
+        rows_read = None if self._intake is None else self._intake.rows_read
+        return snapshot_of(self._standing, rows_read=rows_read, now=self._clock.now(), wall_s=self._wall_s())
+
+    def _safe_s(self) -> float | None:
+        assert self._standing is not None
+        return soonest_s(self._standing.said.runs.values(), self._clock.now())
 
     def _wall_s(self) -> float:
         return (self._clock.now() - self._started_at) / SECOND_US

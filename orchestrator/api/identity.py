@@ -8,28 +8,65 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.api.continuing import resume_other_command
-from orchestrator.api.files import STDIN
 from orchestrator.api.look import unknown_run
-from orchestrator.core.loopback import leads_to_loopback
+from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream, same_file
-from orchestrator.ledger import Ledger, no_ledger
+from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL, RunRequest, RunSettings
+from orchestrator.settings import LOCAL, PRIORITY_MAX, PRIORITY_MIN, STANDARD_INPUT, RunRequest, RunSettings
 
 
 def check_given(request: RunRequest) -> None:
-    """What the request names has to be there, or a slip of the pen would leave a ledger. Raises `UsageError`."""
+    """What the request names has to be there, or a slip of the pen would leave a ledger. Raises `UsageError`.
+
+    A program can give anything, and what it gives is kept in the ledger: what nobody could read again is refused.
+    """
     source = request.source
+    if source is not None:
+        _check_name(request.name)
+    if request.settings is not None:
+        _check_settings(request.settings)
     if source is None and not request.ledger.exists():
         raise no_ledger(request.ledger)
-    if source is not None and source != STDIN and not Path(source).exists():
+    if source is not None and source != STANDARD_INPUT and not Path(source).exists():
         raise UsageError(f"{source}: cannot read the input ({os.strerror(errno.ENOENT)})")
     if request.endpoint is not None and is_local(request.endpoint):
         file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
             raise UsageError(f"{declared.ENDPOINT} {request.endpoint}: there is no file {file}")
+        _check_is_text(file)
+    if source is not None and source != STANDARD_INPUT:
+        _check_is_text(_full_path(source))
+    for path in (request.output, request.errors):
+        if path is not None:
+            _check_is_text(str(path.absolute()))
+    _check_is_text(str(request.ledger))
+
+
+def _check_name(name: str) -> None:
+    try:
+        declared.parse_name(name)
+    except ValueError as error:
+        raise UsageError(f"{declared.NAME}: {error}") from None
+
+
+def _check_settings(settings: RunSettings) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(settings), RunSettings)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"the settings of the run: {error}") from None
+    if not PRIORITY_MIN <= settings.priority <= PRIORITY_MAX:
+        raise UsageError(f"priority {settings.priority} is not from {PRIORITY_MIN} to {PRIORITY_MAX}")
+
+
+def _check_is_text(path: str) -> None:
+    """The ledger and what is said as JSON have names as text, and a file's can be any bytes. Raises `UsageError`."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: the names of files and folders must be UTF-8; rename it, or use another") from None
 
 
 async def find_run(ledger: Ledger, request: RunRequest) -> Run:
@@ -84,7 +121,7 @@ def settings_of(run: Run, request: RunRequest) -> RunSettings:
 def check_reach(run: Run, request: RunRequest) -> None:
     """What a `resume` can only know now that the run is known. Raises `UsageError`."""
     for path in (request.output, request.errors):
-        if path is not None and run.source != STDIN and same_file(path, Path(run.source)):
+        if path is not None and run.source != STANDARD_INPUT and same_file(path, Path(run.source)):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
     if run.service_url == LOCAL:
         return
@@ -97,6 +134,15 @@ def check_reach(run: Run, request: RunRequest) -> None:
         )
 
 
+def check_not_local(run: Run, ledger: Path) -> None:
+    """A function of the user's is run by the process that has loaded it. Raises `UsageError`."""
+    if run.service_url == LOCAL:
+        raise UsageError(
+            f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
+            f"{run.name} for this one; wait for it, stop it, or use another {declared.LEDGER}"
+        )
+
+
 def _target(request: RunRequest) -> tuple[str, str]:
     """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them."""
     assert request.endpoint is not None
@@ -106,4 +152,4 @@ def _target(request: RunRequest) -> tuple[str, str]:
 
 
 def _full_path(source: str) -> str:
-    return source if source == STDIN else str(Path(source).resolve())
+    return source if source == STANDARD_INPUT else str(Path(source).resolve())

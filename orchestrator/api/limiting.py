@@ -3,13 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.api.controlling import asked
+from orchestrator.api.controlling import asked, beside
 from orchestrator.api.look import unknown_run
 from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import is_local
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.heartbeats import Heartbeat, Reading
 from orchestrator.ledger.limits import Chosen
@@ -25,12 +26,14 @@ async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
         return [await _of(opened, number, runs) for number in dict.fromkeys(run.endpoint_id for run in shown)]
 
 
-async def limits_set(ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
+async def limits_set(
+    ledger: Path, name: str, chosen: Mapping[Operation, Limit], dependencies: Dependencies | None = None
+) -> EndpointLimits:
     """Sets limits of the endpoint of the run `name`; whoever works on it takes them on within a second.
 
     Raises `UsageError` where there is no such run, and for a `local:` endpoint.
     """
-    async with command_ledger(ledger, clock=SystemClock()) as opened:
+    async with beside(ledger, dependencies) as opened:
         runs = await opened.runs.all()
         run = _named(name, ledger, runs)
         if is_local(run.endpoint):
@@ -39,9 +42,11 @@ async def limits_set(ledger: Path, name: str, chosen: Mapping[Operation, Limit])
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 
-async def limits_reset(ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
+async def limits_reset(
+    ledger: Path, name: str, operations: Collection[Operation], dependencies: Dependencies | None = None
+) -> EndpointLimits:
     """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
-    async with command_ledger(ledger, clock=SystemClock()) as opened:
+    async with beside(ledger, dependencies) as opened:
         runs = await opened.runs.all()
         run = _named(name, ledger, runs)
         argument = ResetLimits(tuple(operations or Operation))

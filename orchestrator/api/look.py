@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from orchestrator.api.counts import margin_summary, state_counts, uncertain_summary
+from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import line_of
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
-from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
@@ -83,14 +82,7 @@ def _status(run: Run, seen: Overview, held_by: str | None, present: Said, safe_o
         endpoint=run.endpoint,
         service_url=run.service_url,
         source=run.source,
-        jobs=state_counts(counts),
-        uncertain=uncertain_summary(counts),
-        lost=counts.get("lost", 0),
-        expired=counts.get("expired", 0),
-        paid_twice=counts.get(PAID_TWICE, 0),
-        failed_executions=counts.get(FAILED_EXECUTIONS, 0),
-        no_news=counts.get(NO_NEWS, 0),
-        margin_s=margin_summary(seen.margins.get(run.id, Margins())),
+        **figures_of(counts, seen.margins.get(run.id, Margins())),
         created_at=run.created_at,
         safe_offline_s=safe_offline_s,
         collected_by=None if said.collecting is None else said.collecting.by,

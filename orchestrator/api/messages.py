@@ -1,15 +1,20 @@
 """What the program says while it starts and stops."""
 
 from orchestrator import declared
-from orchestrator.api.continuing import resume_command
+from orchestrator.api.continuing import pause_command, resume_command
 from orchestrator.core.policy import format_duration
-from orchestrator.engine.engine import Engine
+from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import View
-from orchestrator.engine.runs import RunSession
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.ledger.intakes import Taken
-from orchestrator.settings import RunRequest
+from orchestrator.settings import IN_FLIGHT_S_MAX, LOCAL, RunRequest
 from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views import Acknowledged
+
+STOPPING = (
+    f"stopping: requests in flight have up to {IN_FLIGHT_S_MAX:.0f} s to end; "
+    "a second Ctrl-C leaves at once: no result is lost, but what is in flight may be paid for twice"
+)
 
 
 def say_taken(view: View, name: str, taken: Taken) -> None:
@@ -37,11 +42,6 @@ def say_unmarked(view: View, why: str | None) -> None:
         view.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
 
 
-def say_reopened(view: View, *, failed: int, cancelled: int) -> None:
-    """Which jobs are to be tried again because somebody asked for it."""
-    view.say(f"jobs reopened: {failed:,} failed, {cancelled:,} cancelled")
-
-
 def say_recovered(view: View, recovered: Recovered) -> None:
     """What an earlier process left, and what going on will cost."""
     if recovered.outstanding:
@@ -59,38 +59,55 @@ def say_recovered(view: View, recovered: Recovered) -> None:
         view.warn(f"up to {_jobs(recovered.to_repay)} may be paid again: {why}")
 
 
-def say_goodbye(view: View, request: RunRequest, engine: Engine, session: RunSession) -> None:
+def say_joined(view: View, name: str, acknowledged: Acknowledged) -> None:
+    """Another process works on the ledger, and is to serve the run."""
+    if acknowledged.by is None:
+        return  # it has ended meanwhile
+    view.say(
+        f"{name} is handed to {acknowledged.by}, which works on this ledger with limits, a listener and API keys of its"
+        f" own: {acknowledged.outcome or 'it has not answered yet'}"
+    )
+
+
+def say_left(view: View, request: RunRequest, served_by: str) -> None:
+    """Nobody follows any more, and the run goes on."""
+    view.say(f"{request.name} goes on in {served_by}, for as long as that one works")
+    view.say(f"follow it with: {resume_command(request)}")
+    view.say(f"stop it with: {pause_command(request)}")
+
+
+def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: float | None, *, is_reading: bool) -> None:
     """How things stand for somebody who interrupted the run."""
-    at_service = session.progress.at_service
-    if at_service and session.endpoint.is_local:
+    at_service = standing.progress.at_service
+    if at_service and standing.run.service_url == LOCAL:
         view.say(f"{_jobs(at_service)} had not come back from the embedded service; they will run again")
     elif at_service:
-        view.say(f"{_jobs(at_service)} still at the service; {safe_text(engine.endpoints.safe_for_us())}")
-    if session.rows_read is not None:
+        view.say(f"{_jobs(at_service)} still at the service; {safe_text(safe_s)}")
+    if is_reading:
         view.say("the input was not read to its end, so nothing of it was taken in: give the same command again")
-    elif session.progress.unfinished:
+    elif standing.progress.unfinished:
         view.say(f"continue with: {resume_command(request)}")
 
 
-def refusal_advice(request: RunRequest, engine: Engine, session: RunSession) -> str:
+def refusal_advice(request: RunRequest, standing: Standing, safe_s: float | None) -> str:
     """What to know when a changed input was refused while jobs are at the service."""
-    at_service = session.progress.at_service
+    at_service = standing.progress.at_service
     if not at_service:
         return ""
     return (
-        f"{_jobs(at_service)} of this run at the service; {safe_text(engine.endpoints.safe_for_us())}; "
+        f"{_jobs(at_service)} of this run at the service; {safe_text(safe_s)}; "
         f"to go on without reading the input: {resume_command(request)}"
     )
 
 
-def safe_text(left_us: int | None) -> str:
-    """How long it is safe to stay away, which is `left_us`: rounded down, to whole minutes where it is that long."""
-    if left_us is None:
+def safe_text(left_s: float | None) -> str:
+    """How long it is safe to stay away, which is `left_s`: rounded down, to whole minutes where it is that long."""
+    if left_s is None:
         return "no result can expire yet"
-    if left_us < SECOND_US:
+    if left_s < 1:
         return "results may have expired already"
-    unit = MINUTE_US if left_us >= MINUTE_US else SECOND_US
-    return f"it is safe to stay away for {format_duration(left_us // unit * unit)}"
+    unit = MINUTE_US if left_s >= MINUTE_US / SECOND_US else SECOND_US
+    return f"it is safe to stay away for {format_duration(int(left_s * SECOND_US) // unit * unit)}"
 
 
 def _rows(n: int) -> str:

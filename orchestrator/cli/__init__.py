@@ -4,6 +4,7 @@ Rules: standard output carries data only, standard error everything for people. 
 itself, AnyIO, Rich) is imported by the command that needs it, so that `--help` and completion answer at once.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -13,19 +14,16 @@ from typer.core import TyperGroup
 
 from orchestrator import __version__, declared
 from orchestrator.cli import printing
+from orchestrator.cli.account import add_account
 from orchestrator.cli.api import add_api
 from orchestrator.cli.control import add_control
 from orchestrator.cli.emulate import add_emulate
-from orchestrator.cli.endpoints import add_endpoints
 from orchestrator.cli.execution import App, explain, load_api
 from orchestrator.cli.limits import add_limits
-from orchestrator.cli.pods import add_pods
 from orchestrator.cli.results import add_results
 from orchestrator.cli.run import add_resume, add_run
-from orchestrator.cli.secrets import add_secrets
+from orchestrator.cli.serve import add_serve
 from orchestrator.cli.status import add_status
-from orchestrator.cli.streams import open_streams
-from orchestrator.cli.templates import add_templates
 from orchestrator.cli.verify import add_verify
 
 EPILOG = (
@@ -77,11 +75,10 @@ def build(load: Callable[[], App]) -> typer.Typer:
     ) -> None:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
-    of_ledgers = (add_run, add_resume, add_status, add_results, add_verify, add_control, add_limits)
+    of_ledgers = (add_run, add_resume, add_serve, add_status, add_results, add_verify, add_control, add_limits)
     for add in (*of_ledgers, add_emulate, add_api):
         add(commands, load)
-    for add_noun in (add_pods, add_endpoints, add_templates, add_secrets):
-        add_noun(commands)
+    add_account(commands)
     return commands
 
 
@@ -93,7 +90,8 @@ def _print_version(wanted: bool) -> None:
 
 def main() -> None:
     """The entry point."""
-    open_streams()
+    gc.disable()  # what is loaded before a command begins is no garbage; `execution` enables it again
+    printing.open_streams()
     try:
         build(load_api)()
     except SystemExit as end:

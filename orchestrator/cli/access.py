@@ -19,8 +19,8 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
+from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import api_key, key_warning
-from orchestrator.cli.sharing import Flags, also
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError

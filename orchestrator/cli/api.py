@@ -65,11 +65,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     )
     commands.add_typer(api, name="api")
     operations = Noun(
-        api,
-        Interface.JOBS,
-        connect,
-        **flags_of(declared.SERVERLESS_URL, declared.CONFIG),
-        json=access.Json,
+        api, Interface.JOBS, connect, **flags_of(declared.SERVERLESS_URL, declared.CONFIG), json=access.Json
     )
     _add_submits(operations)
     _add_questions(operations)

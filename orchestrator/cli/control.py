@@ -10,7 +10,7 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.sharing import also
+from orchestrator.cli.options import also
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
 from orchestrator.views import RunControl
 
@@ -80,7 +80,7 @@ def _told(found: RunControl, done: str, *, as_json: bool) -> int:
 def acknowledgement(held_by: str | None, outcome: str | None, *, they: str = "it holds") -> str:
     """What whoever works on the ledger makes of what was asked, if anybody does."""
     if held_by is None:
-        return f"{they} from the next start"
+        return f"{they} from the next start{f': {outcome}' if outcome else ''}"
     if outcome is None:
         return f"{held_by} has not answered yet, and will follow once it does"
     return f"{held_by} follows: {outcome}"

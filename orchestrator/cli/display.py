@@ -4,12 +4,15 @@ A terminal gets one calm display that is redrawn in place (`live`), everything e
 """
 
 import math
+import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Final
 
 from orchestrator.cli import printing
 from orchestrator.cli.figures import finished, lasting, offline, percent, rate, standstill, total, troubles, window
+from orchestrator.cli.notifying import READY, STOPPING, notify
 from orchestrator.views import Snapshot
 
 PLAIN_EVERY_S: Final = 5
@@ -17,6 +20,8 @@ PLAIN_EVERY_S: Final = 5
 
 TELLING: Final = ("uncertain", "outstanding", "failed")
 """The states of which a plain line gives the number: what is waited for, and what went wrong."""
+
+ANSWER_BYTES: Final = 100
 
 WEBHOOKS_FAIL: Final = "webhooks do not arrive: asking instead"
 
@@ -41,6 +46,22 @@ class QuietView:
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; its number makes the exit code."""
         self.signal = signum
+        notify(STOPPING)
+
+    def ready(self) -> None:
+        """What the program was begun for is under way."""
+        notify(READY)
+
+    async def stops(self, run: str, served_by: str) -> bool:
+        """Asks whether the run that is not followed any more is to stop, where there is a person to ask."""
+        if self.signal != signal.SIGINT or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        import anyio  # noqa: PLC0415
+
+        printing.say(f"{run} is served by {served_by}.")
+        printing.say("s and Enter stops the run; Enter alone, or another Ctrl-C, leaves it going there")
+        await anyio.wait_readable(sys.stdin)
+        return os.read(sys.stdin.fileno(), ANSWER_BYTES).strip().lower() in {b"s", b"stop"}
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows nothing until it is cancelled."""

@@ -15,8 +15,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.config import EMULATOR, Choices, choose
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, explain
-from orchestrator.cli.options import flags_of
-from orchestrator.cli.sharing import Flags, also
+from orchestrator.cli.options import Flags, also, flags_of
 from orchestrator.errors import UsageError
 
 

@@ -16,9 +16,8 @@ from orchestrator.core.policy import Policy, decode_policy, merge_policies
 from orchestrator.core.s3_config import S3Config, decode_s3_config, resolve_s3_config
 from orchestrator.errors import UsageError
 from orchestrator.formats.json_text import json_problem, kind_of
+from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import MIB
-
-STANDARD_INPUT: Final = "-"
 
 _BYTES_MAX: Final = 32 * MIB
 """What is read of a file: more than any request may have, so that the check of the request's size has its say."""

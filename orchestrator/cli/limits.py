@@ -13,7 +13,7 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import acknowledgement
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
-from orchestrator.cli.sharing import also
+from orchestrator.cli.options import also
 from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.errors import UsageError
 from orchestrator.views import EndpointLimits, OperationLimits
@@ -23,8 +23,7 @@ T = TypeVar("T")
 HEADINGS: Final = ("operation", "limit", "set (UTC)", "now")
 
 Rules = Annotated[
-    list[str],
-    typer.Argument(metavar="OP=N/S[:C]", help="At most N requests of operation OP in S seconds, C at once."),
+    list[str], typer.Argument(metavar="OP=N/S[:C]", help="At most N requests of operation OP in S seconds, C at once.")
 ]
 Operations = Annotated[list[str] | None, typer.Argument(metavar="OP", help="The operations. Default: all of them.")]
 SomeRun = Annotated[str | None, typer.Argument(metavar="NAME", help="The run. Default: all of the ledger.")]
@@ -34,8 +33,7 @@ Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON 
 def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `limits` and its commands."""
     limits = typer.Typer(
-        no_args_is_help=True,
-        help="Show and change the limits of a run's endpoint, also while it goes on.",
+        no_args_is_help=True, help="Show and change the limits of a run's endpoint, also while it goes on."
     )
     commands.add_typer(limits, name="limits")
 

@@ -19,6 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.cli import printing
 from orchestrator.cli.display import WEBHOOKS_FAIL, QuietView
 from orchestrator.cli.figures import (
     STATES,
@@ -59,16 +60,17 @@ class LiveView(QuietView):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
+        self._is_asking = False
 
     def say(self, line: str) -> None:
         """One line of information, above the display."""
         with suppress(OSError):  # as in `printing`: nobody there to read it is no reason to stop a run
-            self._console.print(Text(line), soft_wrap=True)
+            self._console.print(Text(printing.shown(line)), soft_wrap=True)
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
         with suppress(OSError):
-            self._console.print(Text.assemble(("warning:", "yellow"), " ", line), soft_wrap=True)
+            self._console.print(Text.assemble(("warning:", "yellow"), " ", printing.shown(line)), soft_wrap=True)
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
@@ -83,10 +85,16 @@ class LiveView(QuietView):
             suppress(OSError),  # a terminal that was closed is no reason to stop a run
             Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop") as live,
         ):
-            while True:
+            while not self._is_asking:
                 live.update(Display(look()), refresh=True)
                 await anyio.sleep(REDRAW_EVERY_S)
         await anyio.sleep_forever()
+
+    async def stops(self, run: str, served_by: str) -> bool:
+        """Asks what becomes of the run, once the display is out of the way."""
+        self._is_asking = True
+        await anyio.sleep(2 * REDRAW_EVERY_S)
+        return await super().stops(run, served_by)
 
 
 class Display:

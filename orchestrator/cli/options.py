@@ -1,14 +1,25 @@
-"""The flags of the commands, as Typer takes them: what each is, is declared in `orchestrator.declared`.
+"""How a command is written, and its flags as Typer takes them: what each is, is declared in `orchestrator.declared`.
 
-None is "not given": the value may still come from the environment or the file (see `config`).
+A command is a function of its own flags that says what is to be done. Flags that several have in common come behind its
+own, and somebody who knows how such commands are carried out makes an exit code of what it returns. None is "not
+given": the value may still come from the environment or the file (see `config`).
 """
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
 from orchestrator import declared
+from orchestrator.cli.config import Choices
 from orchestrator.declaration import Kind, Setting
+
+Flags = Mapping[str, Any]
+"""The values of all flags and arguments of a command, by parameter name."""
+
+_TOLD = ("flags", "choices")
 
 
 def option(setting: Setting[Any], means: str | None = None) -> Any:
@@ -23,7 +34,7 @@ def option(setting: Setting[Any], means: str | None = None) -> Any:
 
 
 def flags_of(*settings: Setting[Any]) -> dict[str, Any]:
-    """The annotation of the flag of each, by parameter name (see `sharing.also`)."""
+    """The annotation of the flag of each, by parameter name (see `also`)."""
     return {setting.key.replace("-", "_"): _annotation(setting) for setting in settings}
 
 
@@ -38,10 +49,42 @@ def _annotation(setting: Setting[Any]) -> Any:
 
 
 Source = Annotated[
-    str,
-    typer.Argument(metavar="INPUT", help="The input: JSON lines, one job a line. [bold]-[/] is standard input."),
+    str, typer.Argument(metavar="INPUT", help="The input: JSON lines, one job a line. [bold]-[/] is standard input.")
 ]
 RunName = Annotated[str, typer.Argument(metavar="NAME", help="The run, as [bold]orchestrator status[/] names it.")]
 
 Ledger = Annotated[str | None, option(declared.LEDGER)]
 Config = Annotated[str | None, option(declared.CONFIG)]
+
+
+def also(
+    carry_out: Callable[[Flags, Callable[[Choices], Any]], object], **shared: Any
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Gives a command the flags `shared` (the annotation of each, by parameter name) behind its own.
+
+    One that was not given is None (see `options`). Where the command has a parameter `flags` it takes the values of
+    all, its own included, and in `choices` what was chosen, by whichever way. `carry_out` gets all flags, and the
+    command, which returns what is to be done once it is told the choices.
+    """
+
+    def widened(command: Callable[..., Any]) -> Callable[..., None]:
+        signature = inspect.signature(command)
+        own = [parameter for parameter in signature.parameters.values() if parameter.name not in _TOLD]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in shared.items()
+        ]
+
+        @wraps(command)
+        def whole(**given: object) -> None:
+            def prepare(choices: Choices) -> Any:
+                known = {**given, "flags": given, "choices": choices}
+                return command(**{name: known[name] for name in signature.parameters})
+
+            carry_out(given, prepare)
+
+        whole.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+        whole.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *more)}
+        return whole
+
+    return widened

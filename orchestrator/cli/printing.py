@@ -3,11 +3,14 @@
 import os
 import sys
 from contextlib import suppress
-from typing import IO, NoReturn
+from typing import IO, Final, NoReturn
 
 import msgspec
 
 from orchestrator.errors import StoppedError
+
+_STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
+"""The standard streams, by their numbers."""
 
 
 class ReaderLeftError(Exception):
@@ -63,24 +66,45 @@ def leave(code: int) -> NoReturn:
 
 
 def say(line: str, *, end: str = "\n") -> None:
-    """One line for a person, on standard error. Nobody there to read it any more is no reason to stop a run."""
+    """One line for a person, on standard error."""
+    _tell(shown(line), end=end)
+
+
+def pass_on(text: bytes) -> None:
+    """What another process has said, on standard error."""
     with suppress(OSError):
-        print(line, file=sys.stderr, end=end, flush=True)
+        sys.stderr.buffer.write(text)
+        sys.stderr.flush()
 
 
 def headline(line: str) -> None:
     """A line that opens a few others, on standard error."""
-    say(_coloured(line, "1"))
+    _tell(_coloured(shown(line), "1"))
 
 
 def warn(line: str) -> None:
     """One line that the person should not miss, on standard error."""
-    say(f"{_coloured('warning:', '33')} {line}")
+    _tell(f"{_coloured('warning:', '33')} {shown(line)}")
 
 
 def complain(message: str) -> None:
     """Why the command ends without having done what it was asked to, on standard error."""
-    say(f"{_coloured('error:', '1;31')} {message}")
+    _tell(f"{_coloured('error:', '1;31')} {shown(message)}")
+
+
+def shown(text: str) -> str:
+    """`text` as a terminal may have it: what it would obey, or not show, is written out.
+
+    The names of files and whatever else a message repeats may hold anything.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def _tell(line: str, *, end: str = "\n") -> None:
+    with suppress(OSError):  # nobody there to read it any more is no reason to stop a run
+        print(line, file=sys.stderr, end=end, flush=True)
 
 
 def _coloured(word: str, code: str) -> str:
@@ -90,3 +114,27 @@ def _coloured(word: str, code: str) -> str:
 def can_draw(stream: IO[str]) -> bool:
     """Whether `stream` is a terminal that understands colours and a moving cursor."""
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def open_streams() -> None:
+    """Puts `/dev/null` in the place of each standard stream that was closed when the program began (`<&-`, a service
+    manager that gives none). To be called before anything is opened.
+
+    The next file that is opened would get the number of a closed one: messages for people would be written into the
+    ledger, or the event loop gives up, which never closes these numbers.
+    """
+    for number, (name, flags, mode) in enumerate(_STREAMS):
+        if not _is_open(number):
+            null = os.open(os.devnull, flags)  # the lowest free number, and that is this one
+            assert null == number
+            os.set_inheritable(null, True)  # as the others are: it belongs to child processes, too
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False))
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True

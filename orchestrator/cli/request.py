@@ -13,7 +13,7 @@ import msgspec
 from orchestrator import declared
 from orchestrator.cli.config import Choices
 from orchestrator.cli.failures import API_KEY_VARIABLES
-from orchestrator.core.loopback import leads_to_loopback
+from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import same_file
@@ -24,6 +24,7 @@ from orchestrator.settings import (
     ConnectionSettings,
     RunRequest,
     RunSettings,
+    ServeRequest,
     VerifyRequest,
     errors_beside,
 )
@@ -74,6 +75,14 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             **choices.fields(RunRequest, declared.RESUME),
         ),
     )
+
+
+def serve_request(choices: Choices, environment: Mapping[str, str]) -> ServeRequest:
+    """What `orchestrator serve` asks for. Raises `UsageError`."""
+    connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.SERVE))
+    _check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
+    key = api_key(environment, needed=not connection.keys)
+    return ServeRequest(ledger=ledger_of(choices), connection=msgspec.structs.replace(connection, api_key=key))
 
 
 def _checked(choices: Choices, request: RunRequest) -> RunRequest:

@@ -11,8 +11,8 @@ from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App, Work, carry_out
+from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of
-from orchestrator.cli.sharing import also
 
 
 def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:

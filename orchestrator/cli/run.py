@@ -11,11 +11,12 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import options, printing
 from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.detaching import detach
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, explain
 from orchestrator.cli.failures import leading_failure
+from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import resume_request, run_request, warnings
-from orchestrator.cli.sharing import Flags, also
 from orchestrator.cli.summary import summary_lines
 from orchestrator.errors import UsageError
 from orchestrator.settings import RunRequest
@@ -60,6 +61,11 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
         raise typer.Exit(explain(error)) from None
     for line in warnings(request):
         printing.warn(line)
+    if choices.is_on(declared.DETACH):
+        try:
+            raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
+        except UsageError as error:
+            raise typer.Exit(explain(error)) from None
     view = view_for_stderr(quiet=quiet)
 
     def report(summary: Summary) -> None:

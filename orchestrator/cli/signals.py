@@ -9,20 +9,15 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.settings import IN_FLIGHT_S_MAX
+from orchestrator.cli.notifying import ALIVE, alive_every_s, notify
 
 KILLED_BY: int = 128
 """Exit codes of programs that a signal ended begin here."""
-
-STOPPING: Final = (
-    f"stopping: requests in flight have up to {IN_FLIGHT_S_MAX:.0f} s to end; "
-    "a second Ctrl-C leaves at once: no result is lost, but what is in flight may be paid for twice"
-)
 
 
 class Interrupted(Protocol):
@@ -44,25 +39,35 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 
 @asynccontextmanager
-async def stop_on_signals(view: Interrupted, said: str = STOPPING) -> AsyncIterator[anyio.Event]:
+async def stop_on_signals(view: Interrupted, said: str | None = None) -> AsyncIterator[anyio.Event]:
     """An event that the first signal sets; to the very end of the block, or a signal would hit the closing.
 
-    The view is told of it, and `said` to whoever looks.
+    The view is told of it, and `said` is told to whoever looks.
     """
     asked = anyio.Event()
     async with anyio.create_task_group() as watching:
         await watching.start(partial(_watch, view, asked, said))
+        watching.start_soon(_say_alive)
         yield asked
         watching.cancel_scope.cancel()
 
 
-async def _watch(view: Interrupted, asked: anyio.Event, said: str, *, task_status: TaskStatus[None]) -> None:
+async def _say_alive() -> None:
+    """Tells a service manager that the event loop turns, where it wants to know."""
+    every_s = alive_every_s()
+    while every_s is not None:
+        notify(ALIVE)
+        await anyio.sleep(every_s)
+
+
+async def _watch(view: Interrupted, asked: anyio.Event, said: str | None, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(*stop_signals()) as signals:
         task_status.started()
         async for signum in signals:
             if not asked.is_set():
                 view.interrupted(signum)
-                view.say(said)
+                if said is not None:
+                    view.say(said)
                 asked.set()
             elif signum != signal.SIGHUP:
                 os._exit(KILLED_BY + signum)

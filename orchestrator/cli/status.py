@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator import declared
-from orchestrator.cli import options, printing
+from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.figures import (
-    COLLECTED_BY,
-    STATES,
-    finished,
-    lasting,
-    offline,
-    percent,
-    rate,
-    troubles,
-    window,
-)
-from orchestrator.cli.sharing import also
+from orchestrator.cli.figures import COLLECTED_BY, STATES, finished, lasting, offline, percent, rate, troubles, window
+from orchestrator.cli.options import also
 from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
@@ -85,34 +75,20 @@ def status_text(
 
     `width` and `colours`: None for the terminal's.
     """
-    from io import StringIO  # noqa: PLC0415
-
-    from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    drawn = printing.can_draw(sys.stdout) if colours is None else colours
-    out = StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=drawn, color_system="auto" if drawn else None, highlight=False
-    )
-    console.print(_table(runs))
-    console.print()
-    for run in runs:
-        console.print(Text(_remark(run)))
+    said = [printing.shown(_remark(run)) for run in runs]
     if of is not None and of > len(runs):
-        left_out = f"{of - len(runs):,} of {of:,} runs are not shown; all of them: orchestrator status --all"
-        console.print(Text(left_out))
+        said.append(f"{of - len(runs):,} of {of:,} runs are not shown; all of them: orchestrator status --all")
     if held_by := next((run.held_by for run in runs if run.held_by), None):
-        console.print(Text(f"{held_by} is working on this ledger"))
-    return out.getvalue()
+        said.append(f"{held_by} is working on this ledger")
+    return tables.drawn(_table(runs), "", *map(Text, said), width=width, colours=colours)
 
 
 def _table(runs: Sequence[RunStatus]) -> "Table":
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    table = tables.columns((), ())
     table.add_column("run", overflow="fold", min_width=8)
     for heading in ("jobs", "done", "succeeded", "failed"):
         table.add_column(heading, justify="right", no_wrap=True)

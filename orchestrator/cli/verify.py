@@ -12,10 +12,9 @@ from orchestrator import declared
 from orchestrator.cli import printing
 from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App, Work, carry_out
-from orchestrator.cli.options import flags_of, option
+from orchestrator.cli.options import also, flags_of, option
 from orchestrator.cli.request import verify_request
 from orchestrator.cli.run import SIGNAL_EXIT_CODE_BASE
-from orchestrator.cli.sharing import also
 from orchestrator.settings import VerifyRequest
 
 if TYPE_CHECKING:

@@ -8,10 +8,13 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
 All that a user of `Service` needs has its name here.
 """
 
+from orchestrator.client import httpx_alone  # noqa: F401  before anything imports httpx
+
+# isort: split
 from orchestrator.client.allowance import PEOPLE_SHARE, for_a_batch, for_people
-from orchestrator.client.deliver import Deliverer
-from orchestrator.client.in_process import InProcess
+from orchestrator.client.embedding import Deliverer, InProcess
 from orchestrator.client.jobs import EndpointJobs
+from orchestrator.client.rate_limiter import Permit
 from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged
 from orchestrator.client.refusals import AnswerError, JobRefusedError, RefusedError
 from orchestrator.client.serverless import ServerlessEndpoint
@@ -34,6 +37,7 @@ __all__ = [
     "JobStream",
     "JsonAnswer",
     "NotSent",
+    "Permit",
     "Policy",
     "Purged",
     "RefusedError",

@@ -124,13 +124,15 @@ class AiohttpCarrier:
 
     async def _exchange(self, request: Request, upload: "Upload | None", patience: Patience) -> Carried:
         session = self._session or self._open()
+        url = URL(request.url, encoded=True)
         async with session.request(
             request.method,
-            URL(request.url, encoded=True),
+            url,
             headers=request.headers,
             data=upload,
             allow_redirects=False,
             timeout=self._timeout,
+            ssl=_tls() if url.scheme == "https" else True,
         ) as response:
             return Carried(response.status, response.headers, await self._body(response, patience))
 
@@ -149,10 +151,9 @@ class AiohttpCarrier:
         """Made at the first request, inside the event loop that it belongs to."""
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0,  # the throttle limits; a second queue here would hide how long a request waited
+                limit=0,  # the rate limiter limits; a second queue here would hide how long a request waited
                 keepalive_timeout=IDLE_S_MAX,
                 ttl_dns_cache=DNS_CACHE_S,
-                ssl=_tls(),
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -161,7 +162,7 @@ class AiohttpCarrier:
             trust_env=False,  # it would read netrc and the environment in a thread for each request
         )
         # There is no public switch, and without it a GET onto a connection that the server has just closed is sent
-        # a second time, unseen by the throttle (tests/client/test_transport.py fails should the name change).
+        # a second time, unseen by the rate limiter (tests/client/test_transport.py fails should the name change).
         session._retry_connection = False  # noqa: SLF001
         self._session = session
         self._sessions.append(session)

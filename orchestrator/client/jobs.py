@@ -8,7 +8,8 @@ either, once its answer was cut off: the service hands out each chunk once.
 Everything waits for its turn within the limits. The calls below, `ServerlessEndpoint`, leave all of this to the caller.
 """
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -27,13 +28,12 @@ from orchestrator.client.job_request import (
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
-from orchestrator.client.serverless import ServerlessEndpoint, check_openai_path, checked_id
+from orchestrator.client.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.streams import JobStream
+from orchestrator.client.transport import REQUEST_S_MAX
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
-from orchestrator.core.ports import Permit
 from orchestrator.core.redaction import Redactor
-from orchestrator.core.responses import Answer
 from orchestrator.core.s3_config import S3Config
 from orchestrator.errors import Unanswered, UsageError
 
@@ -42,12 +42,18 @@ LOOK_S_MAX: Final = 5.0
 LOOK_GROWTH: Final = 1.5
 """The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
 
+RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
+"""How long the service holds a `/runsync` that names no `wait`."""
+
+OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
+"""How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
+
+_OPENAI_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
 _NOT_FOUND: Final = 404
 _NOTHING: Final = Redactor({})
 """The API key is hidden below already."""
 
 T = TypeVar("T")
-_Send = Callable[[Permit], Awaitable[Answer]]
 
 
 class EndpointJobs:
@@ -71,7 +77,7 @@ class EndpointJobs:
 
     @property
     def api(self) -> ServerlessEndpoint:
-        """The same operations as `core.ports.JobApi`: with turns, bytes and bare answers."""
+        """The same operations with permits, bytes and bare answers."""
         return self._api
 
     def on_request(self, notify: Callable[[], None] | None) -> None:
@@ -94,8 +100,8 @@ class EndpointJobs:
         finished, within its TTL.
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
-        send = partial(self._api.run, body=body)
-        return await self._once("run", Operation.RUN, send, records.read_accepted, _redactor(s3_config))
+        redactor = _redactor(s3_config)
+        return await self._once("run", Operation.RUN, "run", records.read_accepted, body=body, redactor=redactor)
 
     async def runsync(
         self,
@@ -117,8 +123,15 @@ class EndpointJobs:
         body = job_body(
             job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUNSYNC_BODY_BYTES_MAX
         )
-        send = partial(self._api.runsync, body=body, wait_ms=wait)
-        record = await self._once("runsync", Operation.RUNSYNC, send, records.read_job, _redactor(s3_config))
+        record = await self._once(
+            "runsync",
+            Operation.RUNSYNC,
+            "runsync" if wait is None else f"runsync?wait={wait}",
+            records.read_job,
+            body=body,
+            within_s=(RUNSYNC_WAIT_MS_DEFAULT if wait is None else wait) / 1000 + REQUEST_S_MAX,
+            redactor=_redactor(s3_config),
+        )
         if not record.finished and record.id is None:
             with telling("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
                 raise Unanswered("the answer has neither a result nor a job id")
@@ -126,8 +139,8 @@ class EndpointJobs:
 
     async def status(self, job_id: str) -> JobRecord:
         """How a job stands, with its result once it has one (`GET /status/{job_id}`)."""
-        send = partial(self._api.status, remote_id=checked_id(job_id, "job"))
-        return await self._asked(f"status of {job_id}", Operation.STATUS, send, records.read_job)
+        path = f"status/{checked_id(job_id, 'job')}"
+        return await self._asked(f"status of {job_id}", Operation.STATUS, path, records.read_job)
 
     async def follow(self, job_id: str) -> JobRecord:
         """Asks for a job until it has finished; for as long as that takes."""
@@ -142,28 +155,26 @@ class EndpointJobs:
         return JobStream(partial(self._stream_part, checked_id(job_id, "job")))
 
     async def _stream_part(self, job_id: str) -> StreamPart:
-        send = partial(self._api.stream, remote_id=job_id)
-        return await self._asked(
-            f"stream of {job_id}", Operation.STREAM, send, records.read_stream, repeat_unanswered=False
-        )
+        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, f"stream/{job_id}", records.read_stream)
+        return await repeated(ask, unanswered=False)
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
-        send = partial(self._api.cancel, remote_id=checked_id(job_id, "job"))
-        return await self._once(f"cancel {job_id}", Operation.CANCEL, send, records.read_job)
+        path = f"cancel/{checked_id(job_id, 'job')}"
+        return await self._once(f"cancel {job_id}", Operation.CANCEL, path, records.read_job, is_order=True)
 
     async def retry(self, job_id: str) -> JobRecord:
         """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
-        send = partial(self._api.retry, remote_id=checked_id(job_id, "job"))
-        return await self._once(f"retry {job_id}", Operation.RETRY, send, records.read_job)
+        path = f"retry/{checked_id(job_id, 'job')}"
+        return await self._once(f"retry {job_id}", Operation.RETRY, path, records.read_job, is_order=True)
 
     async def purge_queue(self) -> Purged:
         """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
-        return await self._once("purge-queue", Operation.PURGE_QUEUE, self._api.purge_queue, records.read_purged)
+        return await self._once("purge-queue", Operation.PURGE_QUEUE, "purge-queue", records.read_purged, is_order=True)
 
     async def health(self) -> Health:
         """How many jobs and workers are in which state (`GET /health`)."""
-        return await self._asked("health", Operation.HEALTH, self._api.health, records.read_health)
+        return await self._asked("health", Operation.HEALTH, "health", records.read_health)
 
     async def known(self, *, wait: float) -> Health:
         """The endpoint's health, once the service knows the endpoint: a new one answers 404 at first.
@@ -183,7 +194,7 @@ class EndpointJobs:
 
     async def requests(self) -> JsonAnswer:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
-        return await self._asked("requests", Operation.REQUESTS, self._api.requests, records.read_json)
+        return await self._asked("requests", Operation.REQUESTS, "requests", records.read_json)
 
     async def openai(self, path: str, body: JobInput | None = None) -> JsonAnswer:
         """`POST /openai{path}` with `body`, a JSON object; without one `GET`. `path` is as in `/v1/chat/completions`.
@@ -191,41 +202,43 @@ class EndpointJobs:
         The answer is read to its end before it is returned, also where `"stream": true` asks for events.
         """
         path = path if path.startswith("/") else f"/{path}"
-        try:
-            check_openai_path(path)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        if _OPENAI_PATH.fullmatch(path) is None:  # it would lead elsewhere than below /openai
+            raise UsageError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
         text = None if body is None else object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
-        send = partial(self._api.openai, path=path, body=text)
-        ask = self._once if text is not None else self._asked
-        return await ask(f"openai{path}", Operation.OPENAI, send, records.read_json)
+        call = partial(
+            self._once,
+            f"openai{path}",
+            Operation.OPENAI,
+            f"openai{path}",
+            records.read_json,
+            body=text,
+            within_s=OPENAI_S_MAX,
+        )
+        return await (repeated(call) if text is None else call())
 
-    async def _asked(
-        self,
-        doing: str,
-        operation: Operation,
-        send: _Send,
-        read: Callable[[bytes], T],
-        *,
-        repeat_unanswered: bool = True,
-    ) -> T:
+    async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
         """The answer to a question, which is asked again while that may help."""
-        return await repeated(partial(self._once, doing, operation, send, read), unanswered=repeat_unanswered)
+        return await repeated(partial(self._once, doing, operation, path, read))
 
     async def _once(
         self,
         doing: str,
         operation: Operation,
-        send: _Send,
+        path: str,
         read: Callable[[bytes], T],
+        *,
+        body: bytes | None = None,
+        is_order: bool = False,
+        within_s: float | None = None,
         redactor: Redactor = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
         with telling(doing, _CONSEQUENCES.get(operation, "")):
             if self._notify is not None:
                 self._notify()
-            answer = await send(await self._api.permit(operation))
+            permit = await self._api.limiter.permit(operation)
+            answer = await self._api.call(permit, operation, path, body=body, is_order=is_order, within_s=within_s)
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 raise JobRefusedError(doing, operation, read_refusal(answer, redactor))
             try:

@@ -22,8 +22,8 @@ TICK_US_MAX: Final = 50 * MILLISECOND_US
 but a raised limit can make it shorter."""
 
 
-class RateLimiterPermit:
-    """Leave to send one request, as `core.ports.Turn`. It must be ended: see the methods, of which the first counts."""
+class Permit:
+    """Leave to send one request. It must be ended: see the methods, of which the first counts."""
 
     __slots__ = ("_lane", "_open", "_used", "operation")
 
@@ -56,7 +56,7 @@ class RateLimiterPermit:
         if (told := answer.headers.get("ratelimit")) is not None:
             for window in read_windows(told, None, answer.answered_at):
                 if window.remaining is not None and window.reset_at is not None:
-                    pacer.told(answer.answered_at, window.remaining, window.reset_at)
+                    pacer.observe_remaining(answer.answered_at, window.remaining, window.reset_at)
         self._lane.wake()
 
     def not_sent(self) -> None:
@@ -88,17 +88,17 @@ class RateLimiter:
             for operation, limit in table.items()
         }
 
-    def permit_at_once(self, operation: Operation) -> RateLimiterPermit | None:
+    def permit_at_once(self, operation: Operation) -> Permit | None:
         """Leave for one request of `operation`, if it may be sent now and nobody stands in line for it."""
         lane = self._lanes[operation]
         if not lane.line:
             now = self._clock.now()
             if lane.pacer.wait_us(now) == 0:
                 lane.pacer.take(now)
-                return RateLimiterPermit(operation, lane)
+                return Permit(operation, lane)
         return None
 
-    async def permit(self, operation: Operation) -> RateLimiterPermit:
+    async def permit(self, operation: Operation) -> Permit:
         """Waits until one request of `operation` may be sent; first come, first served."""
         return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line()
 
@@ -147,7 +147,7 @@ class _Lane:
         self.clock = clock
         self.line: OrderedDict[object, anyio.Event] = OrderedDict()
 
-    async def stand_in_line(self) -> RateLimiterPermit:
+    async def stand_in_line(self) -> Permit:
         me = object()
         self.line[me] = look = anyio.Event()
         try:
@@ -159,7 +159,7 @@ class _Lane:
             # Also when cancelled: whoever comes next must not wait for one who is gone.
             del self.line[me]
             self.wake()
-        return RateLimiterPermit(self.operation, self)
+        return Permit(self.operation, self)
 
     async def _be_first(self, me: object) -> None:
         """Returns when a request may leave now."""

@@ -1,7 +1,7 @@
 """Questions are asked again while that may help: they change nothing, so it costs nothing but a request."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import tenacity
@@ -24,19 +24,12 @@ T = TypeVar("T")
 _growing: Final = tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX)
 
 
-async def repeated(
-    ask: Callable[[], Awaitable[T]],
-    *,
-    unanswered: bool = True,
-    falls_short: Callable[[T], bool] = lambda _: False,
-    tries: int = TRIES,
-    pause_s: float | None = None,
-) -> T:
+async def repeated(ask: Callable[[], Awaitable[T]], *, unanswered: bool = True) -> T:
     """What `ask` returns, in the end; or raises its last error.
 
-    It is called up to `tries` times, while the connection fails, the service does, or wants a short pause, or what it
-    returns `falls_short`. Not after `Unanswered`, where `unanswered` says so: what an answer that was cut off held may
-    be gone. The pauses grow, and are as long as the service wants; or each is `pause_s`.
+    It is called up to `TRIES` times, while the connection fails, the service does, or wants a short pause. Not after
+    `Unanswered`, where `unanswered` says so: what an answer that was cut off held may be gone. The pauses grow, and are
+    as long as the service wants.
     """
 
     def may_help(error: BaseException) -> bool:
@@ -45,18 +38,13 @@ async def repeated(
         return isinstance(error, NotSent) or (unanswered and isinstance(error, Unanswered))
 
     asking = tenacity.AsyncRetrying(
-        stop=tenacity.stop_after_attempt(tries),
-        wait=_pause_s if pause_s is None else tenacity.wait_fixed(pause_s),
-        retry=tenacity.retry_if_exception(may_help) | tenacity.retry_if_result(falls_short),
-        retry_error_callback=_last,
+        stop=tenacity.stop_after_attempt(TRIES),
+        wait=_pause_s,
+        retry=tenacity.retry_if_exception(may_help),
+        reraise=True,
         sleep=anyio.sleep,
     )
     return await asking(ask)
-
-
-def _last(state: tenacity.RetryCallState) -> Any:
-    assert state.outcome is not None, "tenacity calls this after a try"
-    return state.outcome.result()
 
 
 def _pause_s(state: tenacity.RetryCallState) -> float:

@@ -5,7 +5,7 @@ prepared parts, since a client object that merges headers and parses URLs for ea
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import httpx
@@ -13,39 +13,37 @@ import msgspec
 
 from orchestrator import __version__
 from orchestrator.client.backends import Leaving, Request, header_table
-from orchestrator.client.places import Places
-from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
-from orchestrator.client.transport import REQUEST_S_MAX, Transport
+from orchestrator.client.rate_limiter import Permit, RateLimiter
+from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
-from orchestrator.core.pacing import Limit, Meter, Operation
-from orchestrator.core.ports import Permit
+from orchestrator.core.health import Health, health_of
+from orchestrator.core.pacing import Operation
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer, is_remote_id
-from orchestrator.errors import CutShort, NotSent, UsageError
+from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 
 _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
-_OPENAI_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
-
-RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
-"""How long the service holds a `/runsync` that names no `wait`."""
-
-OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
-"""How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
-
 
 class ServerlessEndpoint:
-    """One endpoint: `core.ports.JobApi`.
+    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `headers` are `request_headers`.
 
-    `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `headers` are `request_headers`. Calls raise
-    `NotSent` and `Unanswered` as the protocol says, and `RuntimeError` for a turn that is used up.
+    A request needs a permit, got by `limiter.permit` (which waits for the limits) and used up by the call it is handed
+    to. So the caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left,
+    `Unanswered` when no usable answer came, and `RuntimeError` for a permit that is used up; an HTTP error status is an
+    `Answer` like any other. No call repeats a request by itself.
     """
 
     def __init__(
-        self, base: httpx.URL, headers: Mapping[bytes, bytes], throttle: RateLimiter, transport: Transport, clock: Clock
+        self, base: httpx.URL, headers: Mapping[bytes, bytes], limiter: RateLimiter, transport: Transport, clock: Clock
     ) -> None:
-        self._base = str(base)
-        self._throttle = throttle
+        self.url = str(base)
+        """`{serverless_url}/v2/{endpoint_id}`."""
+
+        self.limiter = limiter
+        self.up, self.down = transport.up, transport.down
+        """The line to the service, and from it."""
+
         self._transport = transport
         self._clock = clock
         self._redactor = Redactor({HIDDEN: key_of(headers)})
@@ -53,79 +51,20 @@ class ServerlessEndpoint:
         self._submit_headers = header_table({**headers, b"Content-Type": b"application/json"})
 
     def __repr__(self) -> str:
-        return f"ServerlessEndpoint({self._base!r})"
-
-    @property
-    def url(self) -> str:
-        """`{serverless_url}/v2/{endpoint_id}`."""
-        return self._base
-
-    @property
-    def up(self) -> Places:
-        """The line to the service."""
-        return self._transport.up
-
-    @property
-    def down(self) -> Places:
-        """The line from the service."""
-        return self._transport.down
-
-    def permit_at_once(self, operation: Operation) -> RateLimiterPermit | None:
-        """Leave for one request of `operation`, if it may be sent now."""
-        return self._throttle.permit_at_once(operation)
-
-    async def permit(self, operation: Operation) -> RateLimiterPermit:
-        """Waits until one request of `operation` may be sent."""
-        return await self._throttle.permit(operation)
-
-    def available(self, operation: Operation, within_us: int) -> int:
-        """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
-        return self._throttle.available(operation, within_us)
-
-    def figures(self, operation: Operation) -> Meter:
-        """How `operation` stands with its limit."""
-        return self._throttle.figures(operation)
-
-    def limit(self, operation: Operation) -> Limit:
-        """The limit in force."""
-        return self._throttle.limit(operation)
-
-    def change(self, operation: Operation, limit: Limit) -> None:
-        """Puts another limit in force."""
-        self._throttle.change(operation, limit)
-
-    def hold(self, operation: Operation, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
-        """At a restart: requests of an earlier process hold their slots; see `RateLimiter.hold`."""
-        self._throttle.hold(operation, answered, unanswered)
-
-    def ease_in(self, operation: Operation) -> None:
-        """At a restart: an earlier process may have sent requests of which nothing is known."""
-        self._throttle.ease_in(operation)
+        return f"ServerlessEndpoint({self.url!r})"
 
     async def run(self, permit: Permit, body: bytes, *, leaving: Leaving | None = None) -> Answer:
-        """`POST /run` with `body`, the complete JSON of the job request; see `core.ports`."""
+        """`POST /run` with `body`, the complete JSON of the job request.
+
+        `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
+        """
         request = self._submission("run", body, leaving)
         return await self._send(permit, Operation.RUN, request)
-
-    async def runsync(self, permit: Permit, body: bytes, *, wait_ms: int | None = None) -> Answer:
-        """`POST /runsync` with `body`, the complete JSON of the job request.
-
-        The service holds it until the job has finished, `wait_ms` at most (None: its own default).
-        """
-        path = "runsync" if wait_ms is None else f"runsync?wait={wait_ms}"
-        within_s = (RUNSYNC_WAIT_MS_DEFAULT if wait_ms is None else wait_ms) / 1000 + REQUEST_S_MAX
-        request = self._submission(path, body)
-        return await self._send(permit, Operation.RUNSYNC, request, within_s=within_s)
 
     async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
         request = self._question(_job_path("status", remote_id))
         return await self._send(permit, Operation.STATUS, request)
-
-    async def stream(self, permit: Permit, remote_id: str) -> Answer:
-        """`GET /stream/{remote_id}`: what the job gave since the last such call. Each part is handed out once."""
-        request = self._question(_job_path("stream", remote_id))
-        return await self._send(permit, Operation.STREAM, request)
 
     async def retry(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
@@ -141,39 +80,47 @@ class ServerlessEndpoint:
         """`GET /health`."""
         return await self._send(permit, Operation.HEALTH, self._question("health"))
 
-    async def purge_queue(self, permit: Permit) -> Answer:
-        """`POST /purge-queue`."""
-        return await self._send(permit, Operation.PURGE_QUEUE, self._order("purge-queue"))
+    async def ask_health(self) -> Health | None:
+        """What `/health` says now; None where no answer comes, or one that tells of no good health."""
+        try:
+            answer = await self.health(await self.limiter.permit(Operation.HEALTH))
+        except (NotSent, Unanswered):
+            return None
+        return health_of(answer.status, answer.body)
 
-    async def requests(self, permit: Permit) -> Answer:
-        """`GET /requests`."""
-        return await self._send(permit, Operation.REQUESTS, self._question("requests"))
+    async def call(
+        self,
+        permit: Permit,
+        operation: Operation,
+        path: str,
+        *,
+        body: bytes | None = None,
+        is_order: bool = False,
+        within_s: float | None = None,
+    ) -> Answer:
+        """`POST {url}/{path}` with the JSON `body`; without one a `GET`, or a bare `POST` where that `is_order`.
 
-    async def openai(self, permit: Permit, path: str, body: bytes | None) -> Answer:
-        """`POST /openai{path}` with the JSON `body`, or `GET` where that is None. `path` is as in `/v1/models`.
-
-        Raises `ValueError` for a path that would lead elsewhere.
+        `within_s` is for what the service holds on purpose. The caller has checked whatever came into the `path`.
         """
-        check_openai_path(path)
-        path = f"openai{path}"
-        request = self._question(path) if body is None else self._submission(path, body)
-        return await self._send(permit, Operation.OPENAI, request, within_s=OPENAI_S_MAX)
+        if body is not None:
+            request = self._submission(path, body)
+        else:
+            request = self._order(path) if is_order else self._question(path)
+        return await self._send(permit, operation, request, within_s=within_s)
 
     def _question(self, path: str) -> Request:
-        return Request("GET", f"{self._base}/{path}", self._headers)
+        return Request("GET", f"{self.url}/{path}", self._headers)
 
     def _order(self, path: str) -> Request:
-        return Request("POST", f"{self._base}/{path}", self._headers)
+        return Request("POST", f"{self.url}/{path}", self._headers)
 
     def _submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
-        return Request("POST", f"{self._base}/{path}", self._submit_headers, body, leaving)
+        return Request("POST", f"{self.url}/{path}", self._submit_headers, body, leaving)
 
     async def _send(
         self, permit: Permit, operation: Operation, request: Request, *, within_s: float | None = None
     ) -> Answer:
         """Sends `request` and ends `permit` according to what came of it."""
-        if not isinstance(permit, RateLimiterPermit):
-            raise TypeError(f"a permit comes from `permit`, not from elsewhere: {permit!r}")
         permit.use(operation)
         try:
             answer = await self._transport.send(request, within_s=within_s)
@@ -197,12 +144,6 @@ def _job_path(operation: str, remote_id: str) -> str:
     if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
         raise ValueError(f"{remote_id!r} is no remote id")
     return f"{operation}/{remote_id}"
-
-
-def check_openai_path(path: str) -> None:
-    """Raises `ValueError` for a path that would lead elsewhere than below `/openai`."""
-    if _OPENAI_PATH.fullmatch(path) is None:
-        raise ValueError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
 
 
 def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:

@@ -1,23 +1,17 @@
-"""One service and one key: what all its endpoints share, and the check before a run."""
+"""One service and one key: what all its endpoints share."""
 
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Self
 
 import httpx
 
 from orchestrator.client.jobs import EndpointJobs
 from orchestrator.client.places import Places
 from orchestrator.client.rate_limiter import RateLimiter
-from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import ServerlessEndpoint, endpoint_url, request_headers, service_url
 from orchestrator.client.transport import Transport, environment_proxy
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.pacing import Limit, Operation, Pacing
-from orchestrator.core.responses import Answer
-
-CHECK_TRIES: Final = 3
-CHECK_PAUSE_S: Final = 1.0
-_SERVER_ERROR_MIN: Final = 500
 
 
 class Service:
@@ -69,9 +63,9 @@ class Service:
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
             self._transport.check_proxy()
-            throttle = RateLimiter(self.clock, self._limits, pacing=self._pacing)
+            limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)
             base = endpoint_url(self._url, endpoint_id)
-            endpoint = EndpointJobs(ServerlessEndpoint(base, self.headers, throttle, self._transport, self.clock))
+            endpoint = EndpointJobs(ServerlessEndpoint(base, self.headers, limiter, self._transport, self.clock))
             self._endpoints[endpoint_id] = endpoint
         return endpoint
 
@@ -79,19 +73,6 @@ class Service:
     def down(self) -> Places:
         """The places of large answers on the line from the service."""
         return self._transport.down
-
-    async def check(self, endpoint_id: str, *, pause_s: float = CHECK_PAUSE_S) -> Answer:
-        """`GET /health` before a run: are the URL, the key and the endpoint right?
-
-        Asks up to `CHECK_TRIES` times while the request fails or the service does (5xx), with `pause_s` in between;
-        returns the last answer, whatever its status, or raises the last `NotSent` or `Unanswered`.
-        """
-        endpoint = self.endpoint(endpoint_id).api
-
-        async def ask() -> Answer:
-            return await endpoint.health(await endpoint.permit(Operation.HEALTH))
-
-        return await repeated(ask, falls_short=_is_server_error, tries=CHECK_TRIES, pause_s=pause_s)
 
     async def aclose(self) -> None:
         """Closes all connections."""
@@ -104,7 +85,3 @@ class Service:
         if proxy not in self._transports:
             self._transports[proxy] = Transport(self.clock, transport=self._carrier, proxy=proxy)
         return self._transports[proxy]
-
-
-def _is_server_error(answer: Answer) -> bool:
-    return answer.status >= _SERVER_ERROR_MIN

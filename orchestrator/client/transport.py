@@ -27,7 +27,7 @@ from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.proxies import proxy_of
 from orchestrator.clock import Clock
-from orchestrator.core.loopback import is_loopback
+from orchestrator.core.addresses import is_loopback
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError

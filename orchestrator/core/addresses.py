@@ -3,6 +3,7 @@
 Nothing listens publicly unless its user says so: a missing host means 127.0.0.1.
 """
 
+import ipaddress
 import re
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -12,6 +13,7 @@ from orchestrator.errors import UsageError
 LOCALHOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 
+_LOCAL_NAME: Final = "localhost"
 _ADDRESS: Final = re.compile(r"(?:\[(?P<bracketed>[^\[\]\s]+)\]|(?P<host>[^\[\]:/\s]*)):(?P<port>[0-9]{1,5})")
 
 
@@ -83,3 +85,26 @@ def _split(url: str) -> SplitResult | None:
 def path_prefix(base: str) -> str:
     """The path of a `base` that `webhook_base_url` returned, as ASGI gives paths (decoded): "" or `/...`."""
     return unquote(urlsplit(base).path)
+
+
+# --- this machine: the one rule for everybody who asks (keys over plain HTTP, listeners, proxies)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, a name or an address without brackets, can only be this machine.
+
+    That is an address of 127.0.0.0/8 or ::1, and `localhost` with every name below it (RFC 6761). A name that merely
+    begins like such an address (`127.evil.example`) is anybody's.
+    """
+    name = host.lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name == _LOCAL_NAME or name.endswith(f".{_LOCAL_NAME}")
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def leads_to_loopback(url: str) -> bool:
+    """The same for the host of `url`."""
+    return is_loopback(urlsplit(url).hostname or "")

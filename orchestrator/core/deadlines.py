@@ -73,11 +73,9 @@ class Times(Protocol):
     @property
     def weight(self) -> float:
         """How many observations that stands on."""
-        ...
 
     def quantile_us(self, share: float) -> int | None:
         """The time within which `share` (0-1) of them lay; None where nothing is known."""
-        ...
 
 
 class Ask(NamedTuple):
@@ -130,9 +128,7 @@ def _late_gap(job: Job, asked_at: int, retention_us: int) -> int:
     """The gap after a question past the hard deadline: an eighth of what is left to the last moment, so that the pace
     grows towards it; a quarter of what has passed since, so that a job in a state nobody knows is not asked for ever.
     """
-    last_at = (job.unfinished_at or 0) + retention_us
-    if job.ttl_at is not None:
-        last_at = min(last_at, job.ttl_at)
+    last_at = safe_until(job, retention_us)
     gap = (last_at - asked_at) // 8 if asked_at < last_at else (asked_at - last_at) // 4
     return max(ASK_GAP_US_MIN, min(gap, margin_us(retention_us)))
 

@@ -37,8 +37,9 @@ class FairShare:
         return chosen
 
     def sent(self, run: int, jobs: int, weight: float) -> None:
-        """`run`, which went, has taken so many `jobs`."""
-        self._marks[run] += jobs / weight
+        """`run`, which went, has taken so many `jobs`; it may be forgotten meanwhile."""
+        if run in self._marks:
+            self._marks[run] += jobs / weight
 
     def forget(self, run: int) -> None:
         """`run` will not come back."""

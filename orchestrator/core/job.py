@@ -186,14 +186,7 @@ def _step(
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
     return Transition(
-        before=job,
-        after=after,
-        event=event,
-        reason=reason,
-        at=at,
-        trouble=trouble,
-        outcome=outcome,
-        failure=failure,
+        before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome, failure=failure
     )
 
 
@@ -248,13 +241,7 @@ def left_unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transi
 
 
 def deferred(
-    job: Job,
-    *,
-    due_at: int,
-    reason: str,
-    at: int,
-    trouble: Trouble | None = None,
-    retry_until: int | None = None,
+    job: Job, *, due_at: int, reason: str, at: int, trouble: Trouble | None = None, retry_until: int | None = None
 ) -> Transition:
     """The request had no effect: the attempt is given back. `trouble` None means that we were interrupted.
 

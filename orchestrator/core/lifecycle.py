@@ -134,6 +134,13 @@ def _ends() -> frozenset[State]:
 
 
 TERMINAL: frozenset[State] = _ends()
+
+
+def unfinished(counts: Mapping[str, int]) -> int:
+    """Of jobs by their states, how many have no outcome yet."""
+    return sum(counts.get(state.value, 0) for state in State if state not in TERMINAL)
+
+
 """The states in which a job is finished, computed from the table."""
 
 

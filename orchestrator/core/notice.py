@@ -9,7 +9,7 @@ import functools
 import hashlib
 import hmac
 import re
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -37,6 +37,13 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     submission: int
     received_at: int
     record: Record | None
+
+
+class NoticeSink(Protocol):
+    """Where the listener leaves what it was told."""
+
+    async def note(self, notice: Notice) -> None:
+        """Makes `notice` durable; raises `StorageError` when it could not be."""
 
 
 def token(key: bytes, submission: int) -> str:

@@ -194,34 +194,6 @@ class Pacer:
     end every taken slot exactly once: `answered`, `given_up`, `not_sent` or `give_back`.
     """
 
-    __slots__ = (
-        "_answered",
-        "_backoff_us",
-        "_blocked_until",
-        "_catch_up_ns",
-        "_cut_at",
-        "_cut_share",
-        "_even_until",
-        "_full_episodes",
-        "_full_until",
-        "_given_up",
-        "_in_flight",
-        "_interval_ns",
-        "_limit",
-        "_next_ns",
-        "_pacing",
-        "_queue_full",
-        "_queues",
-        "_refused",
-        "_sent",
-        "_share",
-        "_throttled",
-        "_throttled_at",
-        "_trip_us",
-        "_trip_us_used",
-        "_window_us",
-    )
-
     def __init__(self, limit: Limit, pacing: Pacing = "even", *, queues: bool = True) -> None:
         """`queues`: whether the operation is one of `QUEUEING`; a 429 to another one is always about the rate."""
         self._pacing = pacing
@@ -417,7 +389,7 @@ class Pacer:
             self._cut_at = now
             self._set_share(self._cut_share)
 
-    def told(self, now: int, remaining: int, reset_at: int) -> None:
+    def observe_remaining(self, now: int, remaining: int, reset_at: int) -> None:
         """The service says that `remaining` more requests fit until `reset_at`. Those in flight may not be counted yet.
 
         Obeyed for an hour at most, like `Retry-After`.

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from orchestrator.core.deadline_calendar import Calendar
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
@@ -52,64 +53,44 @@ REPLANNED_MAX = 500
 """How many jobs get their new time at once, after something was learned that changes it for all."""
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """An outstanding job in the plan. All but `job` and `is_asked` is for the plan, or notes of the one who asks."""
 
-    __slots__ = (
-        "ask_at",
-        "asked_at",
-        "asks",
-        "begun_at",
-        "by_second",
-        "deadline",
-        "finished_at",
-        "gone_after_us",
-        "gone_at",
-        "is_asked",
-        "is_hinted",
-        "is_queued",
-        "is_unsure",
-        "job",
-        "missed_at",
-        "number",
-        "retry_in_doubt",
-        "safe_second",
-        "troubles",
-    )
+    job: Job
+    _: KW_ONLY
+    retry_in_doubt: str | None = None
+    """The reason why nobody knows whether its `/retry` was applied."""
 
-    def __init__(self, job: Job, *, retry_in_doubt: str | None = None) -> None:
-        self.job = job
-        self.ask_at: int | None = None
-        self.asked_at: int | None = None
-        self.asks = 0
-        self.begun_at: int | None = None
-        """When its execution began, as the service says."""
+    is_unsure: bool = False
+    number: int = 0
+    """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
 
-        self.by_second: int | None = None
-        self.deadline = 0
-        self.finished_at: int | None = None
-        """When an answer first said that it had finished."""
+    ask_at: int | None = None
+    asked_at: int | None = None
+    asks: int = 0
+    begun_at: int | None = None
+    """When its execution began, as the service says."""
 
-        self.gone_after_us: int | None = None
-        """How long after its probable finish it was first found to be gone, if it has not been there since."""
+    by_second: int | None = None
+    deadline: int = 0
+    finished_at: int | None = None
+    """When an answer first said that it had finished."""
 
-        self.gone_at: int | None = None
-        self.is_asked = False
-        """A question about it is on its way, or its answer is being dealt with."""
+    gone_after_us: int | None = None
+    """How long after its probable finish it was first found to be gone, if it has not been there since."""
 
-        self.is_hinted = False
-        self.is_unsure = False
-        self.missed_at: int | None = None
-        self.is_queued = False
-        """When it was last asked for, its execution had not begun."""
+    gone_at: int | None = None
+    missed_at: int | None = None
+    is_asked: bool = False
+    """A question about it is on its way, or its answer is being dealt with."""
 
-        self.number = 0
-        """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
+    is_hinted: bool = False
+    is_queued: bool = False
+    """When it was last asked for, its execution had not begun."""
 
-        self.safe_second = 0
-        self.troubles = 0
-        self.retry_in_doubt = retry_in_doubt
-        """The reason why nobody knows whether its `/retry` was applied."""
+    safe_second: int = 0
+    troubles: int = 0
 
 
 class Plan:
@@ -188,9 +169,9 @@ class Plan:
         `is_unsure`: nobody knows when it was last not finished; until that is known its result may be gone at any time.
         """
         self.drop(job.id)
-        entry = self._entries[job.id] = Entry(job, retry_in_doubt=retry_in_doubt)
-        entry.is_unsure = is_unsure
-        entry.number = next(self._numbers)
+        number = next(self._numbers)
+        entry = Entry(job, retry_in_doubt=retry_in_doubt, is_unsure=is_unsure, number=number)
+        self._entries[job.id] = entry
         self._measure(entry)
         if at_once:
             self.schedule(entry, entry.deadline - self._retention_of(job))  # long ago

@@ -119,24 +119,8 @@ class _WireRecord(msgspec.Struct, frozen=True):
     webhook: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _LenientRecord(msgspec.Struct, frozen=True):
-    """The same keys with whatever types they come in: only what makes sense is taken over.
-
-    Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
-    """
-
-    id: msgspec.Raw = msgspec.Raw(b"")
-    status: msgspec.Raw = msgspec.Raw(b"")
-    output: msgspec.Raw = msgspec.Raw(b"")
-    error: msgspec.Raw = msgspec.Raw(b"")
-    delay_ms: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="delayTime")
-    execution_ms: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="executionTime")
-    worker_id: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="workerId")
-    webhook: msgspec.Raw = msgspec.Raw(b"")
-
-
 _wire_record = msgspec.json.Decoder(_WireRecord)
-_lenient_record = msgspec.json.Decoder(_LenientRecord)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
 _any_json = msgspec.json.Decoder(object)
 
@@ -156,7 +140,7 @@ def read_record(body: bytes, *, token: str | None = None) -> Record | None:
         try:
             wire = _wire_record.decode(body)
         except msgspec.ValidationError:
-            wire = _leniently(_lenient_record.decode(body))
+            wire = _leniently(_members.decode(body))
         output = compact(bytes(wire.output)) if wire.output else None
         error = _error_text(bytes(wire.error)) if wire.error else None
     except (ValueError, RecursionError):
@@ -179,18 +163,24 @@ def _echoes_another(webhook: msgspec.Raw, token: str | None) -> bool:
     return token is not None and bytes(webhook) not in (b"", b"null") and token.encode() not in bytes(webhook)
 
 
-def _leniently(wire: _LenientRecord) -> _WireRecord:
-    """What makes sense of a record whose types are not all as expected. An id that does not is still one: of nobody."""
-    remote_id, status, worker_id = _value(wire.id), _value(wire.status), _value(wire.worker_id)
+def _leniently(members: Mapping[str, msgspec.Raw]) -> _WireRecord:
+    """What makes sense of a record whose types are not all as expected. An id that does not is still one: of nobody.
+
+    Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
+    """
+    nothing = msgspec.Raw(b"")
+    remote_id, status, worker_id, delay_ms, execution_ms = (
+        _value(members.get(name, nothing)) for name in ("id", "status", "workerId", "delayTime", "executionTime")
+    )
     return _WireRecord(
         id=remote_id if remote_id is None or isinstance(remote_id, str) else "",
         status=status if isinstance(status, str) else None,
-        output=wire.output,
-        error=wire.error,
-        delay_ms=_number(_value(wire.delay_ms)),
-        execution_ms=_number(_value(wire.execution_ms)),
+        output=members.get("output", nothing),
+        error=members.get("error", nothing),
+        delay_ms=_number(delay_ms),
+        execution_ms=_number(execution_ms),
         worker_id=worker_id if isinstance(worker_id, str) else None,
-        webhook=wire.webhook,
+        webhook=members.get("webhook", nothing),
     )
 
 
@@ -217,9 +207,7 @@ def plausible(record: Record, *, within_us: int) -> Record:
     if (record.delay_ms or 0) <= most_ms and (record.execution_ms or 0) <= most_ms:
         return record
     return msgspec.structs.replace(
-        record,
-        delay_ms=sane_ms(record.delay_ms, most_ms),
-        execution_ms=sane_ms(record.execution_ms, most_ms),
+        record, delay_ms=sane_ms(record.delay_ms, most_ms), execution_ms=sane_ms(record.execution_ms, most_ms)
     )
 
 

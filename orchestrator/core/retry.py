@@ -6,6 +6,7 @@ first, inside one call, exists only for requests that are safe to repeat.)
 
 import msgspec
 
+from orchestrator.core.deadlines import margin_us
 from orchestrator.core.job import Job
 from orchestrator.core.responses import Trouble
 from orchestrator.units import SECOND_US
@@ -96,7 +97,7 @@ def _retry_until(job: Job, *, retention_us: int, reserve_us: int) -> int | None:
     """Until when a `/retry` of the latest submission makes sense."""
     if job.unfinished_at is None or job.ttl_at is None:
         return None
-    return min(job.unfinished_at + retention_us - retention_us // 6, job.ttl_at - reserve_us)
+    return min(job.unfinished_at + retention_us - margin_us(retention_us), job.ttl_at - reserve_us)
 
 
 def backoff_us(failures: int, spread: int) -> int:

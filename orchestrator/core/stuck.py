@@ -60,7 +60,7 @@ class StuckDetector:
         self._running: dict[int, Suspect] = {}
         self._waiting: dict[int, Suspect] = {}
 
-    def saw(self, job: Job, status: str, at: int) -> None:
+    def observe(self, job: Job, status: str, at: int) -> None:
         """A question that was sent at `at` found `job` in `status`, unfinished."""
         if status != QUEUED:
             self._waiting.pop(job.id, None)

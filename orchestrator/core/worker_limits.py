@@ -34,7 +34,7 @@ class WorkerLimits:
         self._looked_at: int | None = None
         self._idle_count = True
 
-    def seen(self, now: int, busy: int | None, *, idle: int = 0, throttled: bool) -> None:
+    def observe(self, now: int, busy: int | None, *, idle: int = 0, throttled: bool) -> None:
         """A look at the workers, or one that told nothing (`busy` is None). `throttled`: 429s came since the latest."""
         if throttled and self._is_raised():
             self._idle_count = False

@@ -16,7 +16,8 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
-from orchestrator.ledger import Boot, Connect, dispatcher_lock, this_boot
+from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
+from orchestrator.ledger.intakes import Hold
 from orchestrator.settings import ConnectionSettings
 
 MakeService = Callable[[ConnectionSettings, Clock], Service]
@@ -26,6 +27,14 @@ class HoldLedger(Protocol):
     """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
 
     def __call__(self, ledger: Path, /, *, now: int) -> AbstractContextManager[None]:
+        """The block's context."""
+        ...
+
+
+class HoldIntake(Protocol):
+    """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `intake_lock`."""
+
+    def __call__(self, ledger: Path, run: str, /, *, now: int) -> AbstractContextManager[None]:
         """The block's context."""
         ...
 
@@ -66,6 +75,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the database's way to connect for a path; None: the ordinary one."""
 
     lock: HoldLedger = dispatcher_lock
+    intake_lock: HoldIntake = intake_lock
     boot: Boot = this_boot
     open_files: Callable[[], int] = open_files_allowed
     """How many files the process may have open, raised as far as the system allows."""
@@ -77,3 +87,15 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""
+
+    def connect_to(self, ledger: Path) -> Connect | None:
+        """How the database of that ledger is connected to; None: the ordinary way."""
+        return None if self.connect is None else self.connect(ledger)
+
+    def holding_intakes(self, ledger: Path) -> Hold:
+        """Holds, by the name of a run of the ledger at `ledger`, the right to take in for it."""
+
+        def hold(run: str) -> AbstractContextManager[None]:
+            return self.intake_lock(ledger, run, now=self.clock.now())
+
+        return hold

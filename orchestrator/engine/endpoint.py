@@ -7,10 +7,11 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator import declared
+from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
 from orchestrator.core import gates
 from orchestrator.core.absences import Absences
-from orchestrator.core.admission import Outlook, Throughput
+from orchestrator.core.admission import Throughput
 from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
 from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.durations import Durations
@@ -21,7 +22,6 @@ from orchestrator.core.job import Job
 from orchestrator.core.keeping import Keeping
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration, rough_duration
-from orchestrator.core.ports import JobApi
 from orchestrator.core.probing import PAUSE_US_MAX, Probing
 from orchestrator.core.refusals import Refusals
 from orchestrator.core.responses import (
@@ -39,11 +39,9 @@ from orchestrator.core.responses import (
     Uncertain,
     sane_ms,
 )
-from orchestrator.core.run_health import RunHealth
-from orchestrator.core.streak import Alarm
+from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
-from orchestrator.engine.health import ask_health
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
@@ -66,7 +64,7 @@ class Endpoint:
         self,
         *,
         id: int,  # noqa: A002  the ledger's number
-        api: JobApi,
+        api: ServerlessEndpoint,
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         webhooks: bool,
@@ -111,7 +109,9 @@ class Endpoint:
 
         self._is_looking = False
         self._began_at = clock.now()
-        self._warn = warn
+        self.warn = warn
+        """Says something that the user should not miss."""
+
         self._suspect_until = 0
         self._told_at: int | None = None
         self._disbelieved: set[str] = set()
@@ -143,7 +143,7 @@ class Endpoint:
     def look_again(self, run: int, is_set: Callable[[str], bool]) -> None:
         """Looks, at growing pauses, whether the variables are set that `run` lacks."""
         if self._run(run).look_again(self.clock.now(), is_set):
-            self._warn("the variables that were missing are set: going on")
+            self.warn("the variables that were missing are set: going on")
             self._changed()
 
     def why_stopped(self, run: int) -> str | None:
@@ -178,7 +178,7 @@ class Endpoint:
         due_at, now = self._probing.due_at, self.clock.now()
         if due_at is None or now < due_at:
             return (PAUSE_US_MAX if due_at is None else due_at - now) / SECOND_US
-        if await ask_health(self.api) is None:
+        if await self.api.ask_health() is None:
             self._probing.wait(self.clock.now())
         else:
             self._go_on()
@@ -186,7 +186,7 @@ class Endpoint:
 
     def _go_on(self) -> None:
         """It seems to be mended: single requests find out, and the first that is not refused lets all go."""
-        self._warn("the endpoint says that it is well again: going on")
+        self.warn("the endpoint says that it is well again: going on")
         self.stopped = self.uncollectable = None
         self._probing.go_on()
         now = self.clock.now()
@@ -206,7 +206,7 @@ class Endpoint:
         self.connectivity.record_failure(sent_at=sent_at, now=now)
         if self._told_at is None or now >= self._told_at + TOLD_AGAIN_US:
             self._told_at = now
-            self._warn(f"{reason}; trying again")
+            self.warn(f"{reason}; trying again")
 
     def submission(self, outcome: RunOutcome, sent_at: int, now: int, *, by_retry: bool = False) -> None:
         """What came of a `/run` or `/retry`: while none is answered, only one leaves at a time.
@@ -227,7 +227,7 @@ class Endpoint:
             is_costly = isinstance(outcome, Uncertain) and not by_retry
             trips = self.submission_breaker.record_failure(sent_at=sent_at, now=now, is_costly=is_costly)
             if trips and not _is_told(outcome):
-                self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
+                self.warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
         elif (not by_retry or not self.submission_breaker.is_costly) and self.submission_breaker.record_success(now):
             self._changed()
 
@@ -254,12 +254,12 @@ class Endpoint:
                 self._changed()
             return
         if self.question_breaker.record_failure(sent_at=sent_at, now=now) and not _is_told(outcome):
-            self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
+            self.warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
 
     def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
         was_refused = self.refused_submissions.are_on or self.refused_questions.are_on
         if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
-            self._warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
+            self.warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
 
     async def stop_if_shut(self, reason: str) -> None:
         """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
@@ -268,7 +268,7 @@ class Endpoint:
         if self.has_worked or self.stopped is not None or self._is_looking:
             return
         self._is_looking = True
-        permit = await self.api.permit(Operation.HEALTH)
+        permit = await self.api.limiter.permit(Operation.HEALTH)
         try:
             if (await self.api.health(permit)).status in POINTLESS and not self.has_worked:
                 self.stop_submitting(reason)
@@ -281,16 +281,16 @@ class Endpoint:
         """Something that the service said cannot be about the job that it was said of: the user hears of it, once."""
         if why not in self._disbelieved:
             self._disbelieved.add(why)
-            self._warn(f"{why}: such answers are not believed, and counted as no news (is the service in order?)")
+            self.warn(f"{why}: such answers are not believed, and counted as no news (is the service in order?)")
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing should be sent before a question that costs nothing was answered."""
         return self.submission_breaker.is_tripped or self.question_breaker.is_tripped
 
-    async def is_heard(self) -> bool:
+    async def is_answering(self) -> bool:
         """Whether the service answers a question that costs nothing; else the breaker stays tripped."""
-        permit = await self.api.permit(Operation.HEALTH)
+        permit = await self.api.limiter.permit(Operation.HEALTH)
         sent_at = self.clock.now()
         if self.submission_breaker.wait_us(sent_at):  # somebody else has found out meanwhile
             permit.give_back()
@@ -310,7 +310,7 @@ class Endpoint:
     def suspect(self, now: int) -> None:
         """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""
         if not self.is_suspect(now):
-            self._warn(
+            self.warn(
                 "many jobs are unknown to the service at once (404): none is declared lost, and submitting pauses until"
                 f" {SUSPECT_US // 1_000_000} s after the last such answer. Nothing needs to be done if the service is"
                 " at fault; if its queue was purged or the endpoint made anew, their jobs count as expired, and are"
@@ -336,7 +336,7 @@ class Endpoint:
         gone_us = self.keeping.gone(after_us, agreed_us)
         if gone_us is not None:
             gone, agreed, believed = rough_duration(gone_us), format_duration(agreed_us), self.retention_us(run)
-            self._warn(
+            self.warn(
                 f"results are gone from the service {gone} after their jobs have finished, though it should keep them "
                 f"for {agreed}: they are asked for sooner from now on, as if they were kept for "
                 f"{rough_duration(believed)}. Jobs whose results are gone count as lost, and are sent again"
@@ -349,6 +349,13 @@ class Endpoint:
         if not self.webhook_health.expected:
             return CollectedBy.POLLING
         return CollectedBy.WEBHOOKS if self.webhook_health.healthy else CollectedBy.POLLING_INSTEAD
+
+    @property
+    def line_bytes_per_s(self) -> float | None:
+        """What the line brings where it is full, up or down, whichever is more."""
+        return max(
+            (rate for way in (self.api.up, self.api.down) if (rate := way.bytes_per_s()) is not None), default=None
+        )
 
     @property
     def status_per_s(self) -> float:
@@ -378,7 +385,7 @@ class Endpoint:
             return finished_at
         return min(finished_at + min(WEBHOOK_SLACK_US, self.retention_us(job.run) // 4), deadline)
 
-    def told(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
+    def on_webhook(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
         self.absences.alive(now, self.clock.now())
         if is_news:
@@ -416,9 +423,9 @@ class Endpoint:
         if is_ours and self.webhook_health.observe(finished=finished, arrived=arrived):
             share = f"{self.webhook_health.share or 0.0:.0%} of the webhooks arrive"
             if self.webhook_health.healthy:
-                self._warn(f"{share}: results are left to them again")
+                self.warn(f"{share}: results are left to them again")
             else:
-                self._warn(f"only {share}: results are asked for instead (is the webhook URL reachable from outside?)")
+                self.warn(f"only {share}: results are asked for instead (is the webhook URL reachable from outside?)")
             self._changed()
 
     def succeeded(self, run: int) -> None:
@@ -431,7 +438,7 @@ class Endpoint:
         sample = message[:HINT_CHARS_MAX]
         match streak.observe(failed=True, stop_after=stop_after):
             case Alarm.EARLY:
-                self._warn(
+                self.warn(
                     f"{streak.failed} of the first {streak.ended} executions failed, the last one with: {sample}\n"
                     f"Each may have been paid for. Ctrl-C stops, and {declared.STOP_AFTER_FAILURES} N would by itself"
                 )
@@ -446,14 +453,6 @@ class Endpoint:
         if (found := self._runs.get(run)) is None:
             found = self._runs[run] = RunHealth()
         return found
-
-    def outlook(self, *, is_idle: bool) -> Outlook:
-        """Which TTLs can be met. `is_idle`: none of our jobs is there."""
-        return Outlook(self.durations, is_idle=is_idle)
-
-    def warn(self, line: str) -> None:
-        """Something that the user should not miss."""
-        self._warn(line)
 
     def settle_at(self, job: Job, now: int) -> int:
         """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""

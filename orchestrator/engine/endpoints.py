@@ -1,13 +1,14 @@
 """The endpoints that a process serves, by the ledger's numbers: the interface of each, its health, its collector."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
 from orchestrator.client.allowance import within_connections
 from orchestrator.clock import Clock
 from orchestrator.core.job import Job
-from orchestrator.core.pacing import Limit, Meter, Operation
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
@@ -40,26 +41,17 @@ class ServedEndpoint(NamedTuple):
     dispatcher: Dispatcher
 
 
+@dataclass(kw_only=True, eq=False)
 class Endpoints:
     """All endpoints that this process serves. `scrub` takes secrets out of what a service says."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        settings_of: Mapping[int, RunSettings],
-        limits: LimitKeeper,
-        warn: Callable[[str], None],
-        scrub: Callable[[bytes], bytes],
-    ) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._settings_of = settings_of
-        self._limits = limits
-        self._warn = warn
-        self._scrub = scrub
-        self._served: dict[int, ServedEndpoint] = {}
+    ledger: Ledger
+    clock: Clock
+    settings_of: Mapping[int, RunSettings]
+    limits: LimitKeeper
+    warn: Callable[[str], None]
+    scrub: Callable[[bytes], bytes]
+    _served: dict[int, ServedEndpoint] = field(init=False, default_factory=dict)
 
     def get(self, number: int) -> Endpoint | None:
         """The endpoint of that number, where this process serves it."""
@@ -87,12 +79,6 @@ class Endpoints:
         """Whether `job` was claimed here and what became of that is not written yet."""
         return any(served.dispatcher.is_in_flight(job) for served in self._served.values())
 
-    def meters(self) -> list[tuple[Operation, Meter]]:
-        """How every operation of every endpoint stands with its limit."""
-        return [
-            (operation, served.api.figures(operation)) for served in self._served.values() for operation in Operation
-        ]
-
     def add(
         self,
         run: Run,
@@ -112,13 +98,13 @@ class Endpoints:
         endpoint = Endpoint(
             id=run.endpoint_id,
             api=api,
-            clock=self._clock,
-            settings_of=self._settings_of,
+            clock=self.clock,
+            settings_of=self.settings_of,
             webhooks=webhooks,
-            status_limit=api.limit(Operation.STATUS),
-            warn=self._warn,
+            status_limit=api.limiter.limit(Operation.STATUS),
+            warn=self.warn,
             is_local=is_local,
-            scrub=self._scrub,
+            scrub=self.scrub,
         )
 
         def share(limits: Mapping[Operation, Limit]) -> Mapping[Operation, Limit]:
@@ -131,40 +117,35 @@ class Endpoints:
         limits = EndpointLimits(
             api=api,
             share=dict if is_local else share,
-            clock=self._clock,
+            clock=self.clock,
             requests_per_worker=None if is_local else requests_per_worker,
             changed=changed,
         )
-        self._limits.add(endpoint.id, run.endpoint, limits)
-        collector = Collector(endpoint=endpoint, ledger=self._ledger, clock=self._clock, task_pool=task_pool)
+        self.limits.add(endpoint.id, run.endpoint, limits)
+        collector = Collector(endpoint=endpoint, ledger=self.ledger, task_pool=task_pool)
         dispatcher = Dispatcher(
             endpoint=endpoint,
-            ledger=self._ledger,
-            clock=self._clock,
+            ledger=self.ledger,
             task_pool=task_pool,
             outstanding=lambda: collector.outstanding,
         )
         self._served[endpoint.id] = ServedEndpoint(api, endpoint, limits, collector, dispatcher)
-
-    def let_go(self, number: int) -> None:
-        """Serves the endpoint no more."""
-        del self._served[number]
 
     async def remember(self, number: int) -> None:
         """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach.
 
         Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window.
         """
-        served, now = self._served[number], self._clock.now()
+        served, now = self._served[number], self.clock.now()
         for operation in set(Operation) - {Operation.RUN}:
-            served.api.ease_in(operation)
-        window_us = int(served.api.limit(Operation.RUN).window_s * SECOND_US)
+            served.api.limiter.ease_in(operation)
+        window_us = int(served.api.limiter.limit(Operation.RUN).window_s * SECOND_US)
         since = now - window_us - ANSWER_US_MAX
-        sent = await self._ledger.submissions.sent_since(
+        sent = await self.ledger.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
-        served.api.hold(Operation.RUN, sent.answered, sent.unanswered)
-        served.endpoint.remember(await self._ledger.history.took(endpoint_id=number, now=now))
+        served.api.limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
+        served.endpoint.remember(await self.ledger.history.took(endpoint_id=number, now=now))
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Hands outstanding jobs of an earlier process to their collectors."""
@@ -180,13 +161,3 @@ class Endpoints:
     def hint(self, job: Job) -> None:
         """A webhook said something about `job` that has to be asked for."""
         self.ask_now(job.endpoint, job.id)
-
-    def safe_for_us(self) -> int | None:
-        """How long nobody needs to collect, in microseconds; None where no result can expire."""
-        deadlines = [at for each in self.collectors() if (at := each.soonest_deadline()) is not None]
-        return min(deadlines) - self._clock.now() if deadlines else None
-
-    def safe_offline_s(self) -> float | None:
-        """The same in seconds, never negative."""
-        left_us = self.safe_for_us()
-        return None if left_us is None else max(0, left_us) / SECOND_US

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -34,33 +34,43 @@ from orchestrator.engine.upkeep.control import Control
 from orchestrator.engine.upkeep.heartbeat import Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
-from orchestrator.engine.upkeep.pruning import Tidy
+from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
-from orchestrator.errors import StorageError
+from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, open_ledger, webhook_key
-from orchestrator.ledger.commands import Action, Command
+from orchestrator.ledger.commands import NO_RUN, OF_ANOTHER, Action, Command, Reply
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
 from orchestrator.views import Collecting
-from orchestrator.web.application import application
-from orchestrator.web.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from orchestrator.web.webhooks import Webhooks
 
 RECONCILE_EVERY_S: Final = 30.0
-"""How often the ledger is compared with what is being done, and stuck jobs are looked for."""
+"""How often the ledger is compared with what is being done, stuck jobs are looked for, and runs that cannot be
+served are tried again."""
 
-TIDY_EVERY_S: Final = 3_600.0
+PRUNE_EVERY_S: Final = 3_600.0
 """How often old events are looked for."""
 
 FINISHED_S_MAX: Final = 1.0
 """How long they may go on when every job of the runs that are served has its outcome."""
 
+
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
+
+
+class HeldRun(NamedTuple):
+    """A run that is to be served and cannot, and why."""
+
+    run: Run
+    why: str
 
 
 class Engine:
@@ -94,7 +104,13 @@ class Engine:
 
         self.settings_of: dict[int, RunSettings] = {}
         self.sessions: dict[int, RunSession] = {}
-        """The runs that are served, by their numbers."""
+        """The runs that are served, or were until they were released, by their numbers."""
+
+        self.held: dict[int, HeldRun] = {}
+        """The runs that are to be served and cannot, by their numbers."""
+
+        self.asked_before = 0
+        """The number of the last command that was asked before this engine was there."""
 
         self._endpoint_of_run: dict[int, int] = {}
         self._fresh: list[int] = []
@@ -105,10 +121,10 @@ class Engine:
         self._secrets = Secrets(
             lambda: ledger.claims.secret_names,
             dependencies.environ,
-            api_keys={"": connection.api_key, **connection.keys},
+            api_keys=self.services.api_keys,
             warn=view.warn,
         )
-        self.limits = LimitKeeper(ledger=ledger, clock=clock, say=view.say)
+        self.limits = LimitKeeper(ledger=ledger, say=view.say)
         self.endpoints = Endpoints(
             ledger=ledger,
             clock=clock,
@@ -117,9 +133,7 @@ class Engine:
             warn=view.warn,
             scrub=self._secrets.scrub,
         )
-        self.canceller = Canceller(
-            ledger=ledger, clock=clock, endpoint_of=self.endpoints.get, hint=self.endpoints.ask_now
-        )
+        self.canceller = Canceller(ledger, self.endpoints)
         self.inbox = WebhookInbox(
             ledger=ledger,
             clock=clock,
@@ -128,48 +142,36 @@ class Engine:
             paid_twice=self._paid_twice,
             owed=self.canceller.wake,
         )
+        ledger.intakes.pace.is_beside = lambda: len(self.sessions) > 1
         self.janitor = self._looks_after()
-        self.heart = Heart(ledger=ledger, clock=clock, said=self._said, look_every_s=dependencies.say_every_s)
+        self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
         self._hears_people()
         self._listener, self.webhook, self.webhooks = self._bind()
 
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
         ledger, clock = self.ledger, self.clock
-        self.stuck = Stuck(
-            ledger=ledger,
-            clock=clock,
-            endpoints=self.endpoints.all,
-            warn=self._view.warn,
-            owed=self.canceller.wake,
+        self.stuck = Stuck(ledger=ledger, endpoints=self.endpoints, warn=self._view.warn, owed=self.canceller.wake)
+        self.reconciler = Reconciler(ledger=ledger, endpoints=self.endpoints)
+        self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.settings_of)
+        duties = (
+            Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
+            Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
+            Duty("serve what was held", RECONCILE_EVERY_S, self._serve_held),
+            Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
-        self.reconciler = Reconciler(
-            ledger=ledger,
-            clock=clock,
-            endpoint_of=self.endpoints.get,
-            plan_of=self.endpoints.collector,
-            is_in_flight=self.endpoints.is_in_flight,
-        )
-        self.tidy = Tidy(ledger=ledger, clock=clock, settings_of=self.settings_of)
-        return Janitor(
-            ledger=ledger,
-            clock=clock,
-            settings_of=self.settings_of,
-            endpoint_of=self.endpoints.get,
-            duties=(
-                Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
-                Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
-                Duty("tidy", TIDY_EVERY_S, self.tidy.tidy),
-            ),
-        )
+        return Janitor(ledger, self.endpoints, self.settings_of, duties)
 
     # --- the way back from the service
 
-    def _bind(self) -> tuple[Listening | None, Webhook | None, Webhooks | None]:
+    def _bind(self) -> tuple[Listening | None, Webhook | None, "Webhooks | None"]:
         """The webhook listener, bound at once, so that a port in use is found before anything is sent."""
         connection = self._connection
         if connection.listen is None:
             return None, None, None
+        from orchestrator.web.application import application  # noqa: PLC0415  no other run needs a web server
+        from orchestrator.web.webhooks import Webhooks  # noqa: PLC0415
+
         key = webhook_key(self.ledger.path)
         public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
         prefix = path_prefix(public) if public else ""
@@ -190,21 +192,22 @@ class Engine:
 
     def _hears_people(self) -> None:
         """Whoever carries out what people ask for in other processes, and notices that they do."""
-        ledger, clock = self.ledger, self.clock
+        ledger = self.ledger
         self.watch = Watch(
             ledger.commits_of_others, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s
         )
         self.watch.subscribe(self._on_change)
         self.control = Control(
             ledger=ledger,
-            clock=clock,
             is_served=self._endpoint_of_run.__contains__,
             say=self._say_of_run,
             changed=self._nudge,
             owed=self.canceller.wake,
         )
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
-        self.commands.register(Action.RETRY, partial(retried, ledger, clock))
+        self.commands.register(Action.RETRY, partial(retried, ledger))
+        self.commands.register(Action.SERVE, self._serve_asked)
+        self.commands.register(Action.RELEASE, self._release_asked)
         self.watch.subscribe(self.commands.on_change)
 
     def _on_change(self) -> None:
@@ -214,17 +217,21 @@ class Engine:
 
     async def _obeyed(self, command: Command) -> None:
         """A command has changed something in the ledger."""
+        if command.run is not None and command.run not in self.settings_of:  # another process has made it
+            await self._know_runs()
+            await self._begin_endpoints()
         if command.action == Action.PRIORITY:
             for run in await self.ledger.runs.all():
                 if run.id in self.settings_of:
                     changed = replace(self.settings_of[run.id], priority=run.settings.priority)
                     self.settings_of[run.id] = changed
+        await self.control.follow()  # what is asked for next may begin to send
         self._on_change()
 
     def _say_of_run(self, run: int, name: str, what: str) -> None:
         """Tells the person what is asked of a run, unless another process will."""
         if run in self._endpoint_of_run:
-            self._view.warn(f"{'the run' if run in self.sessions else name} {what}")
+            self._view.warn(f"{name} {what}")
 
     def _nudge(self) -> None:
         for session in self.sessions.values():
@@ -255,10 +262,12 @@ class Engine:
         """
         async with anyio.create_task_group() as self.in_flight:
             self.task_pool = TaskPool(self.in_flight)
-            async with anyio.create_task_group() as self.taking:
-                yield
-                self.taking.cancel_scope.cancel()
-            self.task_pool.close()
+            try:
+                async with anyio.create_task_group() as self.taking:
+                    yield
+                    self.taking.cancel_scope.cancel()
+            finally:
+                self.task_pool.close()  # also where an error ends it: what could not be written may be told later
             self.in_flight.cancel_scope.deadline = anyio.current_time() + self._grace_s()
         await self.ledger.flush()
         self.task_pool.check()
@@ -285,7 +294,7 @@ class Engine:
         """
         await self._add_endpoint(run)
         session = self.sessions[run.id] = await self._session(run)
-        if self._is_collecting:
+        if self._is_collecting and self._fresh:
             await self._begin_endpoints()
         return session
 
@@ -295,10 +304,7 @@ class Engine:
 
         Inside `working`, once.
         """
-        for run in await self.ledger.runs.all():
-            self.settings_of.setdefault(run.id, run.settings)
-            if self.services.is_reachable(run):
-                await self._add_endpoint(run)
+        await self._know_runs()
         await self.taking.start(self.limits.serve)
         self._is_collecting = True
         recovered = await self._begin_endpoints()
@@ -307,25 +313,30 @@ class Engine:
         self.taking.start_soon(self._stop_when_lost)
         await self.taking.start(self.watch.serve)
         await self.taking.start(self.heart.serve)
-        await self.taking.start(self.commands.serve)
         return recovered
 
+    async def _know_runs(self) -> None:
+        """Of each run of the ledger its settings, and its endpoint where its service can be reached."""
+        for run in await self.ledger.runs.all():
+            self.settings_of.setdefault(run.id, run.settings)
+            if run.id not in self._endpoint_of_run and self.services.is_reachable(run):
+                await self._add_endpoint(run)
+
     async def _add_endpoint(self, run: Run) -> None:
+        if self.endpoints.get(run.endpoint_id) is None:
+            service = await self.services.of(run, self.settings_of[run.id])
+            self.endpoints.add(
+                run,
+                service,
+                task_pool=self.task_pool,
+                webhooks=self.webhook is not None,
+                connections=self.services.connections,
+                requests_per_worker=self._connection.requests_per_worker,
+            )
+            self._fresh.append(run.endpoint_id)
+            if self.webhooks is not None:
+                self.webhooks.share(service.down)
         self._endpoint_of_run[run.id] = run.endpoint_id
-        if self.endpoints.get(run.endpoint_id) is not None:
-            return
-        service = await self.services.of(run, self.settings_of[run.id])
-        self.endpoints.add(
-            run,
-            service,
-            task_pool=self.task_pool,
-            webhooks=self.webhook is not None,
-            connections=self.services.connections,
-            requests_per_worker=self._connection.requests_per_worker,
-        )
-        self._fresh.append(run.endpoint_id)
-        if self.webhooks is not None:
-            self.webhooks.share(service.down)
 
     async def _begin_endpoints(self) -> Recovered:
         """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
@@ -348,18 +359,63 @@ class Engine:
         await self.taking.start(self.janitor.serve)
         await self.taking.start(self.canceller.serve)
         await self.taking.start(self.control.serve)
+        await self.taking.start(self.commands.serve)
+
+    async def serve(self, run: Run) -> str | None:
+        """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
+
+        Where that cannot be, returns why: it is tried again, now and then. Inside `working`, after `keep_up`.
+        """
+        self.settings_of[run.id] = run.settings
+        if (session := self.sessions.get(run.id)) is None:
+            try:
+                self.services.check_reach(run)
+                session = await self.take_on(run)
+            except UsageError as error:
+                self.held[run.id] = HeldRun(run, str(error))
+                return str(error)
+        self.held.pop(run.id, None)
+        await session.count_anew()
+        await session.send()
+        return None
+
+    async def _serve_held(self) -> None:
+        for run in await self.ledger.runs.all() if self.held else ():
+            if run.id in self.held and await self.serve(run) is None:
+                self._view.say(f"{run.name} can be served now: it goes on")
+
+    async def _serve_asked(self, command: Command) -> Reply:
+        """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        run = next((run for run in await self.ledger.runs.all() if run.id == command.run), None)
+        if run is None:
+            return Reply(NO_RUN, is_refused=True)
+        held = await self.serve(run)
+        await self.heart.beat()  # who asked looks there next
+        return Reply("it is served" if held is None else f"it is held: {held}")
+
+    async def _release_asked(self, command: Command) -> Reply:
+        """Carries out a RELEASE."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        assert command.run is not None
+        self.held.pop(command.run, None)
+        if (session := self.sessions.get(command.run)) is not None:
+            await session.release()
+        await self.heart.beat()
+        return Reply("no more of it is sent")
 
     async def _session(self, run: Run) -> RunSession:
-        counts = await self.ledger.runs.counts(run=run.id)
         margins = await self.ledger.margins.of(run=run.id)
-        progress = Progress(run.id, counts, margin_min_s=margins.min, clock=self.clock)
+        progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self.clock)
         self.ledger.subscribe(progress.on_steps)
+        await self.ledger.runs.count_anew(run.id, progress.count_anew)
         served = self.endpoints.served(run.endpoint_id)
         sending = RunSending(
             run=run.id,
             endpoint=served.endpoint,
             ledger=self.ledger,
-            clock=self.clock,
             builder=RequestBuilder(lambda: self.settings_of[run.id], self._dependencies.environ, self.webhook),
             wishes=lambda: self.control.wishes(run.id),
             at_service=lambda: progress.at_service,
@@ -374,6 +430,7 @@ class Engine:
             dispatcher=served.dispatcher,
             sending=sending,
             taking=self.taking,
+            said=self.said,
         )
 
     async def finish(self) -> None:
@@ -382,27 +439,35 @@ class Engine:
             await self.inbox.catch_up()
             await self.canceller.finish()
 
-    def _said(self) -> Said:
+    def said(self) -> Said:
         """What there is to say of this process."""
-        runs = {
-            run: RunSaid(collecting=self._collecting(run), stuck=self.stuck.found(run), held=self._held(run))
-            for run in self.settings_of
-        }
-        return Said(runs=runs, meters=self.limits.meters(), janitor=self.janitor.summary)
+        return Said(
+            runs={run: self._said_of(run) for run in self.settings_of},
+            meters=self.limits.meters(),
+            janitor=self.janitor.summary,
+            webhook_bytes=self.webhook_bytes,
+        )
 
-    def _held(self, run: int) -> str | None:
-        """Why no job of `run` is sent, but for what people ask: the ledger says that itself, and at once."""
-        session = self.sessions.get(run)
-        return None if session is None else session.endpoint.held_up(run, Wishes())
-
-    def _collecting(self, run: int) -> Collecting | None:
-        """How the results of `run` are collected; None where they are not, and for embedded services."""
+    def _said_of(self, run: int) -> RunSaid:
         if run not in self._endpoint_of_run:
-            return None
+            held = self.held.get(run)
+            return RunSaid(held=held and held.why)
         served = self.endpoints.served(self._endpoint_of_run[run])
-        if served.endpoint.is_local:
-            return None
-        return Collecting(by=served.endpoint.collected_by, safe_until=served.collector.soonest_deadline())
+        endpoint, collecting, now = served.endpoint, None, self.clock.now()
+        unreachable_us = endpoint.connectivity.unreachable_us(now)
+        if not endpoint.is_local:
+            collecting = Collecting(by=endpoint.collected_by, safe_until=served.collector.soonest_deadline())
+        return RunSaid(
+            collecting=collecting,
+            stuck=self.stuck.found(run),
+            # But for what people ask: the ledger says that itself, and at once.
+            held=endpoint.held_up(run, Wishes()) if run in self.sessions else None,
+            stopped=endpoint.why_stopped(run),
+            is_released=run in self.sessions and self.sessions[run].is_released,
+            is_uncollectable=endpoint.uncollectable is not None,
+            unreachable_since=None if unreachable_us is None else now - unreachable_us,
+            line_bytes_per_s=endpoint.line_bytes_per_s,
+        )
 
 
 @asynccontextmanager
@@ -413,15 +478,17 @@ async def open_engine(
 
     Raises `UsageError` where somebody else works on it, or the address to listen on cannot be had.
     """
-    connect = dependencies.connect(path) if dependencies.connect else None
     async with (
-        open_ledger(path, clock=dependencies.clock, connect=connect, boot=dependencies.boot) as ledger,
+        open_ledger(
+            path, clock=dependencies.clock, connect=dependencies.connect_to(path), boot=dependencies.boot
+        ) as ledger,
         anyio.create_task_group() as outer,
     ):
         await outer.start(ledger.serve)
         engine = Engine(ledger, connection, dependencies, view, outer)
         try:
-            await ledger.intakes.remove_unfinished()
+            await ledger.intakes.clear_dead(dependencies.holding_intakes(path))
+            engine.asked_before = await ledger.commands.latest()
             yield engine
         finally:
             await engine.services.aclose()

@@ -1,23 +1,23 @@
 """One run, as the engine serves it: how it stands, and its sending."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
-from orchestrator.core.lifecycle import State
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.intake import Advice, InputBatch, Intake
 from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.intakes import Taken
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 
 
-class RunSession:
-    """One run, from its taking on to its end. Nothing of it is sent before `send`."""
+class RunSession(Standing):
+    """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`."""
 
     def __init__(
         self,
@@ -30,61 +30,68 @@ class RunSession:
         dispatcher: Dispatcher,
         sending: RunSending,
         taking: TaskGroup,
+        said: Callable[[], Said],
     ) -> None:
-        self.run = run
+        super().__init__(run, progress)
         self.endpoint = endpoint
-        self.progress = progress
         self.dispatcher = dispatcher
         self.sending = sending
         self._control = control
         self._ledger = ledger
         self._taking = taking
-        self._intake: Intake | None = None
+        self._said = said
+        self._is_released = False
         endpoint.on_change(progress.nudge)
 
     @property
+    def said(self) -> Said:
+        """What this process says of itself."""
+        return self._said()
+
+    @property
+    def wishes(self) -> Wishes:
+        """What people ask of it."""
+        return self._control.wishes(self.run.id)
+
+    @property
     def why_stopped(self) -> str | None:
-        """Why nothing more of the run can be submitted, if so."""
+        """Why nothing more of it can be submitted, if so."""
         return self.endpoint.why_stopped(self.run.id)
 
     @property
-    def held_up(self) -> str | None:
-        """Why no job is sent, or single ones only, in one sentence; None where nothing is wrong."""
-        return self.endpoint.held_up(self.run.id, self._control.wishes(self.run.id))
+    def is_uncollectable(self) -> bool:
+        """Whether even `/status` is refused."""
+        return self.endpoint.uncollectable is not None
 
     @property
-    def rows_read(self) -> int | None:
-        """How many rows of its input were read; None while none is read."""
-        return None if self._intake is None else self._intake.rows_read
+    def is_adoptable(self) -> bool:
+        """Whether webhooks may tell of its uncertain submissions."""
+        return self.endpoint.webhooks
 
-    async def take_in(self, source: str, batches: Iterator[InputBatch], *, advice: Advice) -> Taken:
-        """Takes in every row of `batches`, or none. Raises `InputError`, see `Intake.take`."""
-        self._intake = Intake(self._ledger, self.run, source=source)
-        taken = await self._intake.take(batches, advice=advice)
-        self._intake = None
-        self.progress.add(State.QUEUED, taken.new)
-        return taken
+    @property
+    def is_released(self) -> bool:
+        """Whether somebody asked that no more of it is sent, without pausing it."""
+        return self._is_released
+
+    @property
+    def retention_us(self) -> int:
+        """For how long its results may be counted on."""
+        return self.endpoint.retention_us(self.run.id)
+
+    async def count_anew(self) -> None:
+        """Jobs may have come that no step tells of."""
+        await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
+        self.dispatcher.wake()
 
     async def send(self) -> None:
         """Begins to send its jobs."""
+        self._is_released = False
         self.dispatcher.add(self.sending)
         if not self.dispatcher.is_serving:
             await self._taking.start(self.dispatcher.serve)
 
-    async def until_no_more_is_sent(self) -> None:
-        """Waits until every job has its outcome, or going on submitting is pointless."""
-        await self.progress.until(lambda: self.progress.unfinished == 0 or self.why_stopped is not None)
-
-    async def until_collected(self, *, adoptable: bool) -> bool:
-        """Waits until nothing more can come of what is at the service, or it cannot be collected.
-
-        Returns before that, and True, where sending goes on, as somebody has mended what stopped it.
-        `adoptable` is whether webhooks may tell of uncertain submissions.
-        """
-
-        def is_over() -> bool:
-            is_collected = self.progress.to_collect(adoptable=adoptable) == 0
-            return is_collected or self.endpoint.uncollectable is not None or self.why_stopped is None
-
-        await self.progress.until(is_over)
-        return self.why_stopped is None
+    async def release(self) -> None:
+        """Sends no more of its jobs; what is at the service is collected."""
+        self._is_released = True
+        await self.dispatcher.remove(self.run.id)
+        self.progress.nudge()

@@ -13,7 +13,7 @@ class Secrets:
 
     `names` gives the environment variables whose values have left with a submission, of this process or an earlier one
     (the ledger knows them; another frozenset once there are more). Values are looked up in `environ`, and stand in
-    nothing but memory. `api_keys` are by the URL of their service, "" for the one that needs no name. `warn` is
+    nothing but memory. `api_keys` gives them by the URL of their service, "" for the one that needs no name. `warn` is
     told of each value that is too short to be looked for.
     """
 
@@ -22,7 +22,7 @@ class Secrets:
         names: Callable[[], frozenset[str]],
         environ: Mapping[str, str],
         *,
-        api_keys: Mapping[str, str] = {},
+        api_keys: Callable[[], Mapping[str, str]] = dict,
         warn: Callable[[str], None],
     ) -> None:
         self._names = names
@@ -30,6 +30,7 @@ class Secrets:
         self._api_keys = api_keys
         self._warn = warn
         self._known: frozenset[str] | None = None
+        self._known_keys: Mapping[str, str] = {}
         self._redactor = Redactor({})
 
     def __repr__(self) -> str:
@@ -38,7 +39,7 @@ class Secrets:
     def scrub(self, text: bytes) -> bytes:
         """`text` without the secrets."""
         names = self._names()
-        if names is not self._known:
+        if names is not self._known or self._api_keys() != self._known_keys:
             self._learn(names)
         return self._redactor.scrub(text)
 
@@ -46,7 +47,8 @@ class Secrets:
         fresh = sorted(names - (self._known or frozenset()))
         self._known = names
         values = {f"env:{name}": self._environ.get(name, "") for name in names}
-        keys = {f"{API_KEY_LABEL} of {url}" if url else API_KEY_LABEL: key for url, key in self._api_keys.items()}
+        self._known_keys = self._api_keys()
+        keys = {f"{API_KEY_LABEL} of {url}" if url else API_KEY_LABEL: key for url, key in self._known_keys.items()}
         self._redactor = Redactor({**values, **keys})
         for name in fresh:
             if 0 < len(values[f"env:{name}"]) < SECRET_CHARS_MIN:

@@ -3,12 +3,14 @@
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from orchestrator import declared
 from orchestrator.client import Service
 from orchestrator.client.allowance import within_connections
 from orchestrator.client.descriptors import requests_part
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import View
+from orchestrator.errors import UsageError
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
 
@@ -36,7 +38,19 @@ class Services:
 
     def is_reachable(self, run: Run) -> bool:
         """Whether there is a key for its service. An embedded service is begun for a run that is asked for only."""
-        return run.service_url != LOCAL and bool(self._connection.key_for(run.service_url))
+        return run.service_url != LOCAL and bool(self._key_for(run.service_url))
+
+    def check_reach(self, run: Run) -> None:
+        """Raises `UsageError` where no process but another one can serve `run`."""
+        if run.service_url == LOCAL:
+            raise UsageError(
+                f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"
+            )
+        if not self.is_reachable(run):
+            raise UsageError(
+                f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
+                f" with {declared.SERVICE_KEY} {run.service_url}=env:NAME"
+            )
 
     async def of(self, run: Run, settings: RunSettings) -> Service:
         """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
@@ -52,10 +66,18 @@ class Services:
             _, service = self._services.popitem()
             await service.aclose()
 
+    def api_keys(self) -> dict[str, str]:
+        """All that there are, by the URL of their service; "" for the one that needs no name."""
+        further = self._connection.keys
+        return {"": self._connection.api_key} | {url: key for url in further if (key := self._key_for(url))}
+
+    def _key_for(self, url: str) -> str:
+        return self._connection.key_for(url, self._dependencies.environ)
+
     def _real(self, url: str) -> Service:
         limits = within_connections(self._connection.limits, self.connections)
         self._warn_of_few_files(limits)
-        key = self._connection.key_for(url)
+        key = self._key_for(url)
         connection = replace(self._connection, serverless_url=url, api_key=key, limits=limits)
         return self._dependencies.service(connection, self._dependencies.clock)
 

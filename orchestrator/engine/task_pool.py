@@ -4,9 +4,9 @@ A task for each request costs a twentieth of everything that a job costs (measur
 anew each time.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
-import anyio
 from anyio.abc import TaskGroup
 
 Request = Callable[[], Awaitable[None]]
@@ -63,19 +63,18 @@ class TaskPool:
 class _Kept:
     """A task without a request."""
 
-    __slots__ = ("_request", "_wakeup")
+    __slots__ = ("_next",)
 
     def __init__(self) -> None:
-        self._request: Request | None = None
-        self._wakeup: anyio.Event
+        self._next: asyncio.Future[Request | None]
+        """Not an event of AnyIO's, which takes three times as long (measured)."""
 
     def go(self, request: Request | None) -> None:
         """Hands it its next request; None is its end."""
-        self._request = request
-        self._wakeup.set()
+        if not self._next.done():  # else it was cancelled meanwhile, and its group ends
+            self._next.set_result(request)
 
     async def following(self) -> Request | None:
         """Its next request."""
-        self._wakeup = anyio.Event()
-        await self._wakeup.wait()
-        return self._request
+        self._next = asyncio.get_running_loop().create_future()
+        return await self._next

@@ -26,7 +26,6 @@ from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
-from orchestrator.formats.lines import bounded_lines
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.units import MIB
 
@@ -35,6 +34,9 @@ BODY_BYTES_MAX: Final = 10 * MIB
 
 LINE_BYTES_EXTRA: Final = 64 * 1024
 """How much longer than a body its line may be: custom_id, references, white space."""
+
+SKIP_BYTES: Final = MIB
+"""How much of an overlong line is read, and dropped, at a time."""
 
 DERIVED_ID_CHARS: Final = 16
 
@@ -231,3 +233,26 @@ def _bare_input(text: bytes) -> bytes:
     if "custom_id" in _members.decode(input_):
         raise ValueError(STANDS_TWICE)
     return input_
+
+
+# --- lines, none of them longer in memory than a bound
+
+
+def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | None]:
+    """The lines of `stream` with their line ends; None in place of each line that is longer than `line_bytes_max`.
+
+    The last line needs no line end. Of an overlong line never more than `line_bytes_max` + 2 bytes are held.
+    """
+    # Two bytes more than the longest line, so that CR LF fits behind it.
+    read_bytes = line_bytes_max + 2
+    while line := stream.readline(read_bytes):
+        if len(line) < read_bytes or line.endswith(b"\n"):
+            yield line
+        else:
+            _skip_line(stream)
+            yield None
+
+
+def _skip_line(stream: BinaryIO) -> None:
+    while (rest := stream.readline(SKIP_BYTES)) and not rest.endswith(b"\n"):
+        pass

@@ -1,14 +1,18 @@
 """The ledger: the only SQL in the program, and the only place where its parts meet."""
 
+from orchestrator.ledger.sqlite import orm_later  # noqa: F401  before anything imports SQLAlchemy
+
+# isort: split
 from orchestrator.ledger.claims import Claim
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.key import webhook_key
-from orchestrator.ledger.sqlite.lock import dispatcher_lock, holder
+from orchestrator.ledger.sqlite.lock import INTAKE_LOCK, dispatcher_lock, holder, intake_lock
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
-from orchestrator.ledger.sqlite.opening import command_ledger, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.sqlite.opening import command_ledger, is_ready, no_ledger, open_ledger, read_ledger
 
 __all__ = [
+    "INTAKE_LOCK",
     "Boot",
     "Claim",
     "Connect",
@@ -16,6 +20,8 @@ __all__ = [
     "command_ledger",
     "dispatcher_lock",
     "holder",
+    "intake_lock",
+    "is_ready",
     "no_ledger",
     "open_ledger",
     "read_ledger",

@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.pages import fitting
-from orchestrator.ledger.records import checksum, unpack
+from orchestrator.ledger.records import checksum, fitting, unpack
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.tables import counts, events, jobs, outcomes, payloads, runs, submissions
 
@@ -142,11 +141,7 @@ async def _strays(connection: AsyncConnection, within: Any) -> list[tuple[int, i
         select(events.c.job_id, events.c.submission_id)
         .distinct()
         .select_from(events.outerjoin(submissions, submissions.c.id == events.c.submission_id))
-        .where(
-            within,
-            events.c.submission_id.is_not(None),
-            submissions.c.job_id.is_distinct_from(events.c.job_id),
-        )
+        .where(within, events.c.submission_id.is_not(None), submissions.c.job_id.is_distinct_from(events.c.job_id))
     )
     return [(row[0], row[1]) for row in await connection.execute(query)]
 

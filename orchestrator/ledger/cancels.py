@@ -14,15 +14,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import CancelWhy, Job, cancelled_by_wish
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
-from orchestrator.ledger.control import wishes_of
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.records import job_of, select_jobs, told_of
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import is_taken_in, job_of, remote_ids_of, select_jobs, values
+from orchestrator.ledger.runs import Runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.tables import jobs, runs, submissions
 from orchestrator.ledger.writer import Transaction
 
 
-class Owed(msgspec.Struct, frozen=True, kw_only=True):
+class Owed(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A submission that is owed a `/cancel`."""
 
     submission: int
@@ -110,26 +110,13 @@ _NAME: Final = (
 )
 
 
-class Cancels:
+class Cancels(Noun):
     """What is owed a `/cancel`, or is to be cancelled here."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
         """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
-        rows = await self._doors.rows(_DUE, {"now": now, "at": after[0], "after": after[1], "most": most})
-        return [
-            Owed(
-                submission=row[0],
-                job=row[1],
-                endpoint=row[2],
-                remote_id=row[3],
-                why=CancelWhy(row[4]),
-                cancel_at=row[5],
-            )
-            for row in rows
-        ]
+        parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
+        return values(Owed, await self._doors.rows(_DUE, parameters))
 
     async def is_owed(self, submission: int) -> bool:
         """Whether a `/cancel` of this submission is owed still."""
@@ -169,7 +156,7 @@ class Cancels:
         """
 
         async def block(transaction: Transaction) -> int:
-            if not (await wishes_of(transaction.connection, run)).cancel:
+            if not (await Runs(self._doors.within(transaction.connection)).wishes(run)).cancel:
                 return 0
             page = await _not_there(transaction.connection, run=run, most=most)
             return len(await transaction.apply([cancelled_by_wish(job, at=self._doors.now()) for job in page]))
@@ -178,14 +165,13 @@ class Cancels:
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
-        return await self._doors.execute(_NAME, told_of(told))
+        return await self._doors.execute(_NAME, remote_ids_of(told))
 
 
 async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
     """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
-    accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
     queued = select_jobs().where(
-        jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"), jobs.c.intake_id <= accepted
+        jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"), is_taken_in(run)
     )
     uncertain = select_jobs().where(
         jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run

@@ -64,26 +64,21 @@ class Claims:
             self.secret_names = await secret_names_all(connection)
 
     async def take(
-        self, run: int, *, by_retry: bool, most: int, ttl_of: TtlOf, bytes_max: int = CLAIM_BYTES_MAX
-    ) -> list[Claim]:
-        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
-
-        Their inputs come to no more than `bytes_max`, unless it is only one.
-        """
-        return (await self.along(run, by_retry=by_retry, most=most, ttl_of=ttl_of, bytes_max=bytes_max)).claims
-
-    async def along(
         self,
         run: int,
         *,
         by_retry: bool,
         most: int,
         ttl_of: TtlOf,
-        bytes_max: int,
+        bytes_max: int = CLAIM_BYTES_MAX,
         is_late: IsLate = nobody_is_late,
         behind: Passed = HEAD,
     ) -> Claimed:
-        """The same along the line behind `behind`; jobs whose TTL `is_late` are passed over, and nothing is written."""
+        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
+
+        They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
+        it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written.
+        """
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._doors.now()

@@ -14,15 +14,16 @@ from typing import Final
 
 import anyio
 import msgspec
-from sqlalchemy import Select, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.ledger.control import wish_set
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.limits import limits_reset, limits_set
+from orchestrator.ledger.records import values
 from orchestrator.ledger.tables import commands, counts, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, RunSettings, Wish
@@ -37,6 +38,8 @@ KEPT_US: Final = 30 * 24 * HOUR_US
 
 ENDED: Final = "all of its jobs have their outcomes already"
 NO_RUN: Final = "there is no such run any more"
+NOT_TAKEN_IN: Final = "it is not taken in yet; ask again once its input was read"
+OF_ANOTHER: Final = "the process that this was asked of has ended"
 
 
 class Action(StrEnum):
@@ -54,8 +57,11 @@ class Action(StrEnum):
     SERVE = "serve"
     """To serve a run that another process has taken in."""
 
+    RELEASE = "release"
+    """To send no more of a run until somebody asks for that again."""
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One command. Times are microseconds UTC."""
 
     id: int
@@ -121,16 +127,12 @@ _FINISH: Final = (
 )
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 _LEFT: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
-    counts.c.run_id == bindparam("run"),
-    counts.c.name.in_([literal_column(f"'{name}'") for name in _UNFINISHED]),
+    counts.c.run_id == bindparam("run"), counts.c.name.in_([literal_column(f"'{name}'") for name in _UNFINISHED])
 )
 
 
-class Commands:
+class Commands(Noun):
     """The commands of a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def ask(
         self, action: str, *, run: int | None = None, endpoint: int | None = None, argument: Argument | None = None
@@ -153,32 +155,19 @@ class Commands:
 
         return await self._doors.write(block)
 
+    async def latest(self) -> int:
+        """The number of the one that was asked last; 0 where there is none."""
+        return int(await self._doors.value(select(func.coalesce(func.max(commands.c.id), 0))))
+
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""
-        return await self._found(select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id))
+        query = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
+        return values(Command, await self._doors.rows(query))
 
     async def one(self, number: int) -> Command:
         """The command of that number, which is there."""
-        [found] = await self._found(select(commands).where(commands.c.id == number))
+        [found] = values(Command, await self._doors.rows(select(commands).where(commands.c.id == number)))
         return found
-
-    async def _found(self, query: Select[tuple[object, ...]]) -> list[Command]:
-        return [
-            Command(
-                id=row.id,
-                asked_at=row.asked_at,
-                asked_by=row.asked_by,
-                action=row.action,
-                run=row.run_id,
-                endpoint=row.endpoint_id,
-                argument=row.argument,
-                taken_at=row.taken_at,
-                done_at=row.done_at,
-                outcome=row.outcome,
-                is_refused=bool(row.is_refused),
-            )
-            for row in await self._doors.rows(query)
-        ]
 
     async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:
         """The command once it is acknowledged, or as it stands after `within_s` seconds."""
@@ -191,13 +180,8 @@ class Commands:
 
     async def take(self, number: int) -> None:
         """Somebody has begun to carry it out: for those who look."""
-
-        async def block(transaction: Transaction) -> None:
-            of_it = commands.c.id == number
-            taken = func.coalesce(commands.c.taken_at, self._doors.now())
-            await transaction.connection.execute(update(commands).where(of_it).values(taken_at=taken))
-
-        await self._doors.write(block)
+        taken = func.coalesce(commands.c.taken_at, self._doors.now())
+        await self._doors.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
 
     async def finish(self, number: int, reply: Reply) -> None:
         """Acknowledges it, unless somebody has."""
@@ -240,16 +224,15 @@ async def _obey(connection: AsyncConnection, command: Command, now: int) -> Repl
 
 async def _wish(connection: AsyncConnection, command: Command, _now: int) -> Reply:
     wish = _WISHES[Action(command.action)]
-    if not await _is_there(connection, command.run):
-        return Reply(NO_RUN, is_refused=True)
+    is_accepted = (
+        await connection.execute(select(runs.c.intake_accepted > 0).where(runs.c.id == command.run))
+    ).scalar()
+    if not is_accepted:
+        return Reply(NO_RUN if is_accepted is None else NOT_TAKEN_IN, is_refused=True)
     assert command.run is not None
     await wish_set(connection, command.run, wish)
     left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
     return Reply(_BEGUN[wish].format(left) if left else ENDED)
-
-
-async def _is_there(connection: AsyncConnection, run: int | None) -> bool:
-    return (await connection.execute(select(runs.c.id).where(runs.c.id == run))).first() is not None
 
 
 async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:

@@ -34,27 +34,6 @@ class Asked(msgspec.Struct, frozen=True):
     wishes: Wishes
 
 
-async def wishes_of(connection: AsyncConnection, run: int) -> Wishes:
-    """What is asked of `run` at present."""
-    query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
-    pause, cancel = (await connection.execute(query)).one()
-    return Wishes(pause=bool(pause), cancel=bool(cancel))
-
-
-async def wishes_by_run(connection: AsyncConnection) -> dict[int, Wishes]:
-    """What is asked of every run at present."""
-    query = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_requested)
-    return {row[0]: Wishes(pause=bool(row[1]), cancel=bool(row[2])) for row in await connection.execute(query)}
-
-
-async def asked_by_run(connection: AsyncConnection) -> dict[int, Asked]:
-    """The runs of which anything is asked."""
-    query = select(runs.c.id, runs.c.name, runs.c.pause_requested, runs.c.cancel_requested)
-    query = query.where((runs.c.pause_requested == 1) | (runs.c.cancel_requested == 1))
-    found = await connection.execute(query)
-    return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
-
-
 _UNFINISHED: Final = (
     select(literal_column("1"))
     .where(
@@ -64,13 +43,8 @@ _UNFINISHED: Final = (
     )
     .exists()
 )
-_TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, _UNFINISHED).order_by(runs.c.id)
-
-
-async def runs_to_cancel(connection: AsyncConnection) -> list[int]:
-    """The runs that are cancelled and have unfinished jobs."""
-    return list((await connection.execute(_TO_CANCEL)).scalars())
-
+TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, _UNFINISHED).order_by(runs.c.id)
+"""The runs that are cancelled and have unfinished jobs."""
 
 _TAKE_BACK: Final = (
     update(submissions)

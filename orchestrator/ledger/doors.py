@@ -4,7 +4,7 @@ Nothing of them leaves the ledger: who asks gets values.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable
@@ -12,19 +12,26 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.writer import Block, Transaction, Writer
+from orchestrator.ledger.writer import Block, Then, Transaction, Writer
 
 Result = TypeVar("Result")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class Doors:
-    """The doors of one ledger."""
+    """The doors of one ledger, or of one view of it."""
 
-    def __init__(self, database: Database, writer: Writer, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, writer: Writer, clock: Clock, *, view: AsyncConnection | None = None
+    ) -> None:
         self._database = database
         self._writer = writer
         self._clock = clock
+        self._view = view
+
+    def within(self, view: AsyncConnection) -> "Doors":
+        """The same, reading what `view` sees: that of `reading`, or of a transaction."""
+        return Doors(self._database, self._writer, self._clock, view=view)
 
     def now(self) -> int:
         """The time by the ledger's clock, microseconds UTC."""
@@ -32,21 +39,24 @@ class Doors:
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One view of the ledger, for several questions; it must be let go within a second."""
-        return self._database.reading()
+        return self._database.reading() if self._view is None else nullcontext(self._view)
 
     async def rows(self, query: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
         """What one question is answered."""
-        async with self._database.reading() as connection:
+        async with self.reading() as connection:
             return (await connection.execute(query, parameters)).all()
 
     async def value(self, query: Executable, parameters: Parameters | None = None) -> Any:
         """The first value of the first row; None without one."""
-        async with self._database.reading() as connection:
+        async with self.reading() as connection:
             return (await connection.execute(query, parameters)).scalar()
 
-    async def write(self, block: Block[Result]) -> Result:
-        """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside."""
-        return await self._writer.run(block)
+    async def write(self, block: Block[Result], then: Then | None = None) -> Result:
+        """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
+
+        `then` is called after the feed has told of this transaction, and before it tells of the next one.
+        """
+        return await self._writer.run(block, then)
 
     async def execute(self, statement: Executable, parameters: Parameters | None = None) -> int:
         """One change in a transaction; returns how many rows there were to change."""
@@ -63,3 +73,10 @@ class Doors:
             return (await transaction.connection.execute(statement, parameters)).all()
 
         return await self._writer.run(block)
+
+
+class Noun:
+    """What a ledger has: a class for each noun (jobs, claims ...), whose methods are the verbs."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors

@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, func, select
 from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import Event
 from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.records import values
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.tables import events, jobs
 from orchestrator.ledger.writer import Writer
@@ -24,7 +25,7 @@ LOOK_S: Final = 0.25
 """How often it is asked whether another process has committed anything."""
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class Happened(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An event of a job. `at` is microseconds UTC."""
 
     place: int
@@ -93,20 +94,7 @@ class Feed:
             others = await self._changed(committed, others)
 
     async def _page(self, place: int) -> list[Happened]:
-        return [
-            Happened(
-                place=row[0],
-                run=row[1],
-                job=row[2],
-                at=row[3],
-                event=Event(row[4]),
-                submission=row[5],
-                attempt=row[6],
-                trouble=row[7],
-                reason=row[8],
-            )
-            for row in await self._doors.rows(_PAGE, {"after": place})
-        ]
+        return values(Happened, await self._doors.rows(_PAGE, {"after": place}))
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:
         """Returns once anybody has committed something, with the number of what others have."""

@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Operation
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.tables import heartbeats
 from orchestrator.units import SECOND_US
@@ -25,13 +24,16 @@ STALE_US: Final = 30 * SECOND_US
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How an operation of an endpoint stands with its limit: `used` of `allowance` slots, 429s so far."""
+    """How an operation of an endpoint stands with its limit: `used` of `allowance` slots, requests and 429s so far."""
 
     endpoint_id: int
     operation: Operation
     used: int
     allowance: int
     throttled: int
+    sent: int = 0
+    queue_full: bool = False
+    """Whether the latest 429 said that the service's queue is full."""
 
 
 class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +45,23 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     stuck: StuckSummary = StuckSummary()
     held: str | None = None
     """Why no job of it is sent, or single ones only, where the reason is not that people asked for that: what they ask
-    stands with the run. None where nothing is wrong, and where the process does not serve the run.
+    stands with the run. None where nothing is wrong, and where the process has nothing to do with the run.
     """
+
+    stopped: str | None = None
+    """Why going on to submit is pointless until somebody mends something."""
+
+    is_released: bool = False
+    """Whether somebody asked that no more of it is sent, without pausing it."""
+
+    is_uncollectable: bool = False
+    """Whether even going on to ask is."""
+
+    unreachable_since: int | None = None
+    """Since when no request has got through to its service (microseconds UTC); None while they do."""
+
+    line_bytes_per_s: float | None = None
+    """What the line to its service, or from it, brings while large bodies wait for it; None while none does."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +70,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     runs: Mapping[int, RunSaid] = {}
     meters: tuple[Reading, ...] = ()
     janitor: JanitorSummary | None = None
+    webhook_bytes: int = 0
+    """How many bytes a webhook URL adds to its requests, at most."""
+
+    def of(self, run: int) -> RunSaid:
+        """What it says of `run`."""
+        return self.runs.get(run, RunSaid())
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,11 +100,11 @@ _WRITE: Final = upsert(
 )
 
 
-class Heartbeats:
+class Heartbeats(Noun):
     """The heartbeats of a ledger. This process beats in `slot`, with `epoch`."""
 
     def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+        super().__init__(doors)
         self._began_at = doors.now()
         self.slot = 0
         """Where one process works, it is always the first one."""
@@ -102,23 +125,18 @@ class Heartbeats:
 
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago."""
-        async with self._doors.reading() as connection:
-            return await heartbeats_all(connection)
-
-
-async def heartbeats_all(connection: AsyncConnection) -> list[Heartbeat]:
-    """What each process said last, however long ago."""
-    return [
-        Heartbeat(
-            slot=row.slot,
-            process=row.process,
-            began_at=row.began_at,
-            beaten_at=row.beaten_at,
-            epoch=row.epoch,
-            said=_decoded(row.said),
-        )
-        for row in await connection.execute(select(heartbeats).order_by(heartbeats.c.slot))
-    ]
+        rows = await self._doors.rows(select(heartbeats).order_by(heartbeats.c.slot))
+        return [
+            Heartbeat(
+                slot=row.slot,
+                process=row.process,
+                began_at=row.began_at,
+                beaten_at=row.beaten_at,
+                epoch=row.epoch,
+                said=_decoded(row.said),
+            )
+            for row in rows
+        ]
 
 
 def _decoded(said: bytes) -> Said:

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import values
 from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.tables import events, jobs, outcomes, submissions
 from orchestrator.units import MILLISECOND_US
@@ -28,7 +28,7 @@ AGE_US_MAX: Final = 86_400_000_000
 """What was so a day ago says little about today."""
 
 
-class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+class EventRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One event of a job."""
 
     at: int
@@ -39,7 +39,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Took(msgspec.Struct, frozen=True, kw_only=True):
+class Took(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What one execution took, in milliseconds, as far as the service said it."""
 
     delay_ms: int | None
@@ -52,9 +52,7 @@ _completed = events.c.event == literal_column(f"'{Event.COMPLETED}'")
 _told = outcomes.c.delay_ms.is_not(None) | outcomes.c.execution_ms.is_not(None)
 _TOOK: Final = (
     select(
-        outcomes.c.delay_ms,
-        outcomes.c.execution_ms,
-        greatest(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US,
+        outcomes.c.delay_ms, outcomes.c.execution_ms, greatest(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US
     )
     .select_from(
         events.join(outcomes, outcomes.c.job_id == events.c.job_id)
@@ -74,45 +72,27 @@ _TOOK: Final = (
 )
 
 
-class History:
+class History(Noun):
     """The events of a ledger, and what they tell."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def of(self, job: int) -> list[EventRow]:
         """The history of `job`, oldest first."""
-        query = select(events).where(events.c.job_id == job).order_by(events.c.id)
-        return [
-            EventRow(
-                at=row.at,
-                event=row.event,
-                submission=row.submission_id,
-                attempt=row.attempt,
-                trouble=row.trouble,
-                reason=row.reason,
-            )
-            for row in await self._doors.rows(query)
-        ]
+        columns = (events.c[name] for name in ("at", "event", "submission_id", "attempt", "trouble", "reason"))
+        query = select(*columns).where(events.c.job_id == job).order_by(events.c.id)
+        return values(EventRow, await self._doors.rows(query))
 
     async def ends_since(self, since: int) -> dict[int, int]:
         """How many jobs of each run have ended since that time. It looks at the latest events only."""
-        async with self._doors.reading() as connection:
-            return await ends_since(connection, since=since)
+        latest = select(func.max(events.c.id) - EVENTS_LOOKED_AT_MAX).scalar_subquery()
+        query = (
+            select(jobs.c.run_id, func.count())
+            .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
+            .where(events.c.id > latest, events.c.at >= since, events.c.event.in_(ENDING))
+            .group_by(jobs.c.run_id)
+        )
+        return {row[0]: row[1] for row in await self._doors.rows(query)}
 
     async def took(self, *, endpoint_id: int, now: int) -> list[Took]:
         """What the latest executions at an endpoint took, the oldest first; of those that were cancelled nothing."""
         rows = await self._doors.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
-        return [Took(delay_ms=row[0], execution_ms=row[1], whole_ms=row[2]) for row in reversed(rows)]
-
-
-async def ends_since(connection: AsyncConnection, *, since: int) -> dict[int, int]:
-    """How many jobs of each run have ended since that time. It looks at the latest events only."""
-    latest = select(func.max(events.c.id) - EVENTS_LOOKED_AT_MAX).scalar_subquery()
-    query = (
-        select(jobs.c.run_id, func.count())
-        .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
-        .where(events.c.id > latest, events.c.at >= since, events.c.event.in_(ENDING))
-        .group_by(jobs.c.run_id)
-    )
-    return {row[0]: row[1] for row in await connection.execute(query)}
+        return values(Took, reversed(rows))

@@ -1,179 +1,51 @@
 """The writes of an intake: rows become jobs, which count only once the whole input was checked and accepted.
 
-An intake lands in bounded batches. Its jobs carry its number, and `runs.intake_accepted` says up to which number jobs
-exist for everybody else. An intake that was refused or cut off is removed on the next open.
+An intake lands in bounded transactions. Its jobs carry its number, and `runs.intake_accepted` says up to which number
+jobs exist for everybody else. Several may be at work, each for a run of its own and each in a process of its own; what
+one that was refused or cut off has left is cleared before the next one of its run, and on the next open.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import Select, bindparam, delete, exists, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator import declared
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.records import pack
+from orchestrator.errors import IntakeBusyError
+from orchestrator.ledger.doors import Doors, Noun
+from orchestrator.ledger.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
+from orchestrator.ledger.pace import ROWS_ALONE, Pace
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
-from orchestrator.ledger.store import counts_add
-from orchestrator.ledger.tables import intake_known, intake_repeats, intakes, jobs, payloads, runs
+from orchestrator.ledger.steps import counts_add
+from orchestrator.ledger.tables import counts, intake_known, intake_repeats, intakes, jobs, payloads, runs
 from orchestrator.ledger.writer import Transaction
 
-DIGEST_BYTES: Final = 16
-"""How much of an input's SHA-256 is kept, to notice that it changed."""
+Hold = Callable[[str], AbstractContextManager[None]]
+"""Holds the right to take in for the run of that name. Raises `IntakeBusyError` where a living process has it."""
 
-REMOVE_ROWS_MAX: Final = 20_000
-"""How many jobs of a removed intake one transaction deletes."""
-
-
-class InputRow(Protocol):
-    """One checked row of an input, as `formats` reads it."""
-
-    @property
-    def line(self) -> int: ...
-    @property
-    def custom_id(self) -> str: ...
-    @property
-    def derived(self) -> bool: ...
-    @property
-    def input(self) -> bytes: ...
-    @property
-    def digest(self) -> bytes: ...
-    @property
-    def policy(self) -> bytes | None: ...
-    @property
-    def s3_config(self) -> bytes | None: ...
+Result = TypeVar("Result")
 
 
-class Intake(msgspec.Struct, frozen=True, kw_only=True):
-    """An intake at work: which run's, and what its jobs carry."""
-
-    id: int
-    run: int
-    endpoint: int
-
-
-class Clash(msgspec.Struct, frozen=True):
-    """A row that cannot be taken: its line, and what is wrong with it."""
-
-    line: int
-    text: str
-
-
-class _Known(msgspec.Struct, frozen=True):
-    """A job that has the custom_id of a row."""
-
-    id: int
-    line: int
-    digest: bytes
-    in_this_intake: bool
-
-
-_KNOWN = (
-    select(
-        jobs.c.custom_id,
-        jobs.c.id,
-        func.coalesce(intake_known.c.line, jobs.c.line),
-        payloads.c.digest,
-        (jobs.c.intake_id == bindparam("intake")) | intake_known.c.job_id.is_not(None),
-    )
-    .select_from(
-        jobs.join(payloads, payloads.c.job_id == jobs.c.id).outerjoin(
-            intake_known, (intake_known.c.job_id == jobs.c.id) & (intake_known.c.intake_id == bindparam("intake"))
-        )
-    )
-    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
-)
-
-
-async def _add(connection: AsyncConnection, intake: Intake, rows: Sequence[InputRow]) -> list[Clash]:
-    """Takes in `rows`, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""
-    named, known = await _names_and_known(connection, intake, rows)
-    clashes: list[Clash] = []
-    fresh: dict[str, InputRow] = {}
-    same: list[dict[str, Any]] = []
-    for row, custom_id in named:
-        job = known.get(custom_id)
-        if custom_id in fresh:
-            clashes.append(_twice(row, custom_id, fresh[custom_id].line))
-        elif job is None:
-            fresh[custom_id] = row
-        elif job.in_this_intake:
-            clashes.append(_twice(row, custom_id, job.line))
-        elif job.digest != row.digest[:DIGEST_BYTES]:
-            clashes.append(_changed(row, custom_id))
-        else:
-            known[custom_id] = msgspec.structs.replace(job, in_this_intake=True, line=row.line)
-            same.append(_known_row(intake, job, row))
-    await _insert(connection, intake, fresh)
-    if same:
-        await connection.execute(insert(intake_known), same)
-    return clashes
-
-
-async def _names_and_known(
-    connection: AsyncConnection, intake: Intake, rows: Sequence[InputRow]
-) -> tuple[list[tuple[InputRow, str]], dict[str, _Known]]:
-    """Each row with its custom_id, repeats numbered, and the jobs that have any of these ids."""
-    known = await _known(connection, intake, {row.custom_id for row in rows})
-    bases = Counter(row.custom_id for row in rows if row.derived)
-    again = [base for base, n in bases.items() if n > 1 or (base in known and known[base].in_this_intake)]
-    if not again:
-        return [(row, row.custom_id) for row in rows], known
-    seen = await _repeats(connection, again)
-    for base in again:
-        seen.setdefault(base, 1 if base in known and known[base].in_this_intake else 0)
-    named: list[tuple[InputRow, str]] = []
-    for row in rows:
-        base = row.custom_id
-        if row.derived and base in seen:
-            seen[base] += 1
-            named.append((row, base if seen[base] == 1 else f"{base}-{seen[base]}"))
-        else:
-            named.append((row, base))
-    known |= await _known(connection, intake, {custom_id for row, custom_id in named if custom_id != row.custom_id})
-    await connection.execute(_REPEATS_SET, [{"base": base, "n": n} for base, n in seen.items()])
-    return named, known
-
-
-async def _known(connection: AsyncConnection, intake: Intake, custom_ids: Iterable[str]) -> dict[str, _Known]:
-    parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
-    found = await connection.execute(_KNOWN, parameters)
-    return {row[0]: _Known(row[1], row[2], row[3], bool(row[4])) for row in found}
+async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> None:
+    """Takes in what can be taken."""
+    await _insert(connection, intake, rows.fresh)
+    if rows.same:
+        await connection.execute(insert(intake_known), rows.same)
+    if rows.repeats:
+        repeats = [{"intake_id": intake.id, "base": base, "n": n} for base, n in rows.repeats.items()]
+        await connection.execute(_REPEATS_SET, repeats)
+    new, known = len(rows.fresh), len(rows.same)
+    counted = {"new_rows": intakes.c.new_rows + new, "known_rows": intakes.c.known_rows + known}
+    await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(counted))
 
 
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
-
-
-async def _repeats(connection: AsyncConnection, bases: Sequence[str]) -> dict[str, int]:
-    query = select(intake_repeats.c.base, intake_repeats.c.n).where(intake_repeats.c.base.in_(IN_BATCH))
-    found = await connection.execute(query, batch_of(bases))
-    return {row[0]: row[1] for row in found}
-
-
-def _twice(row: InputRow, custom_id: str, line: int) -> Clash:
-    return Clash(row.line, f"custom_id {custom_id!r} stands on line {line} already; give each row its own")
-
-
-def _changed(row: InputRow, custom_id: str) -> Clash:
-    return Clash(
-        row.line,
-        f"the input of custom_id {custom_id!r} is not what this run has for it; "
-        f"give the changed row a new custom_id, or use another {declared.NAME}",
-    )
-
-
-def _known_row(intake: Intake, job: _Known, row: InputRow) -> dict[str, Any]:
-    return {
-        "job_id": job.id,
-        "intake_id": intake.id,
-        "line": row.line,
-        "policy": row.policy,
-        "s3_config": row.s3_config,
-    }
 
 
 async def _next_job(connection: AsyncConnection) -> int:
@@ -185,15 +57,15 @@ _JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id",
 _PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
 
 
-async def _insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, InputRow]) -> None:
+async def _insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, PackedRow]) -> None:
     if not fresh:
         return
     run, endpoint, number = intake.run, intake.endpoint, intake.id
     job_rows, payload_rows = [], []
-    for job, (custom_id, row) in enumerate(fresh.items(), start=await _next_job(connection)):
-        packed_input, packed = pack(row.input)
+    first = max(intake.first_job, await _next_job(connection))
+    for job, (custom_id, row) in enumerate(fresh.items(), start=first):
         job_rows.append((job, run, endpoint, custom_id, number, row.line))
-        payload_rows.append((job, packed_input, packed, row.digest[:DIGEST_BYTES], row.policy, row.s3_config))
+        payload_rows.append((job, row.input, row.packed, row.digest, row.policy, row.s3_config))
     await _JOB.execute(connection, job_rows)
     await _PAYLOAD.execute(connection, payload_rows)
 
@@ -207,14 +79,12 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> Taken:
-    """Makes the intake's jobs exist for everybody, and gives known jobs their new line, policy and s3Config."""
-    new = await _count(connection, (jobs.c.run_id == intake.run) & (jobs.c.intake_id == intake.id))
-    known = await _count(connection, intake_known.c.intake_id == intake.id)
-    accepted = select(runs.c.intake_accepted).where(runs.c.id == intake.run).scalar_subquery()
-    before = await _count(connection, (jobs.c.run_id == intake.run) & (jobs.c.intake_id <= accepted))
-    await _revise_known(connection, intake)
-    await connection.execute(delete(intake_known))
-    await connection.execute(delete(intake_repeats))
+    """Makes the intake's jobs exist for everybody. It counts nothing that is large: whoever sends waits meanwhile."""
+    counted = select(intakes.c.new_rows, intakes.c.known_rows).where(intakes.c.id == intake.id)
+    new, known = (await connection.execute(counted)).one()
+    states = counts.c.name.in_([state.value for state in State])
+    jobs_before = select(func.coalesce(func.sum(counts.c.n), 0)).where(counts.c.run_id == intake.run, states)
+    before = (await connection.execute(jobs_before)).scalar_one()
     await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(accepted_at=now))
     await connection.execute(
         update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id, rows_accepted=new + known)
@@ -223,113 +93,226 @@ async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> T
     return Taken(rows=new + known, new=new, gone=before - known)
 
 
-async def _count(connection: AsyncConnection, condition: Any) -> int:
-    found = await connection.execute(select(func.count()).where(condition))
-    return int(found.scalar_one())
-
-
-async def _revise_known(connection: AsyncConnection, intake: Intake) -> None:
-    """Only rows that differ are written: an unchanged input of a million rows costs nothing here."""
-    of_intake = intake_known.c.intake_id == intake.id
-    await connection.execute(
-        update(jobs)
-        .values(line=intake_known.c.line)
-        .where(jobs.c.id == intake_known.c.job_id, of_intake, jobs.c.line != intake_known.c.line)
-    )
-    await connection.execute(
-        update(payloads)
-        .values(policy=intake_known.c.policy, s3_config=intake_known.c.s3_config)
-        .where(
-            payloads.c.job_id == intake_known.c.job_id,
-            of_intake,
-            payloads.c.policy.is_distinct_from(intake_known.c.policy)
-            | payloads.c.s3_config.is_distinct_from(intake_known.c.s3_config),
-        )
-    )
-
-
-_UNFINISHED: Final = (
-    select(intakes.c.id)
-    .where(intakes.c.accepted_at.is_(None))
-    .union_all(select(runs.c.id).where(runs.c.intake_accepted == 0))
-    .limit(1)
+_PAGE: Final = (
+    (intake_known.c.intake_id == bindparam("intake"))
+    & (intake_known.c.job_id > bindparam("after"))
+    & (intake_known.c.job_id <= bindparam("last"))
 )
-"""An intake that was begun and never accepted, or a run that was made and never got one."""
-
-
-async def _remove_some(connection: AsyncConnection) -> bool:
-    """Removes up to `REMOVE_ROWS_MAX` jobs of an intake that was never accepted, then the intake itself, at last the
-    runs that have none. Returns whether there may be more to remove.
-    """
-    query = select(intakes.c.id, intakes.c.first_job).where(intakes.c.accepted_at.is_(None)).limit(1)
-    unfinished = (await connection.execute(query)).first()
-    if unfinished is None:
-        await connection.execute(delete(runs).where(runs.c.intake_accepted == 0))
-        return False
-    doomed = (
-        select(jobs.c.id)
-        .where(jobs.c.id >= unfinished.first_job, jobs.c.intake_id == unfinished.id)
-        .limit(REMOVE_ROWS_MAX)
+_LINES: Final = (
+    update(jobs)
+    .values(line=intake_known.c.line)
+    .where(jobs.c.id == intake_known.c.job_id, _PAGE, jobs.c.line != intake_known.c.line)
+)
+_WISHES: Final = (
+    update(payloads)
+    .values(policy=intake_known.c.policy, s3_config=intake_known.c.s3_config)
+    .where(
+        payloads.c.job_id == intake_known.c.job_id,
+        _PAGE,
+        payloads.c.policy.is_distinct_from(intake_known.c.policy)
+        | payloads.c.s3_config.is_distinct_from(intake_known.c.s3_config),
     )
-    ids = (await connection.execute(doomed)).scalars().all()
+)
+_KNOWN_PAGE: Final = (
+    select(intake_known.c.job_id)
+    .where(intake_known.c.intake_id == bindparam("intake"), intake_known.c.job_id > bindparam("after"))
+    .order_by(intake_known.c.job_id)
+    .limit(bindparam("most"))
+    .subquery()
+)
+_KNOWN_COUNT: Final = select(func.count(), func.max(_KNOWN_PAGE.c.job_id))
+
+
+async def _revise_some(connection: AsyncConnection, intake: int, *, after: int, most: int) -> tuple[int, int | None]:
+    """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, policy and
+    s3Config; returns how many, and the last one's number.
+
+    Only rows that differ are written: an unchanged input of a million rows costs little here.
+    """
+    page = {"intake": intake, "after": after}
+    number, last = (await connection.execute(_KNOWN_COUNT, {**page, "most": most})).one()
+    if number:
+        await connection.execute(_LINES, {**page, "last": last})
+        await connection.execute(_WISHES, {**page, "last": last})
+    return number, last
+
+
+async def _forget_some(connection: AsyncConnection, intake: int, *, most: int) -> int:
+    """Removes up to `most` rows of what an intake has noted of known jobs and repeats; returns how many.
+
+    Where nobody waits and no other intake has noted anything, a table is emptied at once, which costs next to nothing.
+    """
+    for notes, key in ((intake_known, intake_known.c.job_id), (intake_repeats, intake_repeats.c.base)):
+        ours = notes.c.intake_id == intake
+        page = (await connection.execute(select(key).where(ours).order_by(key).limit(most))).scalars().all()
+        if page:
+            first, last = (select(edge(notes.c.intake_id)).scalar_subquery() for edge in (func.min, func.max))
+            is_all = (await connection.execute(select(first == last))).scalar_one()
+            doomed = delete(notes)
+            await connection.execute(doomed if is_all and most == ROWS_ALONE else doomed.where(ours, key <= page[-1]))
+            return len(page)
+    return 0
+
+
+_DOOMED: Final = (
+    select(jobs.c.id)
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        jobs.c.due_at == 0,
+        jobs.c.id >= bindparam("first_job"),
+        jobs.c.intake_id == bindparam("intake"),
+    )
+    .order_by(jobs.c.id)
+    .limit(bindparam("most"))
+)
+"""By the index of what may be claimed: of the rows from its first job on, most may be those of other runs."""
+
+
+async def _remove_some(connection: AsyncConnection, intake: Intake, *, most: int) -> int:
+    """Removes up to `most` jobs of an intake that was never accepted, or what else it has noted, or at last the intake
+    itself; returns how many rows.
+    """
+    parameters = {"run": intake.run, "first_job": intake.first_job, "intake": intake.id, "most": most}
+    ids = (await connection.execute(_DOOMED, parameters)).scalars().all()
     if ids:
-        parameters = batch_of(ids)
-        await connection.execute(delete(payloads).where(payloads.c.job_id.in_(IN_BATCH)), parameters)
-        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), parameters)
-        return True
-    await connection.execute(delete(intake_known))
-    await connection.execute(delete(intake_repeats))
-    await connection.execute(delete(intakes).where(intakes.c.id == unfinished.id))
-    return True
+        doomed = batch_of(ids)
+        await connection.execute(delete(payloads).where(payloads.c.job_id.in_(IN_BATCH)), doomed)
+        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
+        return len(ids)
+    if forgotten := await _forget_some(connection, intake.id, most=most):
+        return forgotten
+    await connection.execute(delete(intakes).where(intakes.c.id == intake.id))
+    return 0
 
 
-class Intakes:
-    """The intakes of a ledger."""
+_HAS_NOTES: Final = or_(
+    *(exists().where(notes.c.intake_id == intakes.c.id) for notes in (intake_known, intake_repeats))
+)
+_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES
+"""What has not come to its end: an intake that was never accepted, or an accepted one with something still to do."""
+
+_LEFT: Final = (
+    select(intakes.c.id, intakes.c.run_id, runs.c.endpoint_id, intakes.c.first_job, intakes.c.accepted_at)
+    .select_from(intakes.join(runs, runs.c.id == intakes.c.run_id))
+    .where(runs.c.name == bindparam("name"), _IS_LEFT)
+)
+_NEVER_ACCEPTED: Final = runs.c.intake_accepted == 0
+_NAMES_LEFT: Final = select(runs.c.name).where(
+    _NEVER_ACCEPTED | runs.c.id.in_(select(intakes.c.run_id).where(_IS_LEFT))
+)
+
+
+_NOTHING: Final[Select[Any]] = select(literal_column("0"))
+
+
+class Intakes(Noun):
+    """The intakes of a ledger. Whoever takes in for a run holds its lock, from before the run is looked up or made."""
 
     def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+        super().__init__(doors)
+        self.pace = Pace()
 
     async def start(self, run: Run) -> Intake:
-        """Begins an intake for `run`. The caller has removed unfinished ones."""
+        """Begins an intake for `run`; what an earlier one left was cleared."""
 
         async def block(transaction: Transaction) -> Intake:
             first_job = await _next_job(transaction.connection)
             row = {"run_id": run.id, "started_at": self._doors.now(), "first_job": first_job}
             made = await transaction.connection.execute(insert(intakes), row)
             assert made.inserted_primary_key is not None
-            return Intake(id=made.inserted_primary_key[0], run=run.id, endpoint=run.endpoint_id)
+            number = made.inserted_primary_key[0]
+            return Intake(id=number, run=run.id, endpoint=run.endpoint_id, first_job=first_job)
 
         return await self._doors.write(block)
 
-    async def add(self, intake: Intake, rows: Sequence[InputRow]) -> list[Clash]:
-        """Takes in one batch of rows, numbering repeated inputs; returns those that cannot be taken, which leave no
-        trace.
-        """
+    async def add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
+        """Takes in rows, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""
+        clashes: list[Clash] = []
+        begin = 0
+        while begin < len(rows):
+            ahead = rows[begin : begin + self.pace.rows]
+            part = ahead[: self.pace.fitting(row.size for row in ahead)]
+            clashes += await self._add(intake, part)
+            begin += len(part)
+        return clashes
 
-        async def block(transaction: Transaction) -> list[Clash]:
-            return await _add(transaction.connection, intake, rows)
+    async def _add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
+        """Beside others the rows are sorted before the transaction; else in it, whose connection has the pages."""
+        before: Sorted | None = None
+        if self.pace.is_beside():
+            async with self._doors.reading() as connection:
+                before = await rows_sort(connection, intake, rows)
 
-        return await self._doors.write(block)
+        async def block(transaction: Transaction) -> tuple[int, list[Clash]]:
+            found = before or await rows_sort(transaction.connection, intake, rows)
+            await _land(transaction.connection, intake, found)
+            return len(rows), found.clashes
+
+        return await self._paced(block)
 
     async def accept(self, intake: Intake) -> Taken:
-        """The whole input was checked: its jobs exist from now on."""
+        """The whole input was checked: its jobs exist from now on. Known jobs get what their rows say now."""
 
         async def block(transaction: Transaction) -> Taken:
             return await _accept(transaction.connection, intake, now=self._doors.now())
 
-        return await self._doors.write(block)
+        taken = await self._doors.write(block)
+        await self._settle(intake.id)
+        return taken
 
-    async def remove_unfinished(self) -> None:
-        """Removes what an intake that was refused or cut off has left."""
-        if not await self._doors.rows(_UNFINISHED):
-            return
-        while await self.remove_some():
+    async def clear(self, name: str) -> None:
+        """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
+        a run that has no other; what an accepted one had still to do is done.
+        """
+        for number, run, endpoint, first_job, accepted_at in await self._doors.rows(_LEFT, {"name": name}):
+            if accepted_at is None:
+                intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
+                await self._pages(partial(_remove_some, intake=intake))
+            else:
+                await self._settle(number)
+        nothing = (runs.c.name == name) & _NEVER_ACCEPTED
+        if await self._doors.rows(select(runs.c.id).where(nothing)):
+            await self._doors.execute(delete(runs).where(nothing))
+
+    async def clear_dead(self, hold: Hold) -> None:
+        """The same for every run for which no living process takes in."""
+        for (name,) in await self._doors.rows(_NAMES_LEFT):
+            with suppress(IntakeBusyError), hold(name):
+                await self.clear(name)
+
+    async def _settle(self, intake: int) -> None:
+        """What is to be done once an intake was accepted, however often that was begun."""
+        if await self._doors.rows(select(intakes.c.id).where(intakes.c.id == intake, _HAS_NOTES)):
+            after: int | None = 0
+            while after is not None:
+                after = await self._revise(intake, after)
+            await self._pages(partial(_forget_some, intake=intake))
+
+    async def _revise(self, intake: int, after: int) -> int | None:
+        async def block(transaction: Transaction) -> tuple[int, int | None]:
+            return await _revise_some(transaction.connection, intake, after=after, most=self.pace.rows)
+
+        return await self._paced(block)
+
+    async def _pages(self, page: Callable[..., Awaitable[int]]) -> None:
+        """Executes `page` until it finds nothing more to do."""
+
+        async def block(transaction: Transaction) -> tuple[int, bool]:
+            done = await page(transaction.connection, most=self.pace.rows)
+            return done, done > 0
+
+        while await self._paced(block):
             pass
 
-    async def remove_some(self) -> bool:
-        """One transaction of that; returns whether there may be more to remove."""
+    async def _paced(self, block: Callable[[Transaction], Awaitable[tuple[int, Result]]]) -> Result:
+        """Executes `block`, which also tells how many rows it wrote, and rests."""
 
-        async def block(transaction: Transaction) -> bool:
-            return await _remove_some(transaction.connection)
+        async def timed(transaction: Transaction) -> tuple[int, int, Result]:
+            await transaction.connection.execute(_NOTHING)  # a BEGIN goes along with the first statement
+            began_at = self._doors.now()
+            return began_at, *await block(transaction)
 
-        return await self._doors.write(block)
+        began_at, rows, result = await self._doors.write(timed)
+        await self.pace.rest(rows, self._doors.now() - began_at)
+        return result

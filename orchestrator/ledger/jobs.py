@@ -8,10 +8,10 @@ from sqlalchemy import bindparam, func, literal_column, select
 from orchestrator.core.job import RETRIES_IN_DOUBT, CancelWhy, Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Failure
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.records import job_of, select_jobs
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.tables import FATE_UNKNOWN, GIVEN_UP, events, jobs, one_of, runs, submissions
+from orchestrator.ledger.tables import FATE_UNKNOWN, GIVEN_UP, events, jobs, one_of, submissions
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
 _NEXT_QUEUED = select(func.min(jobs.c.due_at)).where(
     jobs.c.run_id == bindparam("run"),
     jobs.c.state == literal_column(f"'{State.QUEUED}'"),
-    jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+    is_taken_in(bindparam("run")),
     jobs.c.due_at > bindparam("after"),
 )
 _NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bindparam("now"))
@@ -70,11 +70,8 @@ _UNAPPLIED = (
 _failure = msgspec.json.Decoder(Failure)
 
 
-class Jobs:
+class Jobs(Noun):
     """The jobs of a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def in_state(self, state: State, *, after: tuple[int, int], most: int) -> list[Job]:
         """Up to `most` jobs in `state` (submitting, uncertain or outstanding) after the one at `(due_at, id)`.

@@ -47,7 +47,7 @@ class Ledger:
         self._database = database
         self._clock = clock
         self._writer = Writer(database)
-        doors = Doors(database, self._writer, clock)
+        doors = self._doors = Doors(database, self._writer, clock)
         self.heartbeats = Heartbeats(doors)
         self.commands = Commands(doors)
         self.feed = Feed(doors, database, self._writer)
@@ -71,7 +71,7 @@ class Ledger:
         """Why what leaves is not marked; None where it is."""
 
         self._marks: Marks  # once prepared
-        self.place: Place  # likewise
+        self.place: Place  # once open
 
     @property
     def path(self) -> Path:
@@ -105,8 +105,7 @@ class Ledger:
 
     async def overview(self, *, ends_from: int | None) -> Overview:
         """Every run at once; `ends` are those since `ends_from`, which costs a tenth of a second, or with None none."""
-        async with self._database.reading() as connection:
-            return await overview(connection, ends_from=ends_from)
+        return await overview(self._doors, ends_from=ends_from)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""
@@ -145,9 +144,9 @@ class Ledger:
         """Makes a notice durable; raises `StorageError` when it could not be."""
         await self._writer.note(notice)
 
-    def seen(self, job: Job) -> None:
+    def record_unfinished(self, job: Job) -> None:
         """Writes down, soon, that `job` was not finished at `job.unfinished_at`."""
-        self._writer.seen(job)
+        self._writer.record_unfinished(job)
 
     def mark(self, submission: int) -> None:
         """The request of `submission` is about to leave: a crash of the process leaves no doubt about the others."""

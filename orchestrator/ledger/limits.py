@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.tables import limits
 from orchestrator.units import SECOND_US
@@ -21,10 +21,7 @@ _OPERATIONS: Final = frozenset(Operation)
 _SET: Final = upsert(
     limits, lambda new: {name: new[name] for name in ("requests", "window_us", "concurrent", "set_at")}
 )
-_RESET: Final = delete(limits).where(
-    limits.c.endpoint_id == bindparam("of"),
-    limits.c.operation.in_(IN_BATCH),
-)
+_RESET: Final = delete(limits).where(limits.c.endpoint_id == bindparam("of"), limits.c.operation.in_(IN_BATCH))
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,11 +31,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     set_at: int
 
 
-class ChosenLimits:
+class ChosenLimits(Noun):
     """The limits that people have set in a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def all(self) -> Mapping[int, Mapping[Operation, Chosen]]:
         """The limits that people have set, by endpoint."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Select, bindparam, literal_column, select
+from sqlalchemy import Select, bindparam, literal_column
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.payloads import Payload, payloads_of
-from orchestrator.ledger.records import job_of, select_jobs
-from orchestrator.ledger.tables import jobs, runs
+from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
+from orchestrator.ledger.tables import jobs
 
 LOOK_MAX: Final = 500
 """How many jobs one look meets, where most are passed over: it is one transaction, for which others wait."""
@@ -105,10 +105,10 @@ async def line_walk(
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
         page = await jobs_claimable(connection, run, by_retry=by_retry, now=now, most=asked, behind=passed)
         is_at_end = len(page) < asked
-        payloads = await payloads_of(connection, [job.id for job in page], room) if page else {}
+        payloads = await payloads_of(connection, [job.id for job in page], room, at_least_one=not found) if page else {}
         for n, job in enumerate(page):
             payload = payloads.get(job.id)
-            if payload is None or len(found) == most or (found and len(payload.input) > room):
+            if payload is None or len(found) == most:
                 page, is_at_end = page[:n], False
                 break
             room -= len(payload.input)
@@ -127,7 +127,7 @@ _QUEUED = (
     .where(
         jobs.c.run_id == bindparam("run"),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
-        jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+        is_taken_in(bindparam("run")),
     )
     .limit(bindparam("most"))
 )

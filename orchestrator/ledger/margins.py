@@ -2,12 +2,11 @@
 
 import msgspec
 from sqlalchemy import case, func, literal_column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import without_index
-from orchestrator.ledger.store import TENTH_US
+from orchestrator.ledger.steps import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
 from orchestrator.units import SECOND_US
 
@@ -17,28 +16,6 @@ class Margins(msgspec.Struct, frozen=True):
 
     min: float | None = None
     p1: float | None = None
-
-
-async def margins_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, Margins]:
-    """The margins of every run that has any, or of `run` alone."""
-    so_far = select(
-        margins.c.run_id,
-        margins.c.step,
-        margins.c.least_us,
-        func.sum(margins.c.n).over(partition_by=margins.c.run_id, order_by=margins.c.step).label("seen"),
-        func.sum(margins.c.n).over(partition_by=margins.c.run_id).label("total"),
-    )
-    rows = (so_far if run is None else so_far.where(margins.c.run_id == run)).subquery()
-    query = select(
-        rows.c.run_id,
-        func.min(rows.c.least_us),
-        func.min(case((rows.c.seen * 100 >= rows.c.total, rows.c.step))),
-    ).group_by(rows.c.run_id)
-    return {row[0]: _margins(row[1] / SECOND_US, row[2]) for row in await connection.execute(query)}
-
-
-def _margins(least_s: float, step: int) -> Margins:
-    return Margins(round(least_s, 3), round(max(least_s, step * TENTH_US / SECOND_US), 3))
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -53,16 +30,29 @@ class Waiting(msgspec.Struct, frozen=True):
         return retained_until if self.ttl_at is None else min(retained_until, self.ttl_at)
 
 
-class MarginsOfRuns:
+class MarginsOfRuns(Noun):
     """The margins of a ledger's runs."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def of(self, run: int) -> Margins:
         """The margins of `run`; `p1` is rounded down to a tenth of a second."""
-        async with self._doors.reading() as connection:
-            return (await margins_by_run(connection, run=run)).get(run, Margins())
+        return (await self.by_run(run)).get(run, Margins())
+
+    async def by_run(self, run: int | None = None) -> dict[int, Margins]:
+        """The margins of every run that has any, or of `run` alone."""
+        so_far = select(
+            margins.c.run_id,
+            margins.c.step,
+            margins.c.least_us,
+            func.sum(margins.c.n).over(partition_by=margins.c.run_id, order_by=margins.c.step).label("seen"),
+            func.sum(margins.c.n).over(partition_by=margins.c.run_id).label("total"),
+        )
+        rows = (so_far if run is None else so_far.where(margins.c.run_id == run)).subquery()
+        step = func.min(case((rows.c.seen * 100 >= rows.c.total, rows.c.step)))
+        query = select(rows.c.run_id, func.min(rows.c.least_us), step).group_by(rows.c.run_id)
+        return {
+            run: Margins(round(least_us / SECOND_US, 3), round(max(least_us, step * TENTH_US) / SECOND_US, 3))
+            for run, least_us, step in await self._doors.rows(query)
+        }
 
     async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:
         """Of every run that has outstanding jobs, or of `run` alone.

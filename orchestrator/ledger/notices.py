@@ -3,17 +3,13 @@
 from sqlalchemy import func, select
 
 from orchestrator.core.notice import Notice
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.pages import fitting
-from orchestrator.ledger.records import notice_of
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import fitting, notice_of
 from orchestrator.ledger.tables import notices
 
 
-class Notices:
+class Notices(Noun):
     """The notices of a ledger. They are kept and forgotten in the transactions of the writer."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def after(self, after: int, *, most: int, bytes_max: int) -> list[tuple[int, Notice]]:
         """Up to `most` notices that were not dealt with, with their numbers, in the order in which they came.

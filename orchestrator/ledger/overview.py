@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.control import Wishes, wishes_by_run
-from orchestrator.ledger.heartbeats import Heartbeat, heartbeats_all
-from orchestrator.ledger.history import ends_since
-from orchestrator.ledger.margins import Margins, margins_by_run
-from orchestrator.ledger.runs import Run, counts_by_run, runs_all
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.heartbeats import Heartbeat, Heartbeats
+from orchestrator.ledger.history import History
+from orchestrator.ledger.margins import Margins, MarginsOfRuns
+from orchestrator.ledger.runs import Run, Runs
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,13 +26,15 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs have ended of late."""
 
 
-async def overview(connection: AsyncConnection, *, ends_from: int | None) -> Overview:
+async def overview(doors: Doors, *, ends_from: int | None) -> Overview:
     """Every run; `ends` are those since `ends_from`, which costs a tenth of a second, or with None none."""
-    return Overview(
-        runs=await runs_all(connection),
-        counts=await counts_by_run(connection),
-        margins=await margins_by_run(connection),
-        wishes=await wishes_by_run(connection),
-        heartbeats=await heartbeats_all(connection),
-        ends={} if ends_from is None else await ends_since(connection, since=ends_from),
-    )
+    async with doors.reading() as connection:
+        view = doors.within(connection)
+        return Overview(
+            runs=await Runs(view).all(),
+            counts=await Runs(view).counts_by_run(),
+            margins=await MarginsOfRuns(view).by_run(),
+            wishes={run: asked.wishes for run, asked in (await Runs(view).asked()).items()},
+            heartbeats=await Heartbeats(view).all(),
+            ends={} if ends_from is None else await History(view).ends_since(ends_from),
+        )

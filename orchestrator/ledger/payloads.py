@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.records import unpack
-from orchestrator.ledger.sqlite.statements import batch_of, insert_new, ordered_batch
+from orchestrator.ledger.sqlite.statements import ORDERED_BATCH, batch_of, insert_new
 from orchestrator.ledger.tables import payloads, secret_names
 
 
@@ -21,14 +21,13 @@ class Payload(msgspec.Struct, frozen=True):
     s3_config: bytes | None
 
 
-_ORDERED = ordered_batch()
 _SIZED = (
     select(
         payloads.c.job_id,
-        _ORDERED.c.key,
-        func.sum(func.length(payloads.c.input)).over(order_by=_ORDERED.c.key).label("bytes"),
+        ORDERED_BATCH.c.key,
+        func.sum(func.length(payloads.c.input)).over(order_by=ORDERED_BATCH.c.key).label("bytes"),
     )
-    .select_from(_ORDERED.join(payloads, payloads.c.job_id == _ORDERED.c.value))
+    .select_from(ORDERED_BATCH.join(payloads, payloads.c.job_id == ORDERED_BATCH.c.value))
     .subquery()
 )
 _PAYLOADS = (
@@ -39,15 +38,20 @@ _PAYLOADS = (
 )
 
 
-async def payloads_of(connection: AsyncConnection, ids: Sequence[int], bytes_max: int) -> dict[int, Payload]:
-    """The payloads of the first jobs in `ids`, at least of one, until their inputs come to `bytes_max`."""
+async def payloads_of(
+    connection: AsyncConnection, ids: Sequence[int], bytes_max: int, *, at_least_one: bool
+) -> dict[int, Payload]:
+    """The payloads of the first jobs in `ids` whose inputs come to no more than `bytes_max`; `at_least_one` if asked.
+
+    However small they are when they are packed: what would be too many is not even unpacked.
+    """
     parameters = {**batch_of(ids), "bytes_max": bytes_max}
     found: dict[int, Payload] = {}
     room = bytes_max
     for row in await connection.execute(_PAYLOADS, parameters):
         payload = Payload(unpack(row[1], row[2]), row[3], row[4])
         room -= len(payload.input)
-        if room < 0 and found:
+        if room < 0 and (found or not at_least_one):
             break
         found[row[0]] = payload
     return found

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Column, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.tables import events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.writer import Transaction
@@ -68,11 +68,8 @@ _EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(IN_BATCH))
 _SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_BATCH))
 
 
-class Pruning:
+class Pruning(Noun):
     """What may be forgotten, and its end."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def events_doomed(self, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
         """Which of the `most` events after `after` may go: of jobs that ended before their run's time in `before`."""

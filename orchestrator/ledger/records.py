@@ -1,10 +1,11 @@
 """Rows to values and values to rows."""
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import Select, select
+import msgspec
+from sqlalchemy import ColumnElement, Select, func, select
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
@@ -12,14 +13,23 @@ from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Record
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.sqlite.statements import batch_of
-from orchestrator.ledger.tables import jobs, submissions
+from orchestrator.ledger.tables import intakes, jobs, submissions
 
 PACK_BYTES_MIN: Final = 4096
 """Shorter blobs are stored as they are: zlib would cost more than it saves."""
 
 PACK_LEVEL: Final = 1
 
+NUMBER_MAX: Final = 2**63 - 1
+
 STATE_OF: Final = {state.value: state for state in State}
+
+Value = TypeVar("Value", bound=msgspec.Struct)
+
+
+def values(kind: type[Value], rows: Iterable[Sequence[Any]]) -> list[Value]:
+    """Each row as a `kind`, which is `array_like` and has its fields in the order of the columns."""
+    return msgspec.convert(list(map(tuple, rows)), list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
 
 
 def pack(blob: bytes | None) -> tuple[bytes | None, int]:
@@ -43,6 +53,16 @@ def unpack(blob: bytes, packed: int) -> bytes:
 def checksum(job: int, stored: bytes | None) -> int:
     """CRC-32 of an output as it is stored, begun with the number of its job, so that it fits no other job."""
     return zlib.crc32(stored or b"", job & 0xFFFF_FFFF)
+
+
+def is_taken_in(run: Any) -> ColumnElement[bool]:
+    """Whether a queued job of `run` counts: one of an intake that was not accepted does not, yet or ever.
+
+    It is told by its number, which every index has: while a million rows are taken in, those who look for the next job
+    of their run must not meet them one by one.
+    """
+    unfinished = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run, intakes.c.accepted_at.is_(None))
+    return jobs.c.id < func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)
 
 
 def select_jobs() -> Select[Any]:
@@ -125,6 +145,20 @@ def notice_of(row: Any) -> Notice:
     return Notice(submission=row.submission_id, received_at=row.received_at, record=record)
 
 
-def told_of(notices: Sequence[Notice]) -> dict[str, Any]:
+def remote_ids_of(notices: Sequence[Notice]) -> dict[str, Any]:
     """The submissions that these notices are of and what the service calls them, as a batch."""
     return batch_of((notice.submission, notice.record.remote_id if notice.record else None) for notice in notices)
+
+
+def fitting(sizes: Iterable[int], bytes_max: int) -> int:
+    """How many rows, of these sizes in their order, come to at most `bytes_max`; the first one always fits.
+
+    So it is known what a page holds in memory before any of it is read.
+    """
+    taken = held = 0
+    for size in sizes:
+        held += size
+        if taken and held > bytes_max:
+            break
+        taken += 1
+    return taken

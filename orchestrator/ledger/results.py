@@ -6,9 +6,8 @@ import msgspec
 from sqlalchemy import ColumnElement, func, or_, select
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.pages import fitting
-from orchestrator.ledger.records import unpack
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import jobs, outcomes, runs
 
@@ -57,11 +56,8 @@ _FINISHED = (
 )  # fmt: skip
 
 
-class Results:
+class Results(Noun):
     """The finished jobs of a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def page(
         self,

@@ -1,17 +1,17 @@
 """Runs: what they are of, and what their jobs come to."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from sqlalchemy import func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.control import Asked, Wishes, asked_by_run, runs_to_cancel, wishes_of
-from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.control import TO_CANCEL, Asked, Wishes
+from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import insert_new
-from orchestrator.ledger.store import counts_add
+from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import counts, endpoints, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
@@ -58,16 +58,26 @@ _OUTSTANDING: Final = (
 )
 
 
-class Runs:
+class Runs(Noun):
     """The runs of a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def all(self) -> list[Run]:
         """Every run, oldest first."""
-        async with self._doors.reading() as connection:
-            return await runs_all(connection)
+        return [
+            Run(
+                id=row[0],
+                name=row[1],
+                endpoint_id=row[2],
+                service_url=row[3],
+                endpoint=row[4],
+                source=row[5],
+                settings=_settings.decode(row[6]),
+                created_at=row[7],
+                accepted=bool(row[8]),
+                rows=row[9],
+            )
+            for row in await self._doors.rows(_RUNS.order_by(runs.c.id))
+        ]
 
     async def named(self, name: str) -> Run | None:
         """The run called `name`, or None."""
@@ -101,8 +111,31 @@ class Runs:
 
     async def counts(self, run: int) -> dict[str, int]:
         """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""
-        async with self._doors.reading() as connection:
-            return (await counts_by_run(connection, run=run)).get(run, {})
+        return (await self.counts_by_run(run)).get(run, {})
+
+    async def counts_by_run(self, run: int | None = None) -> dict[int, dict[str, int]]:
+        """The same of every run that ever counted anything, or of `run` alone."""
+        query = select(counts.c.run_id, counts.c.name, counts.c.n)
+        found: dict[int, dict[str, int]] = {}
+        for of, name, n in await self._doors.rows(query if run is None else query.where(counts.c.run_id == run)):
+            found.setdefault(of, {})[name] = n
+        return found
+
+    async def count_anew(self, run: int, tell: Callable[[dict[str, int]], None]) -> None:
+        """Hands the counts of `run` to `tell` when the feed has told of all steps in them, and no other: whoever adds
+        steps up goes on from there.
+        """
+        found: dict[str, int] = {}
+
+        async def block(transaction: Transaction) -> None:
+            found.clear()
+            found.update(await Runs(self._doors.within(transaction.connection)).counts(run))
+
+        def then(error: Exception | None) -> None:
+            if error is None:
+                tell(found)
+
+        await self._doors.write(block, then)
 
     async def count(self, run: int, name: str) -> None:
         """One more in a cumulative counter of `run` that no step raises."""
@@ -114,47 +147,21 @@ class Runs:
 
     async def wishes(self, run: int) -> Wishes:
         """What is asked of `run` at present."""
-        async with self._doors.reading() as connection:
-            return await wishes_of(connection, run)
+        query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
+        [(pause, cancel)] = await self._doors.rows(query)
+        return Wishes(pause=bool(pause), cancel=bool(cancel))
 
     async def asked(self) -> dict[int, Asked]:
         """The runs of which anything is asked."""
-        async with self._doors.reading() as connection:
-            return await asked_by_run(connection)
+        query = select(runs.c.id, runs.c.name, runs.c.pause_requested, runs.c.cancel_requested)
+        query = query.where((runs.c.pause_requested == 1) | (runs.c.cancel_requested == 1))
+        found = await self._doors.rows(query)
+        return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
 
     async def to_cancel(self) -> list[int]:
         """The runs that are cancelled and have unfinished jobs."""
-        async with self._doors.reading() as connection:
-            return await runs_to_cancel(connection)
+        return [row[0] for row in await self._doors.rows(TO_CANCEL)]
 
     async def outstanding(self) -> dict[int, int]:
         """How many jobs are outstanding at each endpoint, by the counts."""
         return {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING)}
-
-
-async def runs_all(connection: AsyncConnection) -> list[Run]:
-    """Every run, oldest first."""
-    return [
-        Run(
-            id=row[0],
-            name=row[1],
-            endpoint_id=row[2],
-            service_url=row[3],
-            endpoint=row[4],
-            source=row[5],
-            settings=_settings.decode(row[6]),
-            created_at=row[7],
-            accepted=bool(row[8]),
-            rows=row[9],
-        )
-        for row in await connection.execute(_RUNS.order_by(runs.c.id))
-    ]
-
-
-async def counts_by_run(connection: AsyncConnection, *, run: int | None = None) -> dict[int, dict[str, int]]:
-    """Jobs in each state, and the cumulative counters, of every run that ever counted anything, or of `run` alone."""
-    query = select(counts.c.run_id, counts.c.name, counts.c.n)
-    found: dict[int, dict[str, int]] = {}
-    for of, name, n in await connection.execute(query if run is None else query.where(counts.c.run_id == run)):
-        found.setdefault(of, {})[name] = n
-    return found

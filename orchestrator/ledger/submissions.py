@@ -9,10 +9,10 @@ from sqlalchemy import case, func, literal, literal_column, select, update
 
 from orchestrator.core.job import PAID_TWICE, RAN
 from orchestrator.core.notice import Notice
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.records import told_of
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.records import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
-from orchestrator.ledger.store import counts_add
+from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
 from orchestrator.ledger.writer import Transaction
 
@@ -49,11 +49,8 @@ _RAN: Final = (
 )
 
 
-class Submissions:
+class Submissions(Noun):
     """The submissions of a ledger."""
-
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
 
     async def latest(self) -> int:
         """The largest submission number so far; 0 without any."""
@@ -93,7 +90,7 @@ class Submissions:
 
         async def block(transaction: Transaction) -> Mapping[int, int]:
             connection = transaction.connection
-            found = await connection.execute(_RAN, told_of(told))
+            found = await connection.execute(_RAN, remote_ids_of(told))
             twice = [row[0] for row in found if row[1] == PAID_TWICE]
             if not twice:
                 return {}

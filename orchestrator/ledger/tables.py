@@ -27,7 +27,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0005"
+SCHEMA_VERSION: Final = "0006"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -95,6 +95,7 @@ runs = Table(
     Column("pause_requested", INTEGER, nullable=False, server_default="0"),
     Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
     Column("pruned_before", INTEGER, nullable=False, server_default="0"),
+    **NO_NUMBER_TWICE,  # whoever heard of a run that was removed must not take another one for it
 )
 """Of jobs that ended before `pruned_before`, all events but the last may be gone: that one says how they ended."""
 
@@ -104,31 +105,38 @@ intakes = Table(
     Column("id", INTEGER, primary_key=True),
     Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
     Column("started_at", INTEGER, nullable=False),
-    Column("accepted_at", INTEGER),  # NULL: unfinished or refused, removed on the next open
-    Column("first_job", INTEGER, nullable=False),  # the id that its first new job got, or would have got
+    Column("accepted_at", INTEGER),  # NULL: at work, or left by a dead process, or refused
+    Column("first_job", INTEGER, nullable=False),  # its new jobs have this number or higher ones
+    Column("new_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows that became jobs
+    Column("known_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows whose job was there before
     **NO_NUMBER_TWICE,  # a removed intake's number must not come back: jobs carry it
 )
+
+Index("intakes_unfinished", intakes.c.run_id, intakes.c.first_job, **only_where("accepted_at IS NULL"))
 
 intake_known = Table(
     "intake_known",
     metadata,
-    Column("job_id", INTEGER, primary_key=True),
     Column("intake_id", INTEGER, nullable=False),
+    Column("job_id", INTEGER, nullable=False),
     Column("line", INTEGER, nullable=False),
     Column("policy", BLOB),
     Column("s3_config", BLOB),
+    PrimaryKeyConstraint("intake_id", "job_id"),
+    **KEPT_BY_KEY,
 )
-"""Rows of an intake whose job was known before: what becomes of it if the intake is accepted."""
+"""Rows of an intake whose job was known before: what becomes of it once the intake is accepted."""
 
 intake_repeats = Table(
     "intake_repeats",
     metadata,
+    Column("intake_id", INTEGER, nullable=False),
     Column("base", TEXT, nullable=False),
     Column("n", INTEGER, nullable=False),
-    PrimaryKeyConstraint("base"),
+    PrimaryKeyConstraint("intake_id", "base"),
     **KEPT_BY_KEY,
 )
-"""How often an input without a custom_id has come up in the intake at work, where that is more than once."""
+"""How often an input without a custom_id has come up in an intake, where that is more than once."""
 
 jobs = Table(
     "jobs",
@@ -332,10 +340,6 @@ commands = Table(
 Index("commands_pending", commands.c.id, **only_where("done_at IS NULL"))
 
 secret_names = Table(
-    "secret_names",
-    metadata,
-    Column("name", TEXT, nullable=False),
-    PrimaryKeyConstraint("name"),
-    **KEPT_BY_KEY,
+    "secret_names", metadata, Column("name", TEXT, nullable=False), PrimaryKeyConstraint("name"), **KEPT_BY_KEY
 )
 """The environment variables whose values have left with a submission: never the values."""

@@ -7,10 +7,12 @@ would apply once); the next waits for the next batch. A batch that fails is repl
 fails alone.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -21,8 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.errors import StorageError
-from orchestrator.ledger import store
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.ledger.steps import notices_add, notices_delete, steps_apply, unfinished_write
 from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ class Transaction:
 
     async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
         """Writes the steps that are not stale, and returns those."""
-        done = await store.steps_apply(self.connection, steps)
+        done = await steps_apply(self.connection, steps)
         self.applied += done
         return done
 
@@ -75,38 +77,30 @@ class Transaction:
 Block = Callable[[Transaction], Awaitable[Result]]
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Entry(Generic[Result]):
     """Something handed over, and the one who waits for it, is called back, or neither."""
 
-    __slots__ = ("_done", "block", "bytes", "error", "has_ended", "notes", "result", "seen", "settled", "steps", "then")
+    steps: Sequence[Transition] = ()
+    settled: Sequence[Settled] = ()
+    notes: Sequence[Notice] = ()
+    unfinished: Sequence[Job] = ()
+    block: Block[Result] | None = None
+    then: Then | None = None
+    bytes: int = field(init=False)
+    has_ended: bool = False
+    error: Exception | None = None
+    result: Result | None = None
+    _done: asyncio.Future[None] | None = None
 
-    def __init__(
-        self,
-        *,
-        steps: Sequence[Transition] = (),
-        settled: Sequence[Settled] = (),
-        notes: Sequence[Notice] = (),
-        seen: Sequence[Job] = (),
-        block: Block[Result] | None = None,
-        then: Then | None = None,
-    ) -> None:
-        self.steps = steps
-        self.settled = settled
-        self.notes = notes
-        self.seen = seen
-        self.block = block
-        self.then = then
-        self.bytes = _bytes_of(steps, notes)
-        self.has_ended = False
-        self.error: Exception | None = None
-        self.result: Result | None = None
-        self._done: anyio.Event | None = None
+    def __post_init__(self) -> None:
+        self.bytes = _bytes_of(self.steps, self.notes)
 
     async def wait(self) -> None:
         """Returns when the transaction has ended; raises what went wrong."""
         if not self.has_ended:
-            self._done = anyio.Event()
-            await self._done.wait()
+            self._done = asyncio.get_running_loop().create_future()
+            await self._done
         if self.error is not None:
             raise self.error
 
@@ -115,8 +109,8 @@ class _Entry(Generic[Result]):
         if self.has_ended:
             return
         self.has_ended, self.error = True, error
-        if self._done is not None:
-            self._done.set()
+        if self._done is not None and not self._done.done():  # who was cancelled waits no more
+            self._done.set_result(None)
         if self.then is not None:
             self.then(error)
 
@@ -184,15 +178,15 @@ class Writer:
         self._put(entry)
         await entry.wait()
 
-    def seen(self, job: Job) -> None:
+    def record_unfinished(self, job: Job) -> None:
         """Writes `job.unfinished_at` with the next batch; nobody waits for it."""
-        self._put(_Entry(seen=(job,)))
+        self._put(_Entry(unfinished=(job,)))
 
-    async def run(self, block: Block[Result]) -> Result:
+    async def run(self, block: Block[Result], then: Then | None = None) -> Result:
         """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
-        whatever it returns inside itself.
+        whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
         """
-        return await self._hand_over(_Entry(block=block))  # type: ignore[return-value]  # set unless it raised
+        return await self._hand_over(_Entry(block=block, then=then))  # type: ignore[return-value]  # unless it raised
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes batches until cancelled; what was handed over before is written all the same."""
@@ -203,8 +197,8 @@ class Writer:
                 while True:
                     await self._wakeup.wait()
                     self._wakeup = anyio.Event()
-                    await self._drain()
-                    await anyio.sleep(self._gather_s)
+                    if not await self._drain():
+                        await anyio.sleep(self._gather_s)
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._drain()
@@ -246,7 +240,11 @@ class Writer:
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
         self._wakeup.set()
 
-    async def _drain(self) -> None:
+    async def _drain(self) -> bool:
+        """Writes all that waits; returns whether that was a block alone. Whoever hands over one after the other, as at
+        the start, has no company to wait for.
+        """
+        is_alone = len(self._pending) == 1 and self._pending[0].block is not None
         while self._pending:
             batch = self._under_way = self._take_batch()
             try:
@@ -259,6 +257,8 @@ class Writer:
             if self._make_room(batch) >= SHRINK_BYTES_MIN:
                 with suppress(StorageError):  # the next transaction will tell
                     await self._database.shrink()
+            is_alone = is_alone and not self._pending
+        return is_alone
 
     def _make_room(self, batch: Iterable["_Entry[object]"]) -> int:
         """These entries are dealt with; returns how many bytes of outputs that frees."""
@@ -350,10 +350,10 @@ async def _write_rest(connection: AsyncConnection, batch: Sequence["_Entry[objec
     settled = [
         settled.notice for entry in batch for settled in entry.settled if settled.job is None or settled.job in applied
     ]
-    seen = {job.id: job for entry in batch for job in entry.seen}
+    unfinished = {job.id: job for entry in batch for job in entry.unfinished}
     if notes:
-        await store.notices_add(connection, notes)
+        await notices_add(connection, notes)
     if settled:
-        await store.notices_delete(connection, settled)
-    if seen:
-        await store.jobs_seen(connection, list(seen.values()))
+        await notices_delete(connection, settled)
+    if unfinished:
+        await unfinished_write(connection, list(unfinished.values()))

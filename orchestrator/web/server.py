@@ -49,12 +49,7 @@ class Listener:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        address: Address,
-        *,
-        grace_s: float = GRACE_S,
-        connections_max: int | None = None,
+        self, app: ASGIApp, address: Address, *, grace_s: float = GRACE_S, connections_max: int | None = None
     ) -> None:
         self._app = app
         self._grace_s = grace_s

@@ -23,8 +23,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.client.patience import Patience, Watch
 from orchestrator.client.places import LARGE_BYTES, Place, Places
 from orchestrator.clock import Clock
-from orchestrator.core.notice import HOOKS_PATH, Notice, submission_of
-from orchestrator.core.ports import NoticeSink
+from orchestrator.core.notice import HOOKS_PATH, Notice, NoticeSink, submission_of
 from orchestrator.core.responses import Record, plausible, read_record
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import MIB

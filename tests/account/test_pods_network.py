@@ -38,5 +38,5 @@ async def test_an_endpoint_may_be_called_pods() -> None:
         serve(any_endpoint=True) as served,
         Service(served.origin, served.key) as service,
     ):
-        assert (await service.check("pods")).status == 200
+        assert (await service.endpoint("pods").health()).raw
         assert await Account(service, base_url=served.origin).pods.list() == ()

@@ -12,14 +12,14 @@ NOW = 1_000 * SECOND
 
 def quotas(**remaining: int) -> Quotas:
     known = Quotas()
-    known.told(Window(name=name, remaining=left, reset_at=NOW + 20 * SECOND) for name, left in remaining.items())
+    known.observe(Window(name=name, remaining=left, reset_at=NOW + 20 * SECOND) for name, left in remaining.items())
     return known
 
 
 def test_nothing_known_is_no_reason_to_wait() -> None:
     assert Quotas().wait(NOW) == (0, "")
     known = Quotas()
-    known.told([Window(name="minute", quota=60)])
+    known.observe([Window(name="minute", quota=60)])
     assert known.wait(NOW) == (0, "")
 
 
@@ -53,14 +53,14 @@ def test_a_refusal_is_waited_out_whatever_the_windows_say() -> None:
 
 def test_an_answer_that_tells_nothing_changes_nothing() -> None:
     known = quotas(minute=1)
-    known.told([])
+    known.observe([])
     assert [window.name for window in known.windows] == ["minute"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 100)), max_size=3))
 def test_the_wait_ends_every_shortage(told: list[tuple[int, int]]) -> None:
     known = Quotas()
-    known.told(
+    known.observe(
         Window(name=str(i), remaining=left, reset_at=NOW + reset_s * SECOND) for i, (left, reset_s) in enumerate(told)
     )
     wait_us, _ = known.wait(NOW)

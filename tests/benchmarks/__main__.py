@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import audit, commands, official, outputs, restart, runs, steps
+from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, steps
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
 
@@ -20,7 +20,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "polling": runs.polling,
     "official": official.official,
     "allowance": runs.allowance,
+    "endpoints": endpoints.endpoints,
     "intake": commands.intake,
+    "beside": beside.beside,
     "restart": restart.restart,
     "ledger": steps.ledger,
     "verify": audit.verify,

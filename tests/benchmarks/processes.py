@@ -85,6 +85,22 @@ def measured(
     )
 
 
+@contextmanager
+def running(arguments: Sequence[str], *, folder: Path) -> Iterator[None]:
+    """The program with `arguments` in `folder`, at work until the block ends; then it is killed."""
+    with subprocess.Popen(
+        [*ORCHESTRATOR, *arguments],
+        cwd=folder,
+        env=_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 def _environment() -> Mapping[str, str]:
     """The environment without what could change the program's settings or have it compiled anew, and with a key."""
     left_out = ("ORCHESTRATOR_", "RUNPOD_", "PYTHONDONTWRITEBYTECODE")

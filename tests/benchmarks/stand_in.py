@@ -13,7 +13,7 @@ import itertools
 import random
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -65,6 +65,24 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """Outputs have sizes between these, as many from 1 to 2 MB as from 2 to 4 MB; None: each is the same short one."""
 
 
+class Runs(msgspec.Struct):
+    """The `/run` requests to one endpoint that were not answered 429."""
+
+    number: int = 0
+    first_at: float = 0.0
+    last_at: float = 0.0
+
+    def count(self, now: float) -> None:
+        """One came at `now`."""
+        self.number += 1
+        self.first_at, self.last_at = self.first_at or now, now
+
+    @property
+    def per_s(self) -> float:
+        """How many came a second."""
+        return (self.number - 1) / (self.last_at - self.first_at)
+
+
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """What the service saw. Times are seconds since its start."""
 
@@ -75,6 +93,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     last_run_s: float | None
     first_status_at: float | None
     """The first question for a job, by the clock that all processes of a machine share (`time.perf_counter`)."""
+    endpoints: dict[str, Runs]
     throttled: int
     """429s given."""
 
@@ -117,11 +136,14 @@ class Service:
         self._random = random.Random(1)
         self._data = base64.b64encode(self._random.randbytes((behaviour.output_bytes or (0, 0))[1]))
         runs, statuses, seconds = behaviour.limits or (sys.maxsize, sys.maxsize, 1.0)
-        self._logs = {True: SlidingLog(runs, seconds), False: SlidingLog(statuses, seconds)}
+        self._logs: dict[bool, defaultdict[bytes, SlidingLog]] = {
+            True: defaultdict(lambda: SlidingLog(runs, seconds)),
+            False: defaultdict(lambda: SlidingLog(statuses, seconds)),
+        }
         self._is_counting = behaviour.limits is not None
         self._finish_at: dict[bytes, float] = {}
         self._unknown_finish_at = time.perf_counter() + behaviour.execution_s
-        self.runs: list[float] = []
+        self.runs: defaultdict[str, Runs] = defaultdict(Runs)
         self.first_status_at: float | None = None
         self.throttled = 0
 
@@ -129,11 +151,12 @@ class Service:
         """Answers one request."""
         is_run = head.startswith(b"POST")
         now = time.perf_counter()
-        if self._is_counting and not self._logs[is_run].lets_through(now):
+        endpoint = head.split(b"/", 3)[2]
+        if self._is_counting and not self._logs[is_run][endpoint].lets_through(now):
             self.throttled += 1
             write(response(429, b"{}"))
         elif is_run:
-            self.runs.append(now)
+            self.runs[endpoint.decode()].count(now)
             self._run(body, write)
         else:
             remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
@@ -360,9 +383,10 @@ async def serve(behaviour: Behaviour) -> Observed:
         group.cancel_scope.cancel()
     server.close()
     return Observed(
-        runs=len(service.runs),
-        first_run_s=service.runs[0] - started if service.runs else None,
-        last_run_s=service.runs[-1] - started if service.runs else None,
+        runs=sum(runs.number for runs in service.runs.values()),
+        first_run_s=min((runs.first_at - started for runs in service.runs.values()), default=None),
+        last_run_s=max((runs.last_at - started for runs in service.runs.values()), default=None),
+        endpoints=service.runs,
         first_status_at=service.first_status_at,
         throttled=service.throttled,
         webhooks=len(poster.seconds),

@@ -14,6 +14,7 @@ from orchestrator.core.job import Job, Outcome
 from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.input_rows import packed_rows
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
@@ -65,14 +66,16 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
         rows = [row for row in read_rows(file, environ={}) if isinstance(row, Row)]
     assert len(rows) == jobs
     for start in range(0, jobs, 1_000):
-        await ledger.intakes.add(intake, rows[start : start + 1_000])
+        await ledger.intakes.add(intake, packed_rows(rows[start : start + 1_000]))
     await ledger.intakes.accept(intake)
     return run
 
 
 async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
     """Claims and finishes jobs until there are none."""
-    while claims := await ledger.claims.take(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US):
+    while claims := (
+        await ledger.claims.take(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US)
+    ).claims:
         async with anyio.create_task_group() as task_pool:
             for claim in claims:
                 task_pool.start_soon(_live, ledger, claim.job, clock, waits)

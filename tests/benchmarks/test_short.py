@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import audit, commands, official, outputs, restart, runs, steps
+from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, steps
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -34,12 +34,31 @@ def test_a_run_within_the_contract_s_limits_draws_no_429() -> None:
     assert 50 < value_of("use of 1000 /run in 10 s", figures) < 200
 
 
+def test_several_runs_at_several_endpoints_go_side_by_side() -> None:
+    figures = endpoints.at_once(3, 100)
+    assert value_of("3 endpoints: answered 429", figures) == 0
+    assert 20 < value_of("3 endpoints: use of the least used one", figures) < 200
+    assert 0 < value_of("3 endpoints: of one core", figures) <= 200
+
+
+def test_two_runs_at_one_endpoint_share_it_by_weight() -> None:
+    [figure] = endpoints.shared(150)
+    assert 70 < figure.value < 140
+
+
 def test_an_intake_stays_small_and_commands_answer_soon() -> None:
     figures = commands.intake(rows=5_000, repeats=1)
     assert value_of("taken in", figures) > 500
     assert value_of("peak memory", figures) < 400
     assert value_of("status with 5,000 jobs", figures) < 10
     assert value_of("--help", figures) < 10
+
+
+def test_rows_are_taken_in_beside_an_engine_that_goes_on_sending() -> None:
+    figures = beside.beside(rows=5_000)
+    assert value_of("5,000 rows: taken in", figures) > 100
+    assert 0 < value_of("write lock held, longest", figures) < 2_000
+    assert value_of("use of 1000 /run in 10 s by the other run meanwhile", figures) > 30
 
 
 def test_a_restart_asks_for_what_is_outstanding() -> None:
@@ -49,7 +68,7 @@ def test_a_restart_asks_for_what_is_outstanding() -> None:
 
 
 def test_a_script_on_the_official_sdk_is_measured_beside_the_program() -> None:
-    figures = official.official(jobs=20)
+    figures = official.compared(20, official.SHORT_S)
     assert value_of("script on the official SDK", figures) > 0.1
     assert value_of("by webhook, as fast as the script", figures) > 0.01
     assert value_of("by webhook, CPU of the script's", figures) > 0

@@ -2,9 +2,9 @@
 
 from orchestrator.account import Account
 from orchestrator.cli.access import Access, Connect
-from orchestrator.cli.endpoints import add_endpoints
-from orchestrator.cli.secrets import add_secrets
-from orchestrator.cli.templates import add_templates
+from orchestrator.cli.account.endpoints import add_endpoints
+from orchestrator.cli.account.secrets import add_secrets
+from orchestrator.cli.account.templates import add_templates
 from orchestrator.emulator.account import Account as Emulated
 from tests.account.accounts import Script, client_of, scripted
 from tests.cli.command_line import Result, call_only

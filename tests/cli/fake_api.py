@@ -9,7 +9,7 @@ from orchestrator.api import View
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.verifying import Verification
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import RunRequest, VerifyRequest, Wish
+from orchestrator.settings import RunRequest, ServeRequest, VerifyRequest, Wish
 from orchestrator.views import EndpointLimits, MarginSummary, RunControl, RunStatus, Snapshot, Summary, UncertainSummary
 from tests.cli.command_line import Result, call
 
@@ -117,6 +117,10 @@ class FakeApp:
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
+
+    async def serve(self, request: ServeRequest, view: View, *, stop: anyio.Event) -> list[RunStatus]:
+        self.asked.append((request,))
+        return list(self.runs)
 
     async def status(self, ledger: Path) -> list[RunStatus]:
         self.asked.append((ledger,))

@@ -82,6 +82,18 @@ def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) ->
     assert "nothing left to do" in status_text([ended], width=80, colours=False)
 
 
+def test_status_shows_names_as_they_are_and_obeys_none() -> None:
+    run = msgspec.structs.replace(
+        run_status(queued=3), run="[red]x[/red] a/b", endpoint="local:/tmp/\x1b[2J/h.py:[b]f", held_up="\x07no"
+    )
+    text = status_text([run], width=200, colours=False)
+    assert "\n[red]x[/red] a/b      3" in text
+    assert "\n[red]x[/red] a/b at local:/tmp/\\x1b[2J/h.py:[b]f: \\x07no, 3 queued\n" in text
+    long = status_text([msgspec.structs.replace(run, run="n" * 200)], width=80, colours=False)
+    assert max(len(line) for line in long.splitlines()) <= 80
+    assert long.count("n") >= 400, "all of it, in the table and below"
+
+
 def test_status_has_colours_on_a_terminal_only() -> None:
     runs = [run_status(succeeded=1, failed=1)]
     assert "\x1b[" in status_text(runs, width=80, colours=True)

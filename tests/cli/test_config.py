@@ -76,6 +76,8 @@ def test_every_key_can_stand_in_the_file() -> None:
         limit = ["run=5/1", "status=7/1"]
         pacing = "window"
         requests-per-worker = 30
+        service-key = ["http://127.0.0.1:2=env:OTHER"]
+        detach = false
         json = true
         quiet = true
         output-required = true
@@ -155,7 +157,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
             fields.setdefault(setting.of, set()).add(setting.name)
     assert fields == {
         AccountSettings: names_of(AccountSettings),
-        ConnectionSettings: names_of(ConnectionSettings) - {"api_key", "keys"},  # never written down
+        ConnectionSettings: names_of(ConnectionSettings) - {"api_key"},  # never written down
         EmulateRequest: names_of(EmulateRequest),
         Policy: names_of(Policy),
         RunRequest: names_of(RunRequest) - {"named", "source", "connection", "settings", "configuration"},

@@ -195,3 +195,9 @@ def test_the_told_command_asks_for_the_same(
     app = FakeApp()
     assert invoke(app, *shlex.split(told)[1:]).exit_code == 0, told
     assert process_of(app.request) == process_of(request)
+
+
+def test_a_key_that_was_given_itself_is_not_named() -> None:
+    connection = ConnectionSettings(api_key=KEY, keys={"https://b": KEY, "https://c": "env:C_KEY"})
+    request = RunRequest(name="r", source=None, endpoint=None, connection=connection)
+    assert resume_command(request) == "orchestrator resume r --service-key https://c=env:C_KEY"

@@ -10,8 +10,10 @@ import pytest
 from orchestrator.api.controlling import control, prioritize, retry
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
-from orchestrator.ledger import open_ledger
-from orchestrator.ledger.commands import ENDED
+from orchestrator.ledger import Ledger, open_ledger, read_ledger
+from orchestrator.ledger.commands import ENDED, Action
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings, Wish
 from tests.cli.fake_api import FakeApp, invoke
 
@@ -33,6 +35,9 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
     app.outcome = None
     assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
+    app.held_by, app.outcome = None, "all of its jobs have their outcomes already"
+    told = invoke(app, "pause", "captions").stderr
+    assert "captions is paused; it holds from the next start: all of its jobs have their outcomes already" in told
 
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
@@ -43,11 +48,32 @@ def test_a_retry_and_a_priority_are_handed_on() -> None:
     assert invoke(app, "priority", "captions", "99").exit_code == 2
 
 
+async def taken_in(ledger: Ledger, *, accepted: bool = True) -> Run:
+    """The run `r`, of no rows."""
+    run = await ledger.runs.create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
+    intake = await ledger.intakes.start(run)
+    if accepted:
+        await ledger.intakes.accept(intake)
+    return run
+
+
+def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> None:
+    async def made() -> None:
+        async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            await taken_in(ledger, accepted=False)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    with pytest.raises(UsageError, match="r: it is not taken in yet"):
+        anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
+
+
 def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
-            await ledger.runs.create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
+            await taken_in(ledger)
             tasks.cancel_scope.cancel()
 
     anyio.run(made)
@@ -64,3 +90,20 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> No
     assert (waiting.held_by, waiting.outcome) == (None, None), "the next process does it"
     with pytest.raises(UsageError, match="no run called"):
         anyio.run(partial(control, tmp_path / "l.db", "other", Wish.PAUSE))
+
+
+def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later(tmp_path: Path) -> None:
+    async def made() -> None:
+        async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            run = await taken_in(ledger)
+            await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
+            tasks.cancel_scope.cancel()
+
+    async def left() -> tuple[int, Wishes]:
+        async with read_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger:
+            return len(await ledger.commands.pending()), await ledger.runs.wishes(1)
+
+    anyio.run(made)
+    anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
+    assert anyio.run(left) == (0, Wishes(cancel=True))

@@ -64,6 +64,14 @@ async def test_a_narrow_terminal_sees_the_same_on_more_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("[red]x[/red]", "[red]x[/red]"), ("a/b c", "a/b c"), ("-lead", "-lead"), ("写" * 200, "写" * 9 + " …")],
+)
+async def test_a_name_is_drawn_as_it_is_and_a_long_one_cut(name: str, shown: str) -> None:
+    assert [line.split("  ")[0] for line in drawn(snapshot(run=name, queued=3))] == [shown, "jobs", "speed", "service"]
+
+
 async def test_reading_is_one_line() -> None:
     assert drawn(snapshot(reading=True, rows_read=120_000)) == [
         "captions  reading the input: 120,000 rows checked so far"
@@ -85,11 +93,13 @@ async def test_the_live_view_draws_and_leaves_nothing_behind() -> None:
     view.interrupted(2)
     view.say("280 jobs are [still] at the service")
     view.warn("careful")
+    view.warn("no file \x1b[2J")
     assert isinstance(screen.file, io.StringIO)
     text = screen.file.getvalue()
     assert text.count("captions") == 5, "one for each quarter of a second, and one to be taken away"
     assert "280 jobs are [still] at the service\n" in text
     assert "warning: careful\n" in text
+    assert "warning: no file \\x1b[2J\n" in text
     assert "\x1b[?25h" in text, "the cursor is shown again"
     assert (view.first, view.signal) == (HALFWAY, 2)
 

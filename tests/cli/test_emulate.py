@@ -6,6 +6,9 @@ import pytest
 
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.config import EMULATOR
+from orchestrator.emulator.answers import ErrorBodies
+from orchestrator.emulator.counters import Algorithm
+from orchestrator.emulator.fleet import Scaler
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 FILE = """
@@ -52,19 +55,19 @@ ASKED = EmulateRequest(
     workers_min=0,
     workers_max=9,
     idle_timeout_s=2.5,
-    scaler="REQUEST_COUNT",
+    scaler=Scaler.REQUEST_COUNT,
     scaler_value=3,
     cold_start_s=1.5,
     requests_per_worker=50,
     queue_per_worker=500,
-    algorithm="token_bucket",
+    algorithm=Algorithm.TOKEN_BUCKET,
     retry_after=True,
     retention_s=60,
     propagation_s=0,
     faults_file=Path("faults.toml"),
     faults=("lost_answer=0.02",),
     seed=7,
-    error_bodies="html",
+    error_bodies=ErrorBodies.HTML,
     webhooks_as_observed=True,
     time_scale=60,
 )
@@ -146,13 +149,14 @@ def test_a_wrong_table_is_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("flag", "text"),
-    [("--port", "x"), ("--port", "-1"), ("--workers", "1.5"), ("--retention", "-1"), ("--cold-start", "inf"), ("--seed", "")],
+    [("--port", "x"), ("--port", "-1"), ("--workers", "1.5"), ("--retention", "-1"), ("--cold-start", "inf"), ("--seed", ""),
+     ("--scaler", "BY_MOOD"), ("--algorithm", "by_feel"), ("--error-bodies", "xml")],
 )  # fmt: skip
 def test_a_wrong_flag_is_refused_by_its_name(flag: str, text: str) -> None:
     app = FakeApp()
     result = invoke(app, "emulate", flag, text)
     assert (result.exit_code, app.asked) == (2, [])
-    assert result.stderr.startswith(f'error: {flag}: "{text}" is no ')
+    assert result.stderr.startswith((f'error: {flag}: "{text}" is no ', f'error: {flag}: "{text}" is none of '))
 
 
 def test_every_flag_has_its_key() -> None:

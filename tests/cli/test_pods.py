@@ -12,8 +12,8 @@ from orchestrator.account import Account
 from orchestrator.account.pod_records import Pod, decode_pod
 from orchestrator.cli import tables
 from orchestrator.cli.access import Access, Interface
-from orchestrator.cli.pod_tables import pod_lines, window_line
-from orchestrator.cli.pods import add_pods
+from orchestrator.cli.account.pod_tables import pod_lines, window_line
+from orchestrator.cli.account.pods import add_pods
 from orchestrator.client import InProcess, Service
 from orchestrator.clock import SystemClock
 from orchestrator.core.rate_windows import Window

@@ -74,3 +74,22 @@ def test_without_a_terminal_there_are_none(capsys: pytest.CaptureFixture[str]) -
     printing.headline("all")
     printing.warn("careful")
     assert capsys.readouterr().err == "all\nwarning: careful\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("one\ntwo", "one\ntwo"),
+        ("\r\t\x07\x00\x7f\x9b", "\\r\\t\\x07\\x00\\x7f\\x9b"),
+        ("\u202e", "\\u202e"),
+        ("caf\udce9", "caf\\udce9"),
+        ("été 写真 [red]x[/red] 'a' \\", "été 写真 [red]x[/red] 'a' \\"),
+    ],
+)
+def test_what_a_terminal_would_obey_or_not_show_is_written_out(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for say in (printing.say, printing.headline, printing.warn, printing.complain):
+        say(text)
+    assert capsys.readouterr().err == f"{shown}\n{shown}\nwarning: {shown}\nerror: {shown}\n"

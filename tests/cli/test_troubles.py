@@ -15,11 +15,11 @@ import pytest
 
 from orchestrator.account import Account
 from orchestrator.cli.access import Access
+from orchestrator.cli.account.endpoints import add_endpoints
+from orchestrator.cli.account.pods import add_pods
+from orchestrator.cli.account.secrets import add_secrets
+from orchestrator.cli.account.templates import add_templates
 from orchestrator.cli.api_calls import WITHIN
-from orchestrator.cli.endpoints import add_endpoints
-from orchestrator.cli.pods import add_pods
-from orchestrator.cli.secrets import add_secrets
-from orchestrator.cli.templates import add_templates
 from orchestrator.client import Service
 from tests.cli.command_line import Result, add_calls, call_only
 

@@ -119,7 +119,7 @@ async def test_what_the_service_would_refuse_is_refused_before_it_is_sent(call: 
     with pytest.raises(UsageError, match=complaint):
         await call(jobs)
     assert script.requests == []
-    assert all(jobs.api.figures(operation).in_flight == 0 for operation in Operation)
+    assert all(jobs.api.limiter.figures(operation).in_flight == 0 for operation in Operation)
 
 
 async def test_a_stream_of_what_is_no_job_id_is_refused_at_once() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.backends import Request, header_table
+from orchestrator.client.backends import PIECE_BYTES, Request, header_table
 from orchestrator.client.places import LARGE_BYTES
 from orchestrator.client.transport import Transport
 from orchestrator.clock import SystemClock
@@ -143,14 +143,16 @@ async def test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent(transp
             await transport.send(post(address, b"x" * (16 * KIB * KIB)))
 
 
+@pytest.mark.parametrize("size", [2 * PIECE_BYTES, 16 * KIB * KIB], ids=["all handed to the transport", "a part"])
 async def test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives(
-    hasty: Transport,
+    hasty: Transport, size: int
 ) -> None:
-    body = b"x" * (16 * KIB * KIB)
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)  # so that the system takes one piece at most
         with pytest.raises(NotSent, match="before the whole request had left"):
-            await hasty.send(post(f"127.0.0.1:{server.getsockname()[1]}", body))
-        assert 0 < await anyio.to_thread.run_sync(bytes_of_next, server) < len(body)
+            await hasty.send(post(f"127.0.0.1:{server.getsockname()[1]}", b"x" * size))
+        assert 0 < await anyio.to_thread.run_sync(bytes_of_next, server) < size
     assert hasty.up.line.bodies == 0
 
 

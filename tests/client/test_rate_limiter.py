@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from anyio.abc import TaskStatus
 
-from orchestrator.client.rate_limiter import RateLimiter, RateLimiterPermit
+from orchestrator.client.rate_limiter import Permit, RateLimiter
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.responses import Answer
 from orchestrator.units import SECOND_US
@@ -35,7 +35,7 @@ def throttle_of(limit: Limit) -> RateLimiter:
 
 
 def answered(
-    permit: RateLimiterPermit, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
+    permit: Permit, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
 ) -> None:
     now = VirtualClock().now()
     headers = {} if rate_limit is None else {"ratelimit": rate_limit}
@@ -45,34 +45,34 @@ def answered(
 
 
 def answer(
-    permit: RateLimiterPermit, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
+    permit: Permit, status: int = 200, retry_after_s: float | None = None, rate_limit: str | None = None
 ) -> None:
     permit.use(permit.operation)
     answered(permit, status, retry_after_s, rate_limit)
 
 
-def take_without_waiting(throttle: RateLimiter) -> RateLimiterPermit:
+def take_without_waiting(limiter: RateLimiter) -> Permit:
     """Drives `permit` by hand: if it awaited anything at all, there would be no result yet."""
-    call = throttle.permit(RUN)
+    call = limiter.permit(RUN)
     with pytest.raises(StopIteration) as stop:
         call.send(None)
-    permit: RateLimiterPermit = stop.value.value
+    permit: Permit = stop.value.value
     return permit
 
 
 async def test_at_very_high_limits_no_turn_ever_waits() -> None:
-    throttle = RateLimiter(StoppedClock(), {RUN: Limit(1_000_000, 10)})
+    limiter = RateLimiter(StoppedClock(), {RUN: Limit(1_000_000, 10)})
     for _ in range(2_000):
-        take_without_waiting(throttle)
+        take_without_waiting(limiter)
 
 
 async def test_turns_come_evenly_in_the_order_in_which_they_were_asked_for() -> None:
-    throttle = RateLimiter(VirtualClock())
+    limiter = RateLimiter(VirtualClock())
     clock = VirtualClock()
     came: list[tuple[int, int]] = []
 
     async def one(number: int) -> None:
-        answer(await throttle.permit(RUN))
+        answer(await limiter.permit(RUN))
         came.append((number, clock.now() - START))
 
     async with anyio.create_task_group() as tasks:
@@ -85,13 +85,13 @@ async def test_turns_come_evenly_in_the_order_in_which_they_were_asked_for() -> 
 
 
 async def test_the_allowance_is_used_although_timers_are_rounded_up() -> None:
-    throttle = RateLimiter(VirtualClock())
+    limiter = RateLimiter(VirtualClock())
     sent = 0
 
     async def worker() -> None:
         nonlocal sent
         while True:
-            permit = await throttle.permit(RUN)
+            permit = await limiter.permit(RUN)
             sent += 1
             await anyio.sleep(0.1)
             answer(permit)
@@ -101,17 +101,17 @@ async def test_the_allowance_is_used_although_timers_are_rounded_up() -> None:
             for _ in range(25):
                 tasks.start_soon(worker)
     assert sent >= 2_000 * (10 / 10.1 - 0.005)
-    assert throttle.figures(RUN).sent == sent
+    assert limiter.figures(RUN).sent == sent
 
 
 async def test_a_place_is_taken_the_moment_an_answer_makes_it_free() -> None:
-    throttle = throttle_of(Limit(100, 10, 1))
+    limiter = throttle_of(Limit(100, 10, 1))
     clock = VirtualClock()
-    first = await throttle.permit(RUN)
+    first = await limiter.permit(RUN)
     came: list[int] = []
 
     async def second() -> None:
-        await throttle.permit(RUN)
+        await limiter.permit(RUN)
         came.append(clock.now() - START)
 
     async with anyio.create_task_group() as tasks:
@@ -123,30 +123,30 @@ async def test_a_place_is_taken_the_moment_an_answer_makes_it_free() -> None:
 
 
 async def test_a_slot_is_taken_the_moment_its_window_is_over() -> None:
-    throttle = throttle_of(Limit(1, 10))
-    answer(await throttle.permit(RUN))
-    await throttle.permit(RUN)
+    limiter = throttle_of(Limit(1, 10))
+    answer(await limiter.permit(RUN))
+    await limiter.permit(RUN)
     assert VirtualClock().now() == START + 10 * SECOND_US
 
 
 async def test_a_request_given_up_on_keeps_its_place_and_one_that_never_left_does_not() -> None:
-    throttle = throttle_of(Limit(100, 10, 1))
-    permit = await throttle.permit(RUN)
+    limiter = throttle_of(Limit(100, 10, 1))
+    permit = await limiter.permit(RUN)
     permit.use(RUN)
     permit.not_sent()
-    permit = take_without_waiting(throttle)
+    permit = take_without_waiting(limiter)
     permit.use(RUN)
     permit.given_up(VirtualClock().now())
-    await throttle.permit(RUN)
+    await limiter.permit(RUN)
     assert VirtualClock().now() == START + 10 * SECOND_US
 
 
 async def test_nothing_leaves_before_retry_after() -> None:
-    throttle = throttle_of(Limit(100, 10))
-    answer(await throttle.permit(RUN), 429, 7.5)
-    await throttle.permit(RUN)
+    limiter = throttle_of(Limit(100, 10))
+    answer(await limiter.permit(RUN), 429, 7.5)
+    await limiter.permit(RUN)
     assert VirtualClock().now() == START + 7_500_000
-    assert throttle.figures(RUN).throttled == 1
+    assert limiter.figures(RUN).throttled == 1
 
 
 @pytest.mark.parametrize(
@@ -161,32 +161,32 @@ async def test_nothing_leaves_before_retry_after() -> None:
     ],
 )
 async def test_a_rate_limit_header_that_leaves_nothing_is_obeyed(told: str, waits_s: int) -> None:
-    throttle = throttle_of(Limit(100, 10))
-    answer(await throttle.permit(RUN), rate_limit=told)
-    await throttle.permit(RUN)
+    limiter = throttle_of(Limit(100, 10))
+    answer(await limiter.permit(RUN), rate_limit=told)
+    await limiter.permit(RUN)
     waited_us = VirtualClock().now() - START
     assert waited_us == pytest.approx(waits_s * SECOND_US, abs=1)
 
 
 async def test_requests_in_flight_count_against_what_a_rate_limit_header_leaves() -> None:
-    throttle = throttle_of(Limit(100, 10))
-    turns = [await throttle.permit(RUN) for _ in range(3)]
+    limiter = throttle_of(Limit(100, 10))
+    turns = [await limiter.permit(RUN) for _ in range(3)]
     answer(turns[0], rate_limit='"minute";r=2;t=5')
-    assert throttle.available(RUN, 4 * SECOND_US) == 0
-    assert throttle.available(RUN, 5 * SECOND_US) > 0
+    assert limiter.available(RUN, 4 * SECOND_US) == 0
+    assert limiter.available(RUN, 5 * SECOND_US) > 0
 
 
 async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
-    throttle = throttle_of(Limit(100, 10))
+    limiter = throttle_of(Limit(100, 10))
     clock = VirtualClock()
-    answer(await throttle.permit(RUN), 429)
-    probe = await throttle.permit(RUN)
+    answer(await limiter.permit(RUN), 429)
+    probe = await limiter.permit(RUN)
     assert clock.now() == START + SECOND_US
-    assert throttle.available(RUN, SECOND_US) == 0
+    assert limiter.available(RUN, SECOND_US) == 0
     came: list[int] = []
 
     async def next_one() -> None:
-        answer(await throttle.permit(RUN))
+        answer(await limiter.permit(RUN))
         came.append(clock.now() - START)
 
     async with anyio.create_task_group() as tasks:
@@ -199,26 +199,26 @@ async def test_a_full_queue_is_asked_by_one_request_at_a_time() -> None:
 
 
 async def test_after_a_restart_even_a_bursting_pacing_is_even_for_a_window() -> None:
-    throttle = throttle_of(Limit(100, 10))
-    throttle.ease_in(RUN)
-    assert throttle.available(RUN, 0) <= 2
-    assert 40 < throttle.available(RUN, 5 * SECOND_US) < 60
+    limiter = throttle_of(Limit(100, 10))
+    limiter.ease_in(RUN)
+    assert limiter.available(RUN, 0) <= 2
+    assert 40 < limiter.available(RUN, 5 * SECOND_US) < 60
     await anyio.sleep(10)
-    assert throttle.available(RUN, 0) == 100
+    assert limiter.available(RUN, 0) == 100
 
 
 @pytest.mark.parametrize("cancelled", [0, 1, 2], ids=["the first", "one between", "the last"])
 @pytest.mark.parametrize("limit", [Limit(1000, 0.1, 1), Limit(1, 10), Limit(1, 0.02)], ids=["answer", "slot", "tick"])
 async def test_a_cancelled_waiter_takes_nothing_along(cancelled: int, limit: Limit) -> None:
-    throttle = throttle_of(limit)
-    first = await throttle.permit(RUN)
+    limiter = throttle_of(limit)
+    first = await limiter.permit(RUN)
     came: list[int] = []
     scopes: list[anyio.CancelScope] = []
 
     async def wait(number: int, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
         with anyio.CancelScope() as scope:
             task_status.started(scope)
-            permit = await throttle.permit(RUN)
+            permit = await limiter.permit(RUN)
             came.append(number)
             answer(permit)
 
@@ -233,18 +233,18 @@ async def test_a_cancelled_waiter_takes_nothing_along(cancelled: int, limit: Lim
         if limit.concurrent is not None:
             answer(first)
     assert came == [number for number in range(3) if number != cancelled]
-    figures = throttle.figures(RUN)
+    figures = limiter.figures(RUN)
     assert (figures.sent, figures.in_flight) == (3, 0)
 
 
 async def test_a_waiter_cancelled_when_its_slot_has_just_become_free_leaves_it_to_the_next() -> None:
-    throttle = throttle_of(Limit(100, 10, 1))
-    first = await throttle.permit(RUN)
+    limiter = throttle_of(Limit(100, 10, 1))
+    first = await limiter.permit(RUN)
     came: list[str] = []
 
     async def wait(name: str, scope: anyio.CancelScope) -> None:
         with scope:
-            answer(await throttle.permit(RUN))
+            answer(await limiter.permit(RUN))
             came.append(name)
 
     scope = anyio.CancelScope()
@@ -256,54 +256,54 @@ async def test_a_waiter_cancelled_when_its_slot_has_just_become_free_leaves_it_t
         answer(first)
         scope.cancel()
     assert "next" in came
-    assert throttle.figures(RUN).in_flight == 0
+    assert limiter.figures(RUN).in_flight == 0
 
 
 async def test_a_raised_limit_lets_the_waiting_go_at_once() -> None:
-    throttle = throttle_of(Limit(1, 1000))
-    answer(await throttle.permit(RUN))
+    limiter = throttle_of(Limit(1, 1000))
+    answer(await limiter.permit(RUN))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(throttle.permit, RUN)
-        tasks.start_soon(throttle.permit, RUN)
+        tasks.start_soon(limiter.permit, RUN)
+        tasks.start_soon(limiter.permit, RUN)
         await settle()
-        throttle.change(RUN, Limit(3, 1000))
+        limiter.change(RUN, Limit(3, 1000))
     assert VirtualClock().now() == START
-    assert throttle.limit(RUN) == Limit(3, 1000)
+    assert limiter.limit(RUN) == Limit(3, 1000)
 
 
 async def test_a_longer_window_begins_evenly_since_nobody_remembers_what_it_holds() -> None:
-    throttle = throttle_of(Limit(100, 10))
-    throttle.change(RUN, Limit(600, 60))
-    assert throttle.available(RUN, 0) <= 2
+    limiter = throttle_of(Limit(100, 10))
+    limiter.change(RUN, Limit(600, 60))
+    assert limiter.available(RUN, 0) <= 2
     await anyio.sleep(60)
-    assert throttle.available(RUN, 0) == 600
+    assert limiter.available(RUN, 0) == 600
 
 
 async def test_who_waits_in_line_is_counted_off_the_room() -> None:
-    throttle = throttle_of(Limit(3, 10))
-    assert throttle.available(RUN, 0) == 3
-    turns = [await throttle.permit(RUN) for _ in range(3)]
-    assert throttle.available(RUN, 0) == 0
+    limiter = throttle_of(Limit(3, 10))
+    assert limiter.available(RUN, 0) == 3
+    turns = [await limiter.permit(RUN) for _ in range(3)]
+    assert limiter.available(RUN, 0) == 0
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(throttle.permit, RUN)
+        tasks.start_soon(limiter.permit, RUN)
         await settle()
-        assert throttle.available(RUN, 20 * SECOND_US) == 0
+        assert limiter.available(RUN, 20 * SECOND_US) == 0
         for permit in turns:
             permit.give_back()
             await settle()
-        assert throttle.available(RUN, 0) == 2
+        assert limiter.available(RUN, 0) == 2
 
 
 async def test_what_an_earlier_process_sent_holds_slots() -> None:
-    throttle = throttle_of(Limit(2, 10))
-    throttle.hold(RUN, [START - SECOND_US, START - 2 * SECOND_US])
-    await throttle.permit(RUN)
+    limiter = throttle_of(Limit(2, 10))
+    limiter.hold(RUN, [START - SECOND_US, START - 2 * SECOND_US])
+    await limiter.permit(RUN)
     assert VirtualClock().now() == START + 8 * SECOND_US
 
 
 async def test_a_turn_serves_one_request_of_its_own_operation() -> None:
-    throttle = RateLimiter(VirtualClock())
-    permit = await throttle.permit(RUN)
+    limiter = RateLimiter(VirtualClock())
+    permit = await limiter.permit(RUN)
     with pytest.raises(RuntimeError, match="a turn for run was handed to status"):
         permit.use(Operation.STATUS)
     permit.use(RUN)
@@ -312,25 +312,25 @@ async def test_a_turn_serves_one_request_of_its_own_operation() -> None:
 
 
 async def test_giving_back_is_harmless_when_it_comes_twice_or_after_the_use() -> None:
-    throttle = throttle_of(Limit(5, 10))
-    permit = await throttle.permit(RUN)
+    limiter = throttle_of(Limit(5, 10))
+    permit = await limiter.permit(RUN)
     permit.give_back()
     permit.give_back()
-    assert throttle.available(RUN, 0) == 5
+    assert limiter.available(RUN, 0) == 5
     with pytest.raises(RuntimeError, match="used up"):
         permit.use(RUN)
-    permit = await throttle.permit(RUN)
+    permit = await limiter.permit(RUN)
     permit.use(RUN)
     permit.give_back()
-    assert throttle.figures(RUN).in_flight == 1
+    assert limiter.figures(RUN).in_flight == 1
     answered(permit)
     permit.give_back()
-    assert throttle.figures(RUN).in_flight == 0
+    assert limiter.figures(RUN).in_flight == 0
 
 
 async def test_every_operation_has_a_line_of_its_own_and_the_contract_s_limit() -> None:
-    throttle = RateLimiter(VirtualClock(), {RUN: Limit(1, 10, 1)})
-    await throttle.permit(RUN)
-    await throttle.permit(Operation.STATUS)
-    assert throttle.limit(Operation.STATUS) == CONTRACT_LIMITS[Operation.STATUS]
+    limiter = RateLimiter(VirtualClock(), {RUN: Limit(1, 10, 1)})
+    await limiter.permit(RUN)
+    await limiter.permit(Operation.STATUS)
+    assert limiter.limit(Operation.STATUS) == CONTRACT_LIMITS[Operation.STATUS]
     assert VirtualClock().now() == START

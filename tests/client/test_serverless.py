@@ -7,17 +7,14 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.client import Deliverer, ServerlessEndpoint, Service
-from orchestrator.client.rate_limiter import RateLimiterPermit
+from orchestrator.client import Deliverer, Permit, ServerlessEndpoint, Service
 from orchestrator.client.serverless import endpoint_url, request_headers, service_url
-from orchestrator.client.service import CHECK_TRIES
 from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.ports import JobApi, Permit
 from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from tests.client.raw_server import answering, read_request, response, serving
-from tests.client.replies import Replies, Reply
+from tests.client.replies import Replies
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +30,7 @@ def ok(status: int = 200, **headers: str) -> httpx.Response:
     return httpx.Response(status, content=b'{"id":"a"}', headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
-CALLS: dict[Operation, tuple[str, str, Callable[[JobApi, Permit], Awaitable[Answer]]]] = {
+CALLS: dict[Operation, tuple[str, str, Callable[[ServerlessEndpoint, Permit], Awaitable[Answer]]]] = {
     Operation.RUN: ("POST", "/v2/abc/run", lambda api, permit: api.run(permit, b'{"input":{}}')),
     Operation.STATUS: ("GET", "/v2/abc/status/job-1", lambda api, permit: api.status(permit, "job-1")),
     Operation.RETRY: ("POST", "/v2/abc/retry/job-1", lambda api, permit: api.retry(permit, "job-1")),
@@ -46,9 +43,9 @@ OPERATIONS = pytest.mark.parametrize("operation", list(CALLS))
 @OPERATIONS
 async def test_each_operation_sends_its_request(operation: Operation) -> None:
     script = Replies(ok())
-    api: JobApi = service_of(script).endpoint("abc").api
+    api: ServerlessEndpoint = service_of(script).endpoint("abc").api
     method, path, call = CALLS[operation]
-    answer = await call(api, await api.permit(operation))
+    answer = await call(api, await api.limiter.permit(operation))
     assert (answer.status, answer.body) == (200, b'{"id":"a"}')
     (request,) = script.requests
     assert (request.method, str(request.url)) == (method, f"https://api.example.com{path}")
@@ -64,9 +61,9 @@ async def test_each_operation_sends_its_request(operation: Operation) -> None:
 async def test_a_request_that_left_in_part_may_have_been_counted() -> None:
     api = service_of(Replies(CutShort())).endpoint("abc").api
     with pytest.raises(NotSent):
-        await api.run(await api.permit(Operation.RUN), b"{}")
-    figures = api.figures(Operation.RUN)
-    assert (figures.in_flight, figures.used, api.available(Operation.RUN, 9_999)) == (0, 1, 2)
+        await api.run(await api.limiter.permit(Operation.RUN), b"{}")
+    figures = api.limiter.figures(Operation.RUN)
+    assert (figures.in_flight, figures.used, api.limiter.available(Operation.RUN, 9_999)) == (0, 1, 2)
 
 
 @OPERATIONS
@@ -77,18 +74,18 @@ async def test_what_becomes_of_a_request_is_told_to_the_throttle(operation: Oper
 
     async def used() -> int:
         with contextlib.suppress(NotSent, Unanswered):
-            await call(api, await api.permit(operation))
-        assert api.figures(operation).in_flight == 0
-        return api.figures(operation).used
+            await call(api, await api.limiter.permit(operation))
+        assert api.limiter.figures(operation).in_flight == 0
+        return api.limiter.figures(operation).used
 
     assert await used() == 1
     assert await used() == 1, "what never left is not counted"
-    assert api.available(operation, 10_000) == 3
+    assert api.limiter.available(operation, 10_000) == 3
     assert await used() == 2
-    assert api.available(operation, 10_000) == 2, "what was given up on keeps its place"
+    assert api.limiter.available(operation, 10_000) == 2, "what was given up on keeps its place"
     assert await used() == 3
-    assert api.figures(operation).throttled == 1
-    assert api.available(operation, 10_000) == 0
+    assert api.limiter.figures(operation).throttled == 1
+    assert api.limiter.available(operation, 10_000) == 0
 
 
 async def test_a_cancelled_request_keeps_its_place() -> None:
@@ -102,48 +99,40 @@ async def test_a_cancelled_request_keeps_its_place() -> None:
     service = Service("http://h", KEY, SystemClock(), limits=PLENTY, transport=httpx.MockTransport(handler))
     api = service.endpoint("abc").api
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(api.run, await api.permit(Operation.RUN), b"{}")
+        tasks.start_soon(api.run, await api.limiter.permit(Operation.RUN), b"{}")
         await sent.wait()
         tasks.cancel_scope.cancel()
-    assert (api.figures(Operation.RUN).in_flight, api.available(Operation.RUN, 0)) == (0, 2)
+    assert (api.limiter.figures(Operation.RUN).in_flight, api.limiter.available(Operation.RUN, 0)) == (0, 2)
 
 
 async def test_a_used_turn_is_refused_before_anything_is_sent() -> None:
     script = Replies(ok())
     api = service_of(script).endpoint("abc").api
-    permit = await api.permit(Operation.RUN)
+    permit = await api.limiter.permit(Operation.RUN)
     await api.run(permit, b"{}")
     with pytest.raises(RuntimeError, match="used up"):
         await api.run(permit, b"{}")
     assert len(script.requests) == 1
 
 
-async def test_a_permit_of_somebody_else_is_refused() -> None:
-    class OtherPermit:
-        def give_back(self) -> None: ...
-
-    with pytest.raises(TypeError, match="a permit comes from `permit`"):
-        await service_of(Replies(ok())).endpoint("abc").api.health(OtherPermit())
-
-
 async def test_an_id_that_is_none_never_enters_a_path() -> None:
     script = Replies(ok())
     api = service_of(script).endpoint("abc").api
-    permit: RateLimiterPermit = await api.permit(Operation.CANCEL)
+    permit = await api.limiter.permit(Operation.CANCEL)
     with pytest.raises(ValueError, match="is no remote id"):
         await api.cancel(permit, "../purge-queue")
     assert script.requests == []
     permit.give_back()
-    assert api.figures(Operation.CANCEL).in_flight == 0
+    assert api.limiter.figures(Operation.CANCEL).in_flight == 0
 
 
 async def test_limits_can_be_asked_for_changed_and_seeded() -> None:
     clock = SystemClock()
     api = Service("http://h", KEY, clock).endpoint("abc").api
-    assert api.limit(Operation.RUN) == CONTRACT_LIMITS[Operation.RUN]
-    api.change(Operation.RUN, Limit(5, 10))
-    api.hold(Operation.RUN, [clock.now()] * 2)
-    assert (api.figures(Operation.RUN).used, api.figures(Operation.RUN).allowance) == (2, 5)
+    assert api.limiter.limit(Operation.RUN) == CONTRACT_LIMITS[Operation.RUN]
+    api.limiter.change(Operation.RUN, Limit(5, 10))
+    api.limiter.hold(Operation.RUN, [clock.now()] * 2)
+    assert (api.limiter.figures(Operation.RUN).used, api.limiter.figures(Operation.RUN).allowance) == (2, 5)
 
 
 # --- the service -----------------------------------------------------------------------------------------------------
@@ -161,7 +150,7 @@ async def test_limits_can_be_asked_for_changed_and_seeded() -> None:
 async def test_the_service_url_may_end_with_a_slash_and_have_a_path(url: str, run_url: str) -> None:
     script = Replies(ok())
     api = service_of(script, url).endpoint("abc").api
-    await api.run(await api.permit(Operation.RUN), b"{}")
+    await api.run(await api.limiter.permit(Operation.RUN), b"{}")
     assert str(script.requests[0].url) == run_url
 
 
@@ -209,37 +198,11 @@ async def test_nothing_that_is_shown_holds_the_key() -> None:
     assert repr(service.endpoint("abc").api) == "ServerlessEndpoint('https://api.example.com/v2/abc')"
 
 
-@pytest.mark.parametrize(
-    ("replies", "status", "asked"),
-    [
-        ([ok()], 200, 1),
-        ([ok(401)], 401, 1),
-        ([ok(500), NotSent(), ok()], 200, 3),
-        ([Unanswered(), ok(404)], 404, 2),
-        ([ok(503)], 503, CHECK_TRIES),
-    ],
-    ids=["good", "key refused", "third time", "second time", "down"],
-)
-async def test_the_check_asks_again_only_where_that_may_help(replies: list[Reply], status: int, asked: int) -> None:
-    script = Replies(*replies)
-    answer = await service_of(script).check("abc", pause_s=0)
-    assert (answer.status, len(script.requests)) == (status, asked)
-    assert str(script.requests[0].url).endswith("/v2/abc/health")
-
-
-@pytest.mark.parametrize("trouble", [NotSent(), Unanswered()])
-async def test_the_check_raises_the_last_trouble(trouble: Exception) -> None:
-    script = Replies(trouble)
-    with pytest.raises(type(trouble)):
-        await service_of(script).check("abc", pause_s=0)
-    assert len(script.requests) == CHECK_TRIES
-
-
 async def test_a_service_speaks_to_real_sockets_by_default() -> None:
     async with serving(answering(response(b'{"id":"j"}'))) as address:
         service = Service(f"http://{address}", KEY, SystemClock())
         api: ServerlessEndpoint = service.endpoint("abc").api
-        answer = await api.run(await api.permit(Operation.RUN), b"{}")
+        answer = await api.run(await api.limiter.permit(Operation.RUN), b"{}")
         await service.aclose()
     assert answer.body == b'{"id":"j"}'
 
@@ -282,6 +245,6 @@ async def test_an_answer_that_repeats_the_key_comes_back_without_it(status: int)
     reply = httpx.Response(status, content=f'{{"error":"headers were Authorization: Bearer {KEY}"}}'.encode())
     api = service_of(Replies(reply)).endpoint("abc").api
 
-    answer = await api.run(await api.permit(Operation.RUN), b"{}")
+    answer = await api.run(await api.limiter.permit(Operation.RUN), b"{}")
 
     assert answer.body == b'{"error":"headers were Authorization: Bearer [hidden]"}'

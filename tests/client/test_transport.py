@@ -22,7 +22,7 @@ from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
-from tests.few_files import no_file_left
+from tests.few_files import no_file_left, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -168,6 +168,7 @@ async def test_a_refused_connection_means_not_sent(transport: Transport) -> None
 async def test_a_socket_that_cannot_be_made_means_not_sent(transport: Transport) -> None:
     async with serving(answering(response(headers="Connection: close\r\n"))) as address:
         await transport.send(request_to(address))  # by now everything else is open
+        await settled()
         with no_file_left(), pytest.raises(NotSent, match="Too many open files"):
             await transport.send(request_to(address))
         assert (await transport.send(request_to(address))).status == 200
@@ -489,9 +490,8 @@ def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch:
     assert environment_proxy(httpx.URL("https://api.example.com/x")) == "http://proxy:3128"
     assert environment_proxy(httpx.URL("http://api.example.com")) is None
     assert environment_proxy(httpx.URL("https://internal.example.com")) is None
-    assert environment_proxy(httpx.URL("https://127.0.0.1:8080")) is None
-    assert environment_proxy(httpx.URL("https://localhost")) is None
-    assert environment_proxy(httpx.URL("https://emu.localhost:8900/v2")) is None
+    for local in ("https://127.0.0.1:8080", "https://localhost", "https://emu.localhost:8900/v2"):
+        assert environment_proxy(httpx.URL(local)) is None
     assert environment_proxy(httpx.URL("https://127.evil.example")) == "http://proxy:3128"
 
 

@@ -69,3 +69,12 @@ def test_a_run_that_has_ended_is_forgotten() -> None:
     share.forget(2)
     share.forget(3)
     assert share.next({1: 1.0, 2: 1.0}) in (1, 2)
+
+
+def test_a_run_forgotten_between_its_turn_and_its_sending_does_not_come_back() -> None:
+    share = FairShare()
+    play(share, {1: 1.0, 2: 1.0}, 10)
+    assert share.next({1: 1.0, 2: 1.0}) == 1
+    share.forget(1)
+    share.sent(1, QUANTUM, 1.0)
+    assert share.next({1: 1.0, 2: 1.0}) == 1  # as one that is new, and the first of the two

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.loopback import is_loopback, leads_to_loopback
+from orchestrator.core.addresses import is_loopback, leads_to_loopback
 
 
 @pytest.mark.parametrize(

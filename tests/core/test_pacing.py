@@ -171,7 +171,7 @@ def end(pacer: Pacer, now: int, sent_at: int, ends: str) -> None:
             pacer.answered(now, sent_at, 429, 0.0)
         case "told":
             pacer.answered(now, sent_at, 200)
-            pacer.told(now, 1, now + SECOND // 2)
+            pacer.observe_remaining(now, 1, now + SECOND // 2)
         case "given up":
             pacer.given_up(now)
         case "not sent":

@@ -146,11 +146,11 @@ def test_what_the_service_says_is_left_is_obeyed_with_those_in_flight_in_mind() 
     pacer = Pacer(Limit(100, 10), "window")
     pacer.take(START)
     pacer.take(START)
-    pacer.told(START, 3, START + 5 * SECOND)
+    pacer.observe_remaining(START, 3, START + 5 * SECOND)
     assert pacer.wait_us(START) == 0
-    pacer.told(START, 2, START + 5 * SECOND)
+    pacer.observe_remaining(START, 2, START + 5 * SECOND)
     assert pacer.wait_us(START) == 5 * SECOND
-    pacer.told(START, 0, START + 10**15)
+    pacer.observe_remaining(START, 0, START + 10**15)
     assert pacer.wait_us(START) == RETRY_AFTER_S_MAX * SECOND
 
 

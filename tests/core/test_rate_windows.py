@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from orchestrator.core.rate_windows import Window, read_windows
-from orchestrator.core.structured_fields import Member, parse_list
+from orchestrator.core.rate_windows import Member, Window, parse_list, read_windows
 from tests.texts import texts
 
 SECOND = 1_000_000

@@ -42,20 +42,20 @@ def test_later_it_is_three_times_what_nearly_all_others_took_and_never_a_moment(
 def test_a_job_in_progress_is_suspected_since_it_was_first_seen_so() -> None:
     stuck_detector, job = StuckDetector(), a_job_in(State.OUTSTANDING)
     for at in (SENT_AT, SENT_AT + 50 * S):
-        stuck_detector.saw(job, "IN_PROGRESS", at)
+        stuck_detector.observe(job, "IN_PROGRESS", at)
     assert [suspect.since for suspect in stuck_detector.running(SENT_AT + 61 * S, 60 * S)] == [SENT_AT]
     assert stuck_detector.running(SENT_AT + 60 * S, 60 * S) == []
-    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + 60 * S)  # its worker died, and it waits for another one
+    stuck_detector.observe(job, "IN_QUEUE", SENT_AT + 60 * S)  # its worker died, and it waits for another one
     assert stuck_detector.running(SENT_AT + 10_000 * S, 0) == []
 
 
 def test_a_job_in_the_queue_is_suspected_since_it_was_sent() -> None:
     stuck_detector, job = StuckDetector(), a_job_in(State.OUTSTANDING)
-    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN - 1)
+    stuck_detector.observe(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN - 1)
     assert stuck_detector.waiting(SENT_AT + 10_000 * S, 0) == []
-    stuck_detector.saw(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN)
+    stuck_detector.observe(job, "IN_QUEUE", SENT_AT + WAITING_US_MIN)
     assert [suspect.since for suspect in stuck_detector.waiting(SENT_AT + 10_000 * S, 0)] == [SENT_AT]
-    stuck_detector.saw(job, "IN_PROGRESS", SENT_AT + 10_000 * S)
+    stuck_detector.observe(job, "IN_PROGRESS", SENT_AT + 10_000 * S)
     assert stuck_detector.waiting(SENT_AT + 10_000 * S, 0) == []
 
 
@@ -65,7 +65,7 @@ def test_each_job_is_in_one_list_at_most_the_longest_first_and_none_that_was_for
 ) -> None:
     stuck_detector, there = StuckDetector(), set()
     for step, (job, status, stays) in enumerate(seen):
-        stuck_detector.saw(a_job_in(State.OUTSTANDING, id=job), status, SENT_AT + WAITING_US_MIN + step * S)
+        stuck_detector.observe(a_job_in(State.OUTSTANDING, id=job), status, SENT_AT + WAITING_US_MIN + step * S)
         there.add(job)
         if not stays:
             stuck_detector.forget(job)

@@ -1,7 +1,7 @@
 """Kills real processes at random moments, many times, and counts what it cost.
 
 python -m tests.crashes [--kills 200] [--kills-per-run 10] [--jobs 2000] [--seed 1] [--commits]
-                       [--lock-s 0] [--marks kept|removed|torn] [--record]
+                       [--lock-s 0] [--marks kept|removed|torn] [--record] [--side-by-side]
 
 Each run sends its jobs to a service in another process, which loses 2 % of its answers and 10 % of its webhooks; every
 other run is collected by polling alone. The ledger is audited as each kill has left it. Exits with 1 where a job has
@@ -10,6 +10,10 @@ than was in doubt (requests really in flight at the kills, and lost answers; all
 what may have left are spoilt after each kill), where a job fails because of the kills, or where a ledger is damaged.
 With `--commits`, a small run on virtual time is killed at each of its commits first, before it and after it; with
 `--lock-s 30`, another program holds the ledger's lock for so long, the run stops, and goes on later.
+
+With `--side-by-side`, three runs at a time share a ledger, each with its own process: one works, two follow. They are
+killed, stopped for a while, and interrupted, the one that works as often as the others together; others ask for
+something meanwhile. Exits with 1, too, where a command is lost or carried out twice.
 """
 
 import argparse
@@ -24,6 +28,7 @@ from typing import Final
 from tests.crashes.commits import commits_of_a_run, killed
 from tests.crashes.kills import Killed, killed_run
 from tests.crashes.locked import locked_run
+from tests.crashes.side_by_side import Disturbance
 from tests.guarantees.recording import record
 from tests.system.processes import Desk, Service
 
@@ -57,7 +62,10 @@ def main() -> None:
         "--marks", choices=("kept", *SPOILERS), default="kept", help="what becomes of LEDGER.sent at each kill"
     )
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--side-by-side", action="store_true", help="several runs on one ledger, and nothing else")
     chosen = parser.parse_args()
+    if chosen.side_by_side:
+        sys.exit(_side_by_side(chosen.seed, jobs=chosen.jobs, acts=chosen.kills, acts_each=chosen.kills_per_run))
     if chosen.commits:
         _at_commits()
     if chosen.lock_s:
@@ -116,6 +124,31 @@ def _one(seed: int, *, jobs: int, kills: int, spoil: Callable[[Path], object] | 
             )  # fmt: skip
     finally:
         service.stop()
+
+
+def _side_by_side(seed: int, *, jobs: int, acts: int, acts_each: int) -> int:
+    """The exit code, once so much has happened to them."""
+    is_bad = False
+    print(
+        f"{'seed':>4}{'jobs':>7}{'outcomes':>10}{'taken over':>12}{'uncertain':>11}{'in doubt':>10}{'paid twice':>12}{'commands':>10}"
+    )
+    for n in range(-(-acts // acts_each)):
+        service = Service(seed=seed + n, answers_dropped=ANSWERS_DROPPED, finish_after_s=(0.05, 0.5))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                runs = Disturbance(Desk(Path(folder)), service, runs=3, jobs=jobs // 3, seed=seed + n)
+                ended = runs.go_through(acts_each)
+        finally:
+            service.stop()
+        print(
+            f"{seed + n:4}{ended.jobs:7,}{ended.with_outcome:10,}{ended.taken_over:12}{ended.uncertain:11}{ended.in_doubt:10}{ended.paid_twice:12}{ended.asked.total():10}"
+            f"   {', '.join(f'{number} x {act}' for act, number in ended.acts.items())}",
+            flush=True,
+        )
+        for fault in ended.faults():
+            is_bad = True
+            print(f"     {fault}; repeat with --side-by-side --seed {seed + n}")
+    return int(is_bad)
 
 
 def _line(number: int, run: Killed) -> str:

@@ -27,6 +27,7 @@ from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Boot, Ledger
 from orchestrator.ledger.history import EventRow
+from orchestrator.ledger.input_rows import packed_rows
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
@@ -88,7 +89,7 @@ class Process:
         self.dispatcher.add(session.sending)
         self.builder = session.sending.builder
         self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
-        self.reconciler, self.tidy, self.janitor = engine.reconciler, engine.tidy, engine.janitor
+        self.reconciler, self.pruner, self.janitor = engine.reconciler, engine.pruner, engine.janitor
         self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool
         self.listener: ASGIApp = application(
             engine.webhooks or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
@@ -181,6 +182,7 @@ async def process(
     is_local: bool = False,
     environ: Mapping[str, str] | None = None,
     boot: Boot = this_boot,
+    keys: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -195,7 +197,7 @@ async def process(
     path.with_name(path.name + ".key").write_bytes(KEY)
     dependencies = Dependencies(
         clock=clock,
-        environ=environ or {},
+        environ={} if environ is None else environ,
         service=service,
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
         boot=boot,
@@ -204,7 +206,9 @@ async def process(
         say_every_s=SAY_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )
-    connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)
+    connection = ConnectionSettings(
+        serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None, keys=keys or {}
+    )
     heard = Heard()
     async with open_engine(path, connection, dependencies, heard) as engine:
         run = await engine.ledger.runs.named(name)
@@ -223,7 +227,7 @@ async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Seque
     if run is None:
         run = await ledger.runs.create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
     intake = await ledger.intakes.start(run)
-    await ledger.intakes.add(intake, rows(jobs) if isinstance(jobs, int) else jobs)
+    await ledger.intakes.add(intake, packed_rows(rows(jobs) if isinstance(jobs, int) else jobs))
     await ledger.intakes.accept(intake)
     found = await ledger.runs.named(name)
     assert found is not None

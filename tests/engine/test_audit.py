@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.api.audit import EXAMPLES_MAX, AuditCounts, Finding, Findings, Kind, audit_ledger
 from orchestrator.core.lifecycle import State
-from orchestrator.engine.upkeep.pruning import Tidy
+from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.ledger import Ledger
 from tests.factories import S
 from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now, jobs_now, opened
@@ -182,7 +182,7 @@ class Later:
 def test_what_the_janitor_has_left_of_old_histories_is_good_also_where_a_job_goes_on_from_there(ledger: Path) -> None:
     async def tidied(opened_: Ledger) -> None:
         settings = {run.id: run.settings for run in await opened_.runs.all()}
-        while await Tidy(ledger=opened_, clock=Later(), settings_of=settings).tidy() is not None:
+        while await Pruner(ledger=opened_, clock=Later(), settings_of=settings).run_once() is not None:
             pass
 
     async def reopened(opened_: Ledger) -> None:

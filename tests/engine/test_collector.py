@@ -112,7 +112,7 @@ async def test_scarce_questions_go_to_the_earliest_deadline_first(tmp_path: Path
     transport = Scripted(run=numbered(), status=COMPLETED)
     limits = {Operation.STATUS: Limit(1, 8, 1)}
     async with process(tmp_path / "db", transport, jobs=jobs, limits=limits) as p:
-        permit = await p.api.permit(Operation.STATUS)
+        permit = await p.api.limiter.permit(Operation.STATUS)
         await p.start("dispatcher", "collector")
         await anyio.sleep(1.5)
         permit.give_back()

@@ -5,9 +5,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.api.following import Followed
 from orchestrator.core.lifecycle import State
+from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import UsageError
-from orchestrator.ledger.commands import Action, Command, Reply
+from orchestrator.ledger import dispatcher_lock
+from orchestrator.ledger.commands import OF_ANOTHER, Action, Command, Reply
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
@@ -127,3 +130,25 @@ async def test_a_handler_can_be_registered_and_refuses_by_raising(tmp_path: Path
         again = await asked(p, Action.SERVE)
         assert (again.is_refused, again.outcome) == (True, "there is no key for its service")
         assert served == [p.run.id]
+
+
+async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(tmp_path: Path) -> None:
+    replies = [Reply(OF_ANOTHER, is_refused=True), Reply("it is served")]
+
+    async def serve(_command: Command) -> Reply:
+        return replies.pop(0)
+
+    async with process(tmp_path / "db", Scripted(run=numbered()), jobs=1) as p, anyio.create_task_group() as tasks:
+        p.engine.commands.register(Action.SERVE, serve)
+        await p.begin()
+
+        async def notice() -> None:
+            while True:
+                p.engine.commands.on_change()
+                await anyio.sleep(0.25)
+
+        tasks.start_soon(notice)
+        with dispatcher_lock(p.ledger.path, now=p.clock.now()):
+            acknowledged = await Followed(p.ledger, p.run, p.clock, Silent()).ask()
+        assert (acknowledged.outcome, replies) == ("it is served", [])
+        tasks.cancel_scope.cancel()

@@ -37,7 +37,7 @@ async def test_a_paused_run_sends_nothing_and_collects_and_goes_on_when_it_conti
         await ask(p, Action.CONTINUE)
         await p.finish()
         assert p.progress.count("succeeded") == JOBS
-        assert [warning.partition(":")[0] for warning in p.warnings] == ["the run is paused", "the run continues"]
+        assert [warning.partition(":")[0] for warning in p.warnings] == ["run is paused", "run continues"]
 
 
 async def test_a_cancelled_run_ends_and_results_that_still_arrive_count(tmp_path: Path) -> None:

@@ -155,6 +155,21 @@ async def test_claimed_jobs_are_given_back_while_the_service_wants_no_requests(t
         assert {(await p.job(n)).attempt for n in range(1, 101)} == {1}
 
 
+async def test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_while_they_waited(
+    tmp_path: Path,
+) -> None:
+    transport = Scripted(run=numbered())
+    async with process(tmp_path / "db", transport, jobs=100) as p:
+        await p.start("dispatcher")
+        await anyio.sleep(0.5)
+        p.endpoint.stop_submitting("no such endpoint")
+        sent = len(transport.asked)
+        assert p.progress.count("submitting") > 5  # claimed ahead
+        await anyio.sleep(1)
+        assert len(transport.of("run")) == sent < 60
+        assert await p.counts() == {"queued": 100 - sent, "outstanding": sent}
+
+
 async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in_flight_ten_seconds(
     tmp_path: Path,
 ) -> None:
@@ -272,7 +287,7 @@ async def test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_th
         assert "WHO" in (p.endpoint.why_stopped(p.run.id) or "")
         assert p.endpoint.stopped is None, "other runs may have it"
         assert await p.counts() == {"queued": 3}
-        assert p.api.figures(Operation.RUN).in_flight == 0
+        assert p.api.limiter.figures(Operation.RUN).in_flight == 0
 
 
 async def test_the_time_of_sending_counts_and_not_that_of_a_late_answer(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.policy import Policy
 from orchestrator.engine.upkeep.janitor import Duty, Janitor
-from orchestrator.engine.upkeep.pruning import Tidy
+from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.errors import StorageError
 from orchestrator.settings import OnStuck, RunSettings
 from orchestrator.views import StuckSummary
@@ -45,7 +45,7 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
 ) -> None:
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
-        [lost, _] = await p.ledger.claims.take(p.run.id, by_retry=False, most=2, ttl_of=p.builder.ttl_us)
+        [lost, _] = (await p.ledger.claims.take(p.run.id, by_retry=False, most=2, ttl_of=p.builder.ttl_us)).claims
         if marked:
             p.ledger.mark(lost.job.submission or 0)
         await p.start("collector", "janitor", "dispatcher")
@@ -166,28 +166,28 @@ async def test_old_events_go_but_the_last_of_each_job_and_those_of_unfinished_on
         await p.start("dispatcher", "collector")
         await p.until(State.SUCCEEDED, 2)
         before = [await p.story(n) for n in (1, 2, 3)]
-        assert await p.tidy.tidy() is None
+        assert await p.pruner.run_once() is None
         assert [await p.story(n) for n in (1, 2, 3)] == before
         p.taking.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await anyio.sleep(DAY_S + 60)
-            afresh = Tidy(ledger=p.ledger, clock=p.clock, settings_of=p.settings)
-            assert await afresh.tidy() is None
+            afresh = Pruner(ledger=p.ledger, clock=p.clock, settings_of=p.settings)
+            assert await afresh.run_once() is None
             assert [await p.story(n) for n in (1, 2, 3)] == [["completed"], before[1], ["completed"]]
             assert TRANSITIONS[State.OUTSTANDING][Event("completed")] is State.SUCCEEDED
-            assert await afresh.tidy() is None  # nothing is left to do
+            assert await afresh.run_once() is None  # nothing is left to do
 
 
 async def test_a_long_history_is_gone_through_in_parts(tmp_path: Path) -> None:
     settings = RunSettings(events_kept_us=SECOND)
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
     async with process(tmp_path / "db", transport, jobs=20, settings=settings) as p:
-        p.tidy = Tidy(ledger=p.ledger, clock=p.clock, settings_of=p.settings, page=7, pages_max=2)
+        p.pruner = Pruner(ledger=p.ledger, clock=p.clock, settings_of=p.settings, page=7, pages_max=2)
         await p.start("dispatcher", "collector")
         await p.finish()
         await anyio.sleep(5)
         rounds = 0
-        while await p.tidy.tidy() is not None:
+        while await p.pruner.run_once() is not None:
             rounds += 1
         assert rounds == 5  # 60 events and 20 submissions, 14 at a time
         assert {len(await p.events(n)) for n in range(1, 21)} == {1}
@@ -203,15 +203,15 @@ async def test_a_debt_is_written_off_once_the_service_has_deleted_the_job(tmp_pa
         async def owed() -> int:
             return len(await p.ledger.cancels.due(now=p.clock.now(), after=(0, 0), most=9))
 
-        await p.tidy.tidy()
+        await p.pruner.run_once()
         assert await owed() == 1
         await anyio.sleep(21)
-        await p.tidy.tidy()
+        await p.pruner.run_once()
         assert await owed() == 0
 
 
 def janitor_with(p: Process, *duties: Duty) -> Janitor:
-    return Janitor(ledger=p.ledger, clock=p.clock, settings_of=p.settings, endpoint_of=p.endpoints.get, duties=duties)
+    return Janitor(p.ledger, p.endpoints, p.settings, duties)
 
 
 async def test_a_duty_that_fails_is_tried_again_later_and_later_while_the_others_go_on(tmp_path: Path) -> None:

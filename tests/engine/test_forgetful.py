@@ -24,7 +24,7 @@ SECOND = 1_000_000
 AGREED_S = 1_800.0
 KEPT_S = AGREED_S / 6
 SHORT_S, LONG_S = 30.0, 1_200.0
-JOBS = 120
+JOBS = 60
 EACH = 10
 """Of those that are lost by chance."""
 

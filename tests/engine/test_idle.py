@@ -24,7 +24,10 @@ LONG_S = 1_800
 
 async def claimed(p: Process) -> list[Job]:
     """All jobs of the run, as if somebody were about to send them."""
-    return [each.job for each in await p.ledger.claims.take(p.run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)]
+    return [
+        each.job
+        for each in (await p.ledger.claims.take(p.run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)).claims
+    ]
 
 
 def put_off(p: Process, job: Job, seconds: int) -> transitions.Transition:

@@ -216,7 +216,7 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         await p.until(State.OUTSTANDING)
         before = await p.counts()
         assert before == {"submitting": 1, "uncertain": 1, "outstanding": 1, "uncertain_seen": 1}
-        p.endpoints.let_go(p.endpoint.id)
+        del p.endpoints._served[p.endpoint.id]
         recovered = await p.janitor.recover(
             lambda jobs: pytest.fail("nothing to adopt") if jobs else None, endpoints=()
         )
@@ -229,7 +229,7 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
 async def test_other_runs_at_the_same_endpoint_are_collected_and_not_sent(tmp_path: Path) -> None:
     path = tmp_path / "db"
     async with process(path, Scripted(run=numbered()), jobs=2, name="first") as p:
-        p.api.hold(Operation.RUN, [p.clock.now()] * 999)  # room for one
+        p.api.limiter.hold(Operation.RUN, [p.clock.now()] * 999)  # room for one
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
         await anyio.sleep(0.1)

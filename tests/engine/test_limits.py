@@ -73,7 +73,7 @@ class World:
             transport=httpx.MockTransport(answer or health.answer),
         )
         self.api = self.service.endpoint("ep").api
-        self.limits = LimitKeeper(ledger=ledger, clock=clock, say=self.said.append)
+        self.limits = LimitKeeper(ledger=ledger, say=self.said.append)
         self.kept = EndpointLimits(
             api=self.api,
             share=for_a_batch,
@@ -101,7 +101,7 @@ class World:
         return beat.said.meters
 
     async def send(self, requests: int = 1) -> list[Answer]:
-        return [await self.api.run(await self.api.permit(RUN), b"{}") for _ in range(requests)]
+        return [await self.api.run(await self.api.limiter.permit(RUN), b"{}") for _ in range(requests)]
 
 
 @asynccontextmanager
@@ -138,30 +138,30 @@ async def world(
 async def test_a_limit_set_by_a_command_is_in_force_within_a_second(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.set({RUN: Limit(500, 10, 100), STATUS: Limit(1000, 10)})
-        assert there.api.limit(RUN) == Limit(500, 10, 100)
-        assert there.api.limit(STATUS) == Limit(950, 10), "people keep their part"
+        assert there.api.limiter.limit(RUN) == Limit(500, 10, 100)
+        assert there.api.limiter.limit(STATUS) == Limit(950, 10), "people keep their part"
         assert there.said == ["limits of ep: run=500/10:100, status=1000/10 (orchestrator limits)"]
         assert there.based[-1][STATUS] == Limit(950, 10)
         await there.set({RUN: Limit(2, 0.5)})
-        assert there.api.limit(RUN) == Limit(2, 0.5)
-        assert there.api.limit(STATUS) == Limit(950, 10), "what is not named stays"
+        assert there.api.limiter.limit(RUN) == Limit(2, 0.5)
+        assert there.api.limiter.limit(STATUS) == Limit(950, 10), "what is not named stays"
 
 
 async def test_a_reset_limit_is_that_of_the_settings_again(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db") as there:
         await there.set({RUN: Limit(500, 10), STATUS: Limit(1000, 10)})
         await there.reset(STATUS)
-        assert there.api.limit(STATUS) == for_a_batch(CONTRACT_LIMITS)[STATUS]
-        assert there.api.limit(RUN) == Limit(500, 10)
+        assert there.api.limiter.limit(STATUS) == for_a_batch(CONTRACT_LIMITS)[STATUS]
+        assert there.api.limiter.limit(RUN) == Limit(500, 10)
         assert there.said[-1] == "limits of ep: status as before (orchestrator limits)"
 
 
 async def test_what_was_set_before_the_process_began_is_in_force_from_its_start(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db", begun=False) as there:
         await there.set({RUN: Limit(7, 10)})
-        assert there.api.limit(RUN) == CONTRACT_LIMITS[RUN]
+        assert there.api.limiter.limit(RUN) == CONTRACT_LIMITS[RUN]
         await there.limits.read()
-        assert there.api.limit(RUN) == Limit(7, 10)
+        assert there.api.limiter.limit(RUN) == Limit(7, 10)
 
 
 async def test_commits_that_are_about_something_else_change_and_say_nothing(tmp_path: Path) -> None:
@@ -177,15 +177,17 @@ async def test_limits_follow_the_workers_and_health_is_asked_seldom(tmp_path: Pa
     async with world(tmp_path / "l.db", requests_per_worker=100) as there:
         there.health.running = 23
         await anyio.sleep(50)
-        assert there.api.limit(RUN) == Limit(2300, 10, 200)
-        assert there.api.limit(STATUS) == Limit(2185, 10, 380), "people keep their part of what workers add, too"
+        assert there.api.limiter.limit(RUN) == Limit(2300, 10, 200)
+        assert there.api.limiter.limit(STATUS) == Limit(2185, 10, 380), (
+            "people keep their part of what workers add, too"
+        )
         assert there.health.asked <= 11
         there.health.running = 12
         await anyio.sleep(6)
-        assert there.api.limit(RUN) == Limit(1200, 10, 200)
+        assert there.api.limiter.limit(RUN) == Limit(1200, 10, 200)
         there.health.running = None
         await anyio.sleep(21)
-        assert there.api.limit(RUN) == CONTRACT_LIMITS[RUN], "of workers nobody knows anything"
+        assert there.api.limiter.limit(RUN) == CONTRACT_LIMITS[RUN], "of workers nobody knows anything"
         assert there.based == [], "what has to be collected in time is not planned with workers that may go"
 
 
@@ -247,7 +249,7 @@ async def test_a_429_ends_what_workers_add(tmp_path: Path) -> None:
         there.health.run_status = 429
         await there.send()
         await anyio.sleep(6)
-        assert there.api.limit(RUN).requests <= 1100
+        assert there.api.limiter.limit(RUN).requests <= 1100
 
 
 async def test_a_limit_of_somebody_s_own_is_not_raised_by_workers(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ async def test_a_limit_of_somebody_s_own_is_not_raised_by_workers(tmp_path: Path
         there.health.running = 40
         await there.set({RUN: Limit(300, 10)})
         await anyio.sleep(200)
-        assert there.api.limit(RUN) == Limit(300, 10)
+        assert there.api.limiter.limit(RUN) == Limit(300, 10)
 
 
 async def test_without_requests_per_worker_health_is_not_asked(tmp_path: Path) -> None:
@@ -309,7 +311,7 @@ async def test_a_ledger_that_cannot_be_used_for_a_while_ends_nothing(
             await anyio.sleep(20)
         assert "how this process stands could not be written down" in caplog.text
         await there.set({RUN: Limit(500, 10)})
-        assert there.api.limit(RUN) == Limit(500, 10)
+        assert there.api.limiter.limit(RUN) == Limit(500, 10)
 
 
 async def test_a_new_process_forgets_the_meters_of_the_one_before(tmp_path: Path) -> None:
@@ -333,5 +335,5 @@ async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_pat
 @pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])
 async def test_the_pacing_that_was_chosen_is_the_client_s(pacing: Pacing, at_once: int) -> None:
     service = real_service(ConnectionSettings(api_key="key", pacing=pacing), VirtualClock())
-    assert service.endpoint("ep").api.available(RUN, 0) == at_once
+    assert service.endpoint("ep").api.limiter.available(RUN, 0) == at_once
     await service.aclose()

@@ -73,7 +73,7 @@ def key(table: str) -> str:
 async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await with_one_run(ledger)
-        await ledger.heartbeats.beat(Said(janitor=JanitorSummary(at=AT, failing=("tidy",))))
+        await ledger.heartbeats.beat(Said(janitor=JanitorSummary(at=AT, failing=("prune",))))
         with statements() as asked_of_one:
             [one] = await runs_now(ledger, None)
         multiplied(tmp_path / "l.db", MANY - 1)
@@ -88,7 +88,7 @@ async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_
         assert run.margin_s == MarginSummary(min=7.0, p1=7.0)
         assert run.paused
         assert run.janitor is not None
-        assert run.janitor.failing == ("tidy",)
+        assert run.janitor.failing == ("prune",)
     assert one.jobs["outstanding"] == 2
     assert one.safe_offline_s is not None
     assert found[0].safe_offline_s == pytest.approx(one.safe_offline_s, abs=1)

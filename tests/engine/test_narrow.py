@@ -7,7 +7,6 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from orchestrator.api.summary import line_bytes_per_s
 from orchestrator.client.places import Places
 from orchestrator.core.line import AT_ONCE, EPOCH_US, STEADY_EPOCHS
 from orchestrator.engine.sending.held import HELD_BYTES_MAX
@@ -111,7 +110,7 @@ async def test_no_question_is_asked_while_large_answers_wait_for_the_line(tmp_pa
 async def test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(), jobs=rows(1)) as p:
         allowed = p.endpoint.status_per_s
-        assert line_bytes_per_s(p.endpoint) is None
+        empty = p.endpoint.line_bytes_per_s
         line = p.api.down.line
         for _ in range(AT_ONCE):
             line.join(MIB)
@@ -119,6 +118,6 @@ async def test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time
         for epoch in range(2):
             line.moved(2 * MIB, p.clock.now() + epoch * EPOCH_US, has_waiting=True)
         assert p.endpoint.status_per_s == pytest.approx(0.5)
-        assert line_bytes_per_s(p.endpoint) == 2 * MIB, "which is shown"
+        assert [empty, p.endpoint.line_bytes_per_s] == [None, 2 * MIB], "which is shown"
         await anyio.sleep(STEADY_EPOCHS)
         assert p.endpoint.status_per_s == allowed, "what the line brought when it was last full says nothing of now"

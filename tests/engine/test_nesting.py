@@ -9,8 +9,10 @@ import pytest
 from orchestrator.api.files import write_files
 from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Problem, Row
+from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import Asked, Reply, Scripted, says
+from tests.factories import S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -38,13 +40,15 @@ async def deeper(p: Process, folder: Path, calls: int = DEEPER) -> None:
         await write_files(p.ledger, p.run.id, folder / "out", folder / "err")
 
 
+@pytest.mark.no_cover
 async def test_an_output_that_could_be_collected_can_be_written_and_others_keep_nothing_up(tmp_path: Path) -> None:
     lines = [b'{"custom_id":"d-%d","n":%d}' % (depth, depth) for depth in DEPTHS]
     rows = [row for row in read_rows(io.BytesIO(b"\n".join(lines)), environ={}) if isinstance(row, Row)]
     transport = Scripted(
         run=lambda asked: says("IN_QUEUE", f"d-{json.loads(asked.body)['input']['n']}"), status=the_same
     )
-    async with process(tmp_path / "db", transport, jobs=rows) as p:
+    settings = RunSettings(max_attempts=1, retention_us=300 * S)  # what cannot be read is asked for until it is gone
+    async with process(tmp_path / "db", transport, jobs=rows, settings=settings) as p:
         await p.begin()
         await p.finish()
         await deeper(p, tmp_path)

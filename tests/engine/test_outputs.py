@@ -19,7 +19,7 @@ from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from tests.simulation.clock import VirtualClock
 
 
-@pytest.mark.parametrize("suffix", LEDGER_COMPANIONS)
+@pytest.mark.parametrize("suffix", [*LEDGER_COMPANIONS, ".intake-0123456789abcdef"])
 def test_an_output_must_not_be_one_of_the_files_of_the_ledger(tmp_path: Path, suffix: str) -> None:
     ledger = tmp_path / "ledger.db"
     with pytest.raises(UsageError, match="belongs to the ledger"):

@@ -18,6 +18,7 @@ from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Claim
+from orchestrator.ledger.input_rows import packed_rows
 from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
@@ -150,11 +151,11 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
     async with process(tmp_path / "db", transport, jobs=1) as p:
         await p.begin()
         unfinished = await p.ledger.intakes.start(p.run)
-        await p.ledger.intakes.add(unfinished, rows(3))
+        await p.ledger.intakes.add(unfinished, packed_rows(rows(3)))
         await p.finish()
         await anyio.sleep(30)
         assert len(transport.of("run")) == 1
-        await p.ledger.intakes.remove_unfinished()
+        await p.ledger.intakes.clear(p.run.name)
         taken = await Intake(p.ledger, p.run, source="x").take(iter([InputBatch(rows(3), [])]), advice=lambda: "")
         assert (taken.rows, taken.new, taken.gone) == (3, 2, 0)
 

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from orchestrator.api.audit import Findings, audit_ledger
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
-from orchestrator.engine.upkeep.pruning import LATE_US, Tidy
+from orchestrator.engine.upkeep.pruning import LATE_US, Pruner
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.tables import submissions
 from orchestrator.ledger.writer import Transaction
@@ -36,8 +36,8 @@ class At:
 
 async def tidied(ledger: Ledger, at: int) -> None:
     """What a process of that time forgets."""
-    tidy = Tidy(ledger=ledger, clock=At(at), settings_of={1: SETTINGS}, page=2)
-    while await tidy.tidy() is not None:
+    pruner = Pruner(ledger=ledger, clock=At(at), settings_of={1: SETTINGS}, page=2)
+    while await pruner.run_once() is not None:
         pass
 
 
@@ -112,14 +112,14 @@ async def test_what_was_not_finished_when_it_was_passed_over_is_gone_through_aga
     async with opened(path) as ledger:
         await a_run(ledger, 1)
         await gone(ledger, await job_now(ledger), *AGAIN, "accepted", at=AT)
-        tidy = Tidy(ledger=ledger, clock=clock, settings_of={1: SETTINGS})
-        assert await tidy.tidy() is None
+        pruner = Pruner(ledger=ledger, clock=clock, settings_of={1: SETTINGS})
+        assert await pruner.run_once() is None
         await gone(ledger, await job_now(ledger), "completed", at=AT + 90 * S)
         clock.at += 3_600 * S
-        assert await tidy.tidy() is None
+        assert await pruner.run_once() is None
         assert attempts(path) == {1: [1, 2]}
         clock.at += 86_400 * S
-        assert await tidy.tidy() is None
+        assert await pruner.run_once() is None
 
         assert attempts(path) == {1: [2]}
         assert [row[3] for row in dump(path)["events"]] == ["completed"]

@@ -33,7 +33,7 @@ async def collected(p: Process) -> float:
     await p.begin()
     await p.finish()
     assert await p.counts() == {"succeeded": JOBS}
-    return p.api.figures(Operation.STATUS).sent / JOBS
+    return p.api.limiter.figures(Operation.STATUS).sent / JOBS
 
 
 async def test_with_questions_to_spare_polling_takes_five_for_each_job_at_most(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service
         await p.begin()
         await p.finish()
         assert 180 <= (clock.now() - begun_at) / 1_000_000 <= 184
-        assert p.api.figures(Operation.STATUS).sent <= 4 * 3
+        assert p.api.limiter.figures(Operation.STATUS).sent <= 4 * 3
 
 
 async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_u
             return (await client.post(url, content=body)).status_code
 
         def asked() -> int:
-            return p.api.figures(Operation.STATUS).sent
+            return p.api.limiter.figures(Operation.STATUS).sent
 
         await p.begin()
         await p.wait(lambda: not p.endpoint.webhook_health.healthy)
@@ -152,7 +152,7 @@ async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_u
 async def test_jobs_that_an_earlier_process_sent_tell_nothing_of_our_webhooks(tmp_path: Path) -> None:
     record = Record(remote_id="r", status="COMPLETED", output=b"1")
     async with process(tmp_path / "db", Scripted(), webhooks=True) as p:
-        began_at = p.clock.now()
+        began_at = p.endpoint._began_at
         await anyio.sleep(1)
         for submission, healthy in ((began_at - 1, True), (began_at + 1, False)):
             job = Job(id=1, run=p.run.id, endpoint=p.run.endpoint_id, state=State.OUTSTANDING, submission=submission)

@@ -33,7 +33,7 @@ async def test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_b
     cancel_requested(tmp_path, 0)
     transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
     said = await program(tmp_path, transport, clock, resumes=True, retry_failed=True)
-    assert "jobs reopened: 1 failed, 2 cancelled" in said
+    assert "in: 1 failed and 2 cancelled jobs are queued again" in said
     assert len(transport.of("run")) == 6
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
     assert (tmp_path / "errors.jsonl").read_text() == ""

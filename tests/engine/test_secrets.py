@@ -87,7 +87,7 @@ def test_the_api_key_is_one_of_them_and_nothing_shows_them() -> None:
     secrets = Secrets(
         lambda: frozenset({"UNSET"}),
         {},
-        api_keys={"": "rpa_SECRET_KEY", "https://b": "rpa_OTHER_KEY"},
+        api_keys=lambda: {"": "rpa_SECRET_KEY", "https://b": "rpa_OTHER_KEY"},
         warn=pytest.fail,
     )
     assert secrets.scrub(b"Bearer rpa_SECRET_KEY") == b"Bearer [the API key]"

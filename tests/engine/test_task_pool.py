@@ -1,12 +1,15 @@
 """Requests in flight: one task after the other is used again, and none is left behind."""
 
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
 
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.errors import StorageError
+from tests.engine.process import process
+from tests.engine.scripted import Scripted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -82,3 +85,16 @@ async def test_what_goes_wrong_after_the_end_is_found_by_whoever_checks() -> Non
 
     with pytest.raises(StorageError, match="the disk is full"):
         task_pool.check()
+
+
+async def test_what_could_not_be_written_may_be_told_once_an_error_has_ended_the_work(tmp_path: Path) -> None:
+    pools: list[TaskPool] = []
+
+    async def work() -> None:
+        async with process(tmp_path / "db", Scripted()) as p:
+            pools.append(p.task_pool)
+            raise LookupError("the first of several troubles")
+
+    with pytest.raises(ExceptionGroup):
+        await work()
+    pools[0].fail(StorageError("the disk is full"))

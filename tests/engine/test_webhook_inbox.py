@@ -304,7 +304,7 @@ async def test_a_notice_for_an_endpoint_that_another_process_serves_is_left_to_i
     async with process(tmp_path / "db", Scripted(), webhooks=True) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        p.endpoints.let_go(p.endpoint.id)
+        del p.endpoints._served[p.endpoint.id]
         await p.start("inbox")
         await tell(p, await submission_of(p))
         await anyio.sleep(10)

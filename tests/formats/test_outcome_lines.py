@@ -1,12 +1,22 @@
 """The lines of the results and the errors file: key order, and outputs whose tokens stay as they are."""
 
 import json
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.outcome_lines import error_line, result_line
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, ResultLine, encoded
+
+
+def result_line(*, output: bytes | None, **fields: Any) -> bytes:
+    return encoded(ResultLine(output=msgspec.Raw(b"null" if output is None else output), **fields))
+
+
+def error_line(*, trouble: str, message: str, **fields: Any) -> bytes:
+    return encoded(ErrorLine(error=ErrorClass(trouble, message), **fields))
 
 
 def line_of(output: bytes | None) -> bytes:

@@ -194,7 +194,8 @@ PROMISES: Final = (
         breaks=(
             "Editing the files, or writing two runs into one file.",
             "A service that gives ids twice, and no webhooks: it warns, and a row may hold the output of another job.",
-            "A service that gives ids twice, and a kill: which ids are in doubt is known to one process only.",
+            "A service that gives ids twice, and a kill or a hand-over: which were given is known to one process only.",
+            "A service that gives an id twice, and whose webhook for the job brings the record of yet another one.",
         ),
         tests=(
             "tests/system/test_run.py::test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order",
@@ -206,7 +207,7 @@ PROMISES: Final = (
             "tests/engine/test_compare.py::test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_stops_no_other",
             "tests/engine/test_nesting.py::test_an_output_that_could_be_collected_can_be_written_and_others_keep_nothing_up",
             "tests/engine/test_compare.py::test_a_line_that_stands_twice_or_in_the_other_file_is_one_too_many",
-            "tests/simulation/test_repeated_ids.py::test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice",
+            "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice",
             "tests/ledger/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
             "tests/system/test_full_disk.py::test_no_space_for_the_results_leaves_no_half_of_them",
         ),

@@ -12,10 +12,11 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.commands import Argument, Command
-from orchestrator.ledger.intakes import Intake
+from orchestrator.ledger.input_rows import Clash, Intake, packed_rows
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
 from orchestrator.settings import RunSettings
@@ -40,12 +41,13 @@ PATHS: dict[State, tuple[str, ...]] = {
 @asynccontextmanager
 async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_boot) -> AsyncIterator[Ledger]:
     """The ledger at `path` on virtual time, its writer at work."""
+    clock = clock or VirtualClock()
     async with (
-        open_ledger(path, clock=clock or VirtualClock(), connect=async_creator(path), boot=boot) as ledger,
+        open_ledger(path, clock=clock, connect=async_creator(path), boot=boot) as ledger,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)
-        await ledger.intakes.remove_unfinished()
+        await ledger.intakes.clear_dead(Dependencies(clock=clock).holding_intakes(path))
         yield ledger
         group.cancel_scope.cancel()
 
@@ -79,9 +81,14 @@ async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
     """One whole intake of these batches, without a clash, accepted."""
     intake = await ledger.intakes.start(run)
     for batch in batches:
-        assert await ledger.intakes.add(intake, list(batch)) == []
+        assert await added(ledger, intake, batch) == []
     await ledger.intakes.accept(intake)
     return intake
+
+
+async def added(ledger: Ledger, intake: Intake, rows: Iterable[Row]) -> list[Clash]:
+    """Hands rows to an intake; returns those that cannot be taken."""
+    return await ledger.intakes.add(intake, packed_rows(rows))
 
 
 async def job_now(ledger: Ledger, job: int = 1) -> Job:

@@ -8,12 +8,13 @@ import pytest
 
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.rows import Row
-from orchestrator.ledger import Ledger, intakes
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.claims import Claim
-from orchestrator.ledger.intakes import Clash, Taken
+from orchestrator.ledger.input_rows import Clash
+from orchestrator.ledger.intakes import Taken
 from orchestrator.ledger.runs import Run
 from tests.factories import SETTINGS, TTL_US, S, a_row
-from tests.ledger.ledgers import a_run, brought_to, counted, dump, job_now, opened, taken_in
+from tests.ledger.ledgers import a_run, added, brought_to, counted, dump, job_now, opened, taken_in
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -39,7 +40,7 @@ async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
 
 
 async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
-    return await ledger.claims.take(run.id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)
+    return (await ledger.claims.take(run.id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)).claims
 
 
 SPLITS: list[Sequence[Sequence[int]]] = [[[1, 2, 3, 4]], [[1], [2], [3], [4]], [[1, 2], [3, 4]], [[1], [2, 3, 4]]]
@@ -79,8 +80,8 @@ async def test_a_custom_id_that_stands_twice_is_told_with_both_lines(tmp_path: P
         intake = await ledger.intakes.start(await a_new_run(ledger))
         told = "custom_id 'a' stands on line 1 already; give each row its own"
 
-        assert await ledger.intakes.add(intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
-        assert await ledger.intakes.add(intake, [a_row(4, "a")]) == [Clash(4, told)]
+        assert await added(ledger, intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
+        assert await added(ledger, intake, [a_row(4, "a")]) == [Clash(4, told)]
         assert ids_of(path) == ["a", "b"]
 
 
@@ -92,8 +93,8 @@ async def test_a_known_custom_id_that_stands_twice_is_told_too(tmp_path: Path) -
 
         same = b'{"line":1}'
         rows = [a_row(7, "a", payload=same), a_row(8, "a", payload=same)]
-        assert await ledger.intakes.add(intake, rows) == [Clash(8, told)]
-        assert await ledger.intakes.add(intake, [a_row(9, "a", payload=same)]) == [Clash(9, told)]
+        assert await added(ledger, intake, rows) == [Clash(8, told)]
+        assert await added(ledger, intake, [a_row(9, "a", payload=same)]) == [Clash(9, told)]
 
 
 async def test_a_changed_input_is_told(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ async def test_a_changed_input_is_told(tmp_path: Path) -> None:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")])
         before = dump(path)["payloads"]
         intake = await ledger.intakes.start(run)
-        (clash,) = await ledger.intakes.add(intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
+        (clash,) = await added(ledger, intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
 
         assert clash.line == 2
         assert clash.text.startswith("the input of custom_id 'b' is not what this run has for it; give the changed row")
@@ -118,7 +119,7 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
             a_row(2, "b"),
         ]
         intake = await ledger.intakes.start(run)
-        assert await ledger.intakes.add(intake, changed) == []
+        assert await added(ledger, intake, changed) == []
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [1, 2]
         assert [row[4:] for row in rows["payloads"]] == [(None, None), (b'{"ttl":10000}', None)]
@@ -134,8 +135,8 @@ async def test_rows_that_are_new_and_rows_that_are_gone_are_counted(tmp_path: Pa
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b"), a_row(3, "c")])
         intake = await ledger.intakes.start(run)
-        await ledger.intakes.add(intake, [a_row(1, "a"), a_row(4, "d")])
-        await ledger.intakes.add(intake, [])
+        await added(ledger, intake, [a_row(1, "a"), a_row(4, "d")])
+        await added(ledger, intake, [])
 
         assert await ledger.intakes.accept(intake) == Taken(rows=2, new=1, gone=2)
         (found,) = await ledger.runs.all()
@@ -148,7 +149,7 @@ async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Pa
     async with opened(path) as ledger:
         run = await a_new_run(ledger)
         intake = await ledger.intakes.start(run)
-        await ledger.intakes.add(intake, [a_row(1), a_row(2)])
+        await added(ledger, intake, [a_row(1), a_row(2)])
         next_at = partial(ledger.jobs.next_queued_at, run.id, by_retry=False, now=AT)
         page = partial(ledger.results.page, run.id, list(State), after=(0, 0), most=9, bytes_max=10**6)
 
@@ -165,26 +166,23 @@ async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Pa
         assert len(await claimable(ledger, run)) == 2
 
 
-async def test_an_unfinished_intake_is_removed_with_its_new_run_in_bounded_batches(tmp_path: Path) -> None:
+async def test_an_unfinished_intake_is_removed_with_its_new_run(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
         kept = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="kept")
         before = dump(path, without=["sqlite_sequence"])
         intake = await ledger.intakes.start(await a_new_run(ledger, "cut off"))
-        rows = [a_row(line) for line in range(1, intakes.REMOVE_ROWS_MAX + 2)]
-        await ledger.intakes.add(intake, rows + repeats(30_001, 30_002))
+        await added(ledger, intake, [a_row(line) for line in range(1, 50)] + repeats(30_001, 30_002))
         second = await ledger.intakes.start(kept)
-        await ledger.intakes.add(second, [a_row(9, "a", payload=b'{"line":1}'), a_row(10, "c")])
-
-        assert await ledger.intakes.remove_some()
-        assert len(dump(path)["jobs"]) == 2 + 3 + 1
+        await added(ledger, second, [a_row(9, "a", payload=b'{"line":1}'), a_row(10, "c")])
+        await added(ledger, intake, [a_row(line) for line in range(50, 100)])
 
     async with opened(path) as ledger:
         assert dump(path, without=["sqlite_sequence"]) == before
         third = await ledger.intakes.start(kept)
         assert third.id > second.id
-        await ledger.intakes.remove_unfinished()
-        await ledger.intakes.remove_unfinished()
+        await ledger.intakes.clear("kept")
+        await ledger.intakes.clear("kept")
         assert dump(path, without=["sqlite_sequence"]) == before
 
 
@@ -202,7 +200,7 @@ async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path:
         run = await a_run(ledger, [a_row(1, "a")])
         job = await brought_to(ledger, State.OUTSTANDING, ledger.now() - 2_000_000)  # later ones would be brought back
         intake = await ledger.intakes.start(run)
-        await ledger.intakes.add(intake, [a_row(9, "a", payload=b'{"line":1}')])
+        await added(ledger, intake, [a_row(9, "a", payload=b'{"line":1}')])
     async with opened(path) as ledger:
         assert await job_now(ledger) == job
         assert dump(path)["jobs"][0][5] == 1

@@ -94,7 +94,7 @@ async def test_a_batch_is_bounded_in_steps_and_in_entries(tmp_path: Path) -> Non
         ledger.subscribe(lambda applied: feed.append(len(applied)))
         found = await jobs_now(ledger)
         for job in found:
-            ledger.seen(job)
+            ledger.record_unfinished(job)
         async with anyio.create_task_group() as group:
             for job in found:
                 group.start_soon(ledger.step, claimed(job))
@@ -151,6 +151,16 @@ async def writers_connection(ledger: Ledger) -> aiosqlite.Connection:
         raw = (await connection.get_raw_connection()).driver_connection
         assert raw is not None
         return cast(aiosqlite.Connection, raw)
+
+
+async def test_who_asks_for_one_block_after_the_other_has_no_company_to_wait_for(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger)
+        await anyio.sleep(1)
+        begun_s = running_loop().time()
+        for _ in range(3):
+            await ledger.runs.configure(run.id, run.settings)
+        assert running_loop().time() == begun_s
 
 
 async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path: Path) -> None:
@@ -267,7 +277,7 @@ async def test_what_was_handed_over_before_the_end_is_written(tmp_path: Path) ->
     async with opened(path) as ledger:
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
-        ledger.seen(msgspec.structs.replace(job, unfinished_at=AT + 77 * S))
+        ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 77 * S))
 
     async with opened(path) as ledger:
         assert (await job_now(ledger)).unfinished_at == AT + 77 * S

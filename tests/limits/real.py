@@ -131,7 +131,7 @@ class _Sending:
         async with anyio.create_task_group() as task_pool:
             with anyio.move_on_after(self._seconds * 1.02):
                 while True:
-                    permit = await api.permit(operation)
+                    permit = await api.limiter.permit(operation)
                     if operation is Operation.RUN:
                         task_pool.start_soon(api.run, permit, _BODY)
                     else:

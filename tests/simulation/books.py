@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 class JobRow(NamedTuple):
     id: int
+    run: str
     custom_id: str
     state: str
     attempt: int
@@ -39,6 +40,15 @@ class OutcomeRow(NamedTuple):
     trouble: str | None
 
 
+class CommandRow(NamedTuple):
+    run: str
+    action: str
+    asked_at: int
+    done_at: int | None
+    outcome: str | None
+    is_refused: int
+
+
 class Books(NamedTuple):
     """Everything in a ledger that the checks look at."""
 
@@ -48,6 +58,10 @@ class Books(NamedTuple):
     submissions: Mapping[int, SubmissionRow]
     """By number."""
     outcomes: tuple[OutcomeRow, ...]
+    commands: tuple[CommandRow, ...]
+    """In the order in which they were asked. One for an endpoint bears the name of one of its runs."""
+    wishes: Mapping[str, tuple[bool, bool]]
+    """Whether a run is to pause, and to be cancelled."""
     counts: Mapping[str, int]
     """Those that are not zero."""
     integrity: str
@@ -75,7 +89,10 @@ def read_books(ledger: Path) -> Books:
         return Books(
             jobs=tuple(
                 JobRow(*row)  # type: ignore[arg-type]
-                for row in rows("SELECT id, custom_id, state, attempt FROM jobs ORDER BY id")
+                for row in rows(
+                    "SELECT jobs.id, runs.name, custom_id, state, attempt FROM jobs JOIN runs ON runs.id = run_id"
+                    " ORDER BY jobs.id"
+                )
             ),
             events={job: tuple(found) for job, found in events.items()},
             submissions={row.id: row for row in submissions},
@@ -85,6 +102,17 @@ def read_books(ledger: Path) -> Books:
                     "SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id"
                 )
             ),
+            commands=tuple(
+                CommandRow(*row)  # type: ignore[arg-type]
+                for row in rows(
+                    "SELECT (SELECT min(name) FROM runs WHERE id = run_id OR runs.endpoint_id = commands.endpoint_id),"
+                    " action, asked_at, done_at, outcome, is_refused FROM commands ORDER BY id"
+                )
+            ),
+            wishes={
+                str(name): (bool(pause), bool(cancel))
+                for name, pause, cancel in rows("SELECT name, pause_requested, cancel_requested FROM runs")
+            },
             counts=dict(rows("SELECT name, sum(n) FROM counts GROUP BY name HAVING sum(n) <> 0")),  # type: ignore[arg-type]
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )

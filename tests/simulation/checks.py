@@ -5,8 +5,10 @@ in a sentence.
 """
 
 import json
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Final
 
@@ -17,11 +19,18 @@ from orchestrator.core.retry import AttemptLimits
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import OnUncertain
 from orchestrator.units import SECOND_US
-from tests.simulation.books import Books, EventRow, read_books
+from tests.simulation.books import Books, EventRow, JobRow, read_books
+from tests.simulation.command_checks import (
+    each_command_is_acknowledged_once,
+    no_command_is_carried_out_twice,
+    no_command_stands_there_twice,
+    what_was_asked_last_holds,
+    who_is_stopped_sends_nothing,
+)
+from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import Fate
 from tests.simulation.plan import Rate, Trouble
-from tests.simulation.play import API_KEY, WORKER_ID, WORKER_SECRET, Facts
-from tests.simulation.world import ENDPOINT
+from tests.simulation.process import SECRETS
 
 BUDGET_US = 90 * SECOND_US
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
@@ -38,7 +47,10 @@ POINTLESS_US = 60 * SECOND_US
 GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
 """What may be said of a submission whose result nobody has."""
 
-PAID_AGAIN = ("uncertain", "lost", "expired", "invalid_output", "timed_out")
+ASKED: Final = "asked for"
+"""Why a job is executed again whatever became of it before: a person wanted it."""
+
+PAID_AGAIN = (ASKED, "uncertain", "lost", "expired", "invalid_output", "timed_out")
 """The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
 jobs that ended, and died of their TTL, while nobody could look: `nothing_expired` tells whether somebody could."""
 
@@ -51,16 +63,16 @@ def it_came_to_an_end(facts: Facts, books: Books) -> Iterator[str]:
         yield f"the program broke down: {facts.failure}"
     elif not facts.finished:
         states = Counter(job.state for job in books.jobs)
-        yield f"not finished {facts.plan.patience_s:g} s after all faults, {len(facts.lives)} processes: {dict(states)}"
+        yield f"not finished {facts.plan.patience_s:g} s after all faults, {sum(run.processes for run in facts.runs)} processes: {dict(states)}"
 
 
 def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
-    """Each input is one job, each job has one outcome, each result is its own, and the files say the same."""
-    wanted = {f"job-{n}" for n in range(1, facts.plan.jobs + 1)}
-    if {job.custom_id for job in books.jobs} != wanted or len(books.jobs) != len(wanted):
+    """Each input is one job of its run, each job has one outcome, each result is its own, and the files say the same."""
+    wanted = {(run.plan.name, f"job-{n}") for run in facts.runs for n in run.numbers}
+    if {(job.run, job.custom_id) for job in books.jobs} != wanted or len(books.jobs) != len(wanted):
         yield f"{len(books.jobs)} jobs for {len(wanted)} inputs"
     outcomes = {row.job: row for row in books.outcomes}
-    outputs = {name: facts.plan.output_of(_input(name)) for name in wanted}
+    outputs = {name: facts.plan.output_of(_input(name)) for _, name in wanted}
     mistaken = _mistaken(facts, books)
     for job in books.jobs:
         outcome = outcomes.get(job.id)
@@ -72,15 +84,29 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
             and outcome.output != outputs.get(job.custom_id)
         ):
             yield f"{job.custom_id} has the result {(outcome.output or b'')[:100]!r}"
-    if not facts.finished:
-        return
-    for path, states in ((facts.output, {State.SUCCEEDED}), (facts.errors, TERMINAL - {State.SUCCEEDED})):
+    if facts.finished:
+        for run in facts.runs:
+            states = {job.custom_id: _state_at(facts, books, job, run.ended_at) for job in books.jobs}
+            of_run = {f"job-{n}": states[f"job-{n}"] for n in run.numbers if f"job-{n}" in states}
+            yield from _files_say_the_same(run, of_run, outputs, mistaken)
+
+
+def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
+    """The state of a job when its run's files were written: a webhook may complete it after that."""
+    events = [row.event for row in books.events.get(job.id, ()) if _true(facts, row) <= at]
+    return reduce(lambda state, event: TRANSITIONS[state].get(Event(event), state), events, State.QUEUED)
+
+
+def _files_say_the_same(
+    run: RunFacts, jobs: Mapping[str, State], outputs: Mapping[str, bytes], mistaken: Collection[str]
+) -> Iterator[str]:
+    for path, states in ((run.output, {State.SUCCEEDED}), (run.errors, TERMINAL - {State.SUCCEEDED})):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         found = [row["custom_id"] for row in rows]
-        if found != [job.custom_id for job in books.jobs if job.state in states]:
+        if found != [custom_id for custom_id, state in jobs.items() if state in states]:
             yield f"{path.name} holds {found}"
         sure = [row for row in rows if row["custom_id"] not in mistaken]
-        if path == facts.output and any(row["output"] != json.loads(outputs[row["custom_id"]]) for row in sure):
+        if path == run.output and any(row["output"] != json.loads(outputs[row["custom_id"]]) for row in sure):
             yield f"{path.name} holds outputs that are not those of their rows"
 
 
@@ -95,7 +121,8 @@ NAMING: Final = frozenset({Event.ACCEPTED, Event.ADOPTED})
 def _mistaken(facts: Facts, books: Books) -> set[str]:
     """Jobs that have another one's result, since the service answered their `/run` with its id, and nobody else had been
     told of that id by then: by polling alone nothing shows such a lie. With webhooks each job has its own, and the one
-    whose id it is bears it; but what was doubted in one process the next one does not know.
+    whose id it is bears it; but one that brings the record of another job instead tells nothing, and which ids were
+    given in one process the next one does not know.
     """
     names = {job.id: job.custom_id for job in books.jobs}
     found: set[str] = set()
@@ -104,12 +131,17 @@ def _mistaken(facts: Facts, books: Books) -> set[str]:
     begun = [began for began, _ in facts.lives]
     for outcome in books.outcomes:
         fate = facts.fates.get(outcome.remote_id or "")
-        if fate is None or fate.input == _input(names[outcome.job]):
+        if fate is None or fate.input == _input(names[outcome.job]) or outcome.trouble is not None:
             continue
         of_job = books.events[outcome.job]
         taken_at = next(row.at for row in of_job if row.event == Event.COMPLETED)
         named_at = max((row.at for row in of_job if row.event in NAMING and row.at <= taken_at), default=taken_at)
-        if facts.plan.webhooks and not any(facts.moments[named_at] < at <= facts.moments[taken_at] for at in begun):
+        has_own = any(
+            row.submission is not None and facts.own_webhooks.get(row.submission, math.inf) <= facts.moments[taken_at]
+            for row in of_job
+        )
+        is_killed = any(facts.moments[named_at] < at <= facts.moments[taken_at] for at in begun)
+        if facts.plan.webhooks and has_own and not is_killed:
             continue
         others = [row for row in books.submissions.values() if row.remote_id == outcome.remote_id]
         learned = (
@@ -119,7 +151,8 @@ def _mistaken(facts: Facts, books: Books) -> set[str]:
             for row in books.events[other.job]
             if row.submission == other.id and row.event in {*NAMING, Event.COMPLETED}
         )
-        if all(at > taken_at for at in learned):
+        taken = facts.moments[taken_at]
+        if all(at > taken_at or any(facts.moments[at] < each <= taken for each in begun) for at in learned):
             found.add(names[outcome.job])
     return found
 
@@ -194,36 +227,42 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
     why there had to be another.
     """
     accepted = Counter(fate.input for fate in facts.fates.values())
+    completed = facts.completed
     for job in books.jobs:
-        again = [row.trouble for row in books.events.get(job.id, ()) if row.event == Event.RETRIED]
+        again = [
+            ASKED if row.event == Event.REOPENED else row.trouble
+            for row in books.events.get(job.id, ())
+            if row.event in {Event.RETRIED, Event.REOPENED}
+        ]
         if accepted[_input(job.custom_id)] > 1 + len(again):
             yield f"{job.custom_id} was accepted {accepted[_input(job.custom_id)]} times after {again}"
-        paid = facts.tally.completed[_input(job.custom_id)]
+        paid = completed[_input(job.custom_id)]
         if paid > 1 + sum(trouble in PAID_AGAIN for trouble in again):
             yield f"{job.custom_id} has {paid} results at the service after {again}"
 
 
 def no_crash_costs_a_try(facts: Facts, books: Books) -> Iterator[str]:
     """A job is given up as uncertain only after as many silences of the service as it has tries."""
+    patient = {run.plan.name for run in facts.runs if run.plan.on_uncertain is not OnUncertain.FAIL}
+    run_of = {job.id: job.run for job in books.jobs}
     for outcome in books.outcomes:
         silences = [row for row in books.events.get(outcome.job, ()) if row.event == Event.UNANSWERED]
         silences = [row for row in silences if not row.reason.endswith("ended before the answer came")]
-        if outcome.trouble == "uncertain" and facts.plan.on_uncertain is not OnUncertain.FAIL and len(silences) <= 3:
+        if outcome.trouble == "uncertain" and run_of[outcome.job] in patient and len(silences) <= 3:
             yield f"job {outcome.job} was given up after {len(silences)} submissions that the service did not answer"
 
 
 def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     """No window of the service's held more than the limit, however it counts; no 429 that no fault has made."""
     rates = {Operation.RUN: facts.plan.run_rate, Operation.STATUS: facts.plan.status_rate}
-    for operation in Operation:
-        figures = facts.gate.figures(ENDPOINT, operation)
-        limit = _limit(operation, rates)
+    for (endpoint, operation), figures in chain.from_iterable(gate.all_figures().items() for gate in facts.gates):
+        limit, what = _limit(operation, rates), f"requests to /{operation} of {endpoint}"
         if figures.refused:
-            yield f"{figures.refused} requests to /{operation} were over the limit ({facts.plan.algorithm})"
+            yield f"{figures.refused} {what} were over the limit ({facts.plan.algorithm})"
         if limit.requests is not None and figures.window_max > limit.requests:
-            yield f"{figures.window_max} requests to /{operation} in one window of {limit.requests}"
+            yield f"{figures.window_max} {what} in one window of {limit.requests}"
         if limit.concurrent is not None and figures.concurrent_max > limit.concurrent:
-            yield f"{figures.concurrent_max} requests to /{operation} at once"
+            yield f"{figures.concurrent_max} {what} at once"
 
 
 def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
@@ -255,9 +294,15 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[str]:
-    """A process that has got a result gives nobody up whose result it is; after a `/retry` it may be of either one."""
+    """A process that has got a result gives nobody up for good whose result it is; after a `/retry` it may be of either.
+
+    What a process slept through may be taken up after the answer that it had asked for.
+    """
+    succeeded = {outcome.job for outcome in books.outcomes if outcome.trouble is None}
     for row in chain.from_iterable(books.events.values()):
         if row.trouble is None or row.event not in {Event.RETRIED, Event.ABANDONED}:
+            continue
+        if row.event == Event.ABANDONED and row.job in succeeded:
             continue
         remote_id, fate = _fate(facts, books, row)
         at = _true(facts, row)
@@ -270,11 +315,18 @@ def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[
             yield f"job {row.job} ({remote_id}) was given up as {row.trouble} by a process that had got its result"
 
 
-def no_process_stops_for_a_moments_trouble(facts: Facts, _books: Books) -> Iterator[str]:
+def no_process_stops_for_a_moments_trouble(facts: Facts, books: Books) -> Iterator[str]:
     """Going on is pointless only once nothing but refusals has come for a minute, to a process of which a job was taken."""
-    for at in facts.stops:
+    where = {run.plan.name: run.plan.where for run in facts.runs}
+    accepted = [
+        (where[job.run], _true(facts, row))
+        for job in books.jobs
+        for row in books.events.get(job.id, ())
+        if row.event == Event.ACCEPTED
+    ]
+    for at, run in facts.stops:
         begun = max(start for start, _ in facts.lives if start <= at)
-        if not any(begun <= fate.accepted_at < at for fate in facts.fates.values()):
+        if not any(begun <= each < at for there, each in accepted if there == run.plan.where):
             continue  # a key that has never worked
         if at - begun < POINTLESS_US or facts.up_us(at - POINTLESS_US, at) > SOON_US:
             yield f"a process stopped {(at - begun) / SECOND_US:.1f} s after it began, and the service was well"
@@ -319,7 +371,7 @@ def _true(facts: Facts, row: EventRow) -> int:
 def no_secret_is_anywhere(facts: Facts, _books: Books) -> Iterator[str]:
     """Neither in a file of the run, but for the key's own, nor in anything that was shown or logged."""
     key = facts.ledger.with_name(facts.ledger.name + ".key")
-    secrets = [API_KEY.encode(), WORKER_ID.encode(), WORKER_SECRET.encode()]
+    secrets = [secret.encode() for secret in SECRETS.values()]
     if key.exists():
         secrets += [key.read_bytes(), key.read_bytes().hex().encode()]
     places = {path.name: path.read_bytes() for path in facts.folder.iterdir() if path != key and path.is_file()}
@@ -346,6 +398,11 @@ CHECKS: tuple[Check, ...] = (
     what_is_sure_stays_sure,
     what_is_called_lost_is_lost,
     no_secret_is_anywhere,
+    each_command_is_acknowledged_once,
+    no_command_is_carried_out_twice,
+    no_command_stands_there_twice,
+    what_was_asked_last_holds,
+    who_is_stopped_sends_nothing,
 )
 
 

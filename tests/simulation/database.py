@@ -92,7 +92,7 @@ class SimulatedConnection(aiosqlite.Connection):
     ) -> None:
         self._begin(connector)
         self._tx = _CallQueue(loop, delay)
-        loop.perishables.add(self)
+        loop.perishes(self)
 
     def _begin(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, ITER_CHUNK_ROWS)

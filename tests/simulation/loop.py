@@ -10,7 +10,8 @@
 - Threads are discouraged, since their order is not ours, but they work: while a thread of `anyio.to_thread` or of
   `run_in_executor` runs, virtual time stands still and the loop really waits for it, at most `THREAD_WAIT_S_MAX`.
   A thread that itself waits for the loop's clock (`anyio.from_thread.run(anyio.sleep, 1)`) therefore ends in an error.
-- `crash()` kills the loop for good: see there. `suspend()` lets a part of it stand still, until `resume()`.
+- `crash()` kills the loop for good: see there. What runs with the same `PART` is one part of the world, such as a
+  process: `suspend()` lets a part stand still until `resume()`, and `kill()` ends it, while the others go on.
 """
 
 import asyncio
@@ -47,6 +48,9 @@ ROUNDS_MAX = 1_000_000
 
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
+PART: ContextVar[object] = ContextVar("PART", default=None)
+"""To which part of the world it belongs what runs; None: to what nobody suspends or kills."""
+
 
 class DeadlockError(Exception):
     """The world cannot go on: nothing is ready and no timer is set, or it runs in circles, or a thread is stuck."""
@@ -73,15 +77,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, *, seed: int = 0, start_s: float = 0.0) -> None:
         self.random = random.Random(seed)
-        self.perishables: weakref.WeakSet[Perishable] = weakref.WeakSet()
+        self._perishables: weakref.WeakKeyDictionary[Perishable, object] = weakref.WeakKeyDictionary()
         self.crashed_at_s: float | None = None
         self.task_numbers = itertools.count(1)
         self._now_s = start_s
         self._futures_of_threads = 0
         self._rounds = 0
-        self._suspended: ContextVar[bool] | None = None
-        self._set_aside: list[asyncio.Handle] = []
-        self._timers_aside: list[asyncio.TimerHandle] = []
+        self._suspended: dict[object, _Aside] = {}
+        self._dead: set[object] = set()
+        self._has_died = False
         super().__init__(_VirtualSelector(self._turn))
         self.set_task_factory(_numbered_task)
 
@@ -134,37 +138,74 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue, which has no other door
             handle._cancelled = True  # not cancel(): that would release what the handle refers to
 
-    def suspend(self, part: ContextVar[bool]) -> None:
-        """Let stand still whatever runs in a context where `part` is set, as SIGSTOP does with a process.
+    def perishes(self, perishable: Perishable) -> None:
+        """A crash takes `perishable` away, and so does a kill of the part that runs now."""
+        self._perishables[perishable] = PART.get()
+
+    def outlives(self, perishable: Perishable) -> None:
+        """There is nothing left of it to take away."""
+        self._perishables.pop(perishable, None)
+
+    def kill(self, part: object) -> None:
+        """End a part of the world, as `kill -9` ends a process; everything else goes on.
+
+        As with `crash`, nothing of it runs after its step of now, and whoever waits for it waits for ever: a world in
+        which somebody was killed can only end by a crash.
+        """
+        self._dead.add(part)
+        self._has_died = True
+        for task in asyncio.all_tasks(self):
+            if isinstance(task, _NumberedTask) and task.part is part:
+                _immortalize(task)
+        _immortalize(self._suspended.pop(part, None))
+        for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue, which has no other door
+            if _part_of(handle) is part:
+                _immortalize(handle)
+                handle._cancelled = True  # not cancel(): that would release what the handle refers to
+        for perishable, owner in tuple(self._perishables.items()):
+            if owner is part:
+                self.outlives(perishable)
+                perishable.abandon()
+
+    def suspend(self, part: object) -> bool:
+        """Let a part stand still, as SIGSTOP does with a process; False where it does already.
 
         What the rest of the world does for it meanwhile (answers that arrive) waits for it.
         """
-        self._suspended = part
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        self._timers_aside = [timer for timer in timers if _belongs_to(timer, part)]
-        timers[:] = [timer for timer in timers if not _belongs_to(timer, part)]
-        heapq.heapify(timers)
+        if part in self._suspended:
+            return False
+        self._suspended[part] = _Aside(timers=self._timers_of(part))
+        return True
 
-    def resume(self) -> None:
+    def resume(self, part: object) -> None:
         """Let it go on, with the timers that have run out meanwhile, and then with what it finds at its sockets: that is
-        the order of uvloop, and the worse one.
+        the order of uvloop, and the worse one. Of one that was killed meanwhile nothing goes on.
         """
-        self._suspended = None
-        run_out = [timer for timer in self._timers_aside if timer.when() <= self._now_s]
+        aside = self._suspended.pop(part, None)
+        if aside is None:
+            return
+        run_out = [timer for timer in aside.timers if timer.when() <= self._now_s]
         for timer in sorted(run_out, key=asyncio.TimerHandle.when):
             timer._scheduled = False  # type: ignore[attr-defined]  # as when asyncio takes it from its heap
             self._ready.append(timer)  # type: ignore[attr-defined]
-        self._ready.extend(self._set_aside)  # type: ignore[attr-defined]
+        self._ready.extend(aside.handles)  # type: ignore[attr-defined]
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        timers += [timer for timer in self._timers_aside if timer.when() > self._now_s]
+        timers += [timer for timer in aside.timers if timer.when() > self._now_s]
         heapq.heapify(timers)
-        self._set_aside, self._timers_aside = [], []
+
+    def _timers_of(self, part: object) -> list[asyncio.TimerHandle]:
+        """Takes the timers of a part away."""
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        found = [timer for timer in timers if _part_of(timer) is part]
+        timers[:] = [timer for timer in timers if _part_of(timer) is not part]
+        heapq.heapify(timers)
+        return found
 
     def close(self) -> None:
         """Close the loop; a crashed one lets its perishables and its idle threads go first."""
         if self.crashed_at_s is not None and not self.is_closed():
             self._bury_tasks()
-            for perishable in tuple(self.perishables):
+            for perishable in tuple(self._perishables):
                 perishable.abandon()
             for worker in self._anyio_workers():
                 worker.stop()  # else the interpreter waits for the thread when it exits
@@ -172,14 +213,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _bury_tasks(self) -> None:
         for task in asyncio.all_tasks(self):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+            _immortalize(task)
 
     def _turn(self, select: Callable[[float | None], _Ready], timeout_s: float | None) -> _Ready:
         """One look at the world between two rounds of callbacks: what a selector does, without sleeping."""
         if self.crashed_at_s is not None:
             raise LoopCrashed
-        if self._suspended is not None:
-            self._put_aside(self._suspended)
+        if self._has_died:
+            self._has_died = False
+            for part in self._dead:  # its last step may have set some after the kill
+                for timer in self._timers_of(part):
+                    _immortalize(timer)
+        if self._suspended or self._dead:
+            self._put_aside()
         self._sort_cancelled()
         ready = select(0)
         if ready or timeout_s == 0:
@@ -211,11 +257,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         in_order = [handle for group in groups for handle in sorted(group, key=_cancelled_task)]
         handles.extendleft(reversed(in_order))
 
-    def _put_aside(self, part: ContextVar[bool]) -> None:
+    def _put_aside(self) -> None:
         handles: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         for _ in range(len(handles)):
             handle = handles.popleft()
-            (self._set_aside if _belongs_to(handle, part) else handles).append(handle)
+            part = _part_of(handle)
+            if part in self._dead:
+                _immortalize(handle)
+            elif (aside := self._suspended.get(part)) is not None:
+                aside.handles.append(handle)
+            else:
+                handles.append(handle)
 
     def _charge_for_round(self) -> None:
         self._rounds += 1
@@ -259,11 +311,20 @@ class _VirtualSelector(selectors.DefaultSelector):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task that knows how many were made on its loop before it."""
+    """A task that knows how many were made on its loop before it, and to which part of the world it belongs."""
 
     def __init__(self, coro: Coroutine[Any, Any, Any], *, number: int, **options: Any) -> None:
         super().__init__(coro, **options)
         self.number = number
+        self.part = PART.get()
+
+
+class _Aside:
+    """What waits for a part that stands still."""
+
+    def __init__(self, timers: list[asyncio.TimerHandle]) -> None:
+        self.timers = timers
+        self.handles: list[asyncio.Handle] = []
 
 
 def _numbered_task(loop: asyncio.AbstractEventLoop, coro: Any, /, **options: Any) -> _NumberedTask:
@@ -271,9 +332,13 @@ def _numbered_task(loop: asyncio.AbstractEventLoop, coro: Any, /, **options: Any
     return _NumberedTask(coro, loop=loop, number=next(loop.task_numbers), **options)
 
 
-def _belongs_to(handle: asyncio.Handle, part: ContextVar[bool]) -> bool:
+def _part_of(handle: asyncio.Handle) -> object:
     context: Context = handle._context  # type: ignore[attr-defined]
-    return context.get(part, False)
+    return context.get(PART)
+
+
+def _immortalize(thing: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def _cancelled_task(handle: asyncio.Handle) -> int:

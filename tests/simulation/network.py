@@ -1,8 +1,11 @@
 """The network of a simulated world: requests to the service, webhooks back, and the weather on both ways."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -10,14 +13,15 @@ import httpx
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.emulator.limits import Operation
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
-from tests.simulation.loop import running_loop
+from tests.simulation.loop import PART, running_loop
 from tests.simulation.plan import Plan, Trouble
 from tests.simulation.transport import ASGIApp, SimulatedTransport
-from tests.simulation.world import ENDPOINT, SimulatedService
+from tests.simulation.world import SimulatedService
 
 T = TypeVar("T")
 
@@ -51,48 +55,61 @@ def _seconds(now: int) -> float:
     return (now - EPOCH_AT) / SECOND_US
 
 
-class Network(httpx.AsyncBaseTransport):
-    """The ways between the program and the service. It outlives the processes of the program."""
+class Network:
+    """The ways between the program and the services, whose hosts are given. It outlives the processes of the program."""
 
     def __init__(
         self,
         plan: Plan,
-        service: SimulatedService,
+        services: Mapping[str, SimulatedService],
         sky: Sky,
         clock: VirtualClock,
         say: Say,
+        *,
+        left: Callable[[httpx.Request], None],
         heard: Callable[[bytes], None],
     ) -> None:
-        """`heard` is called with each body about a job that has reached the program, and that names what it is about:
-        the job that was asked for, or the URL that a webhook came to.
+        """`left` is called with each request that a process sends, and `heard` with each body about a job that has
+        reached one, and that names what it is about: the job that was asked for, or the URL that a webhook came to.
         """
         self._plan = plan
+        self._left = left
         self._heard = heard
-        self._service = service
+        self.own_webhooks: dict[int, int] = {}
+        """When a webhook first brought the own record of which submission."""
+        self._services = services
         self._sky = sky
         self._clock = clock
         self._say = say
         self._chance = random.Random(f"network {plan.seed}")
-        self._to_service = SimulatedTransport(service.app, cut=ConnectionCut)
+        self._to_service = {
+            host: SimulatedTransport(service.app, cut=ConnectionCut) for host, service in services.items()
+        }
         self._listener: SimulatedListener | None = None
-        self._side: Side | None = None
-        service.receiver = self._deliver
-        for gone in plan.of(Trouble.SERVICE_GONE):
-            service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US))
+        self._tasks: TaskGroup
+        for service in services.values():
+            service.receiver = self._deliver
+            for gone in plan.of(Trouble.SERVICE_GONE):
+                service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US))
 
-    def outlive(self, tasks: TaskGroup) -> None:
-        """In a world where the program falls asleep, requests are carried by `tasks`, which do not."""
-        if self._plan.of(Trouble.ASLEEP):
-            self._side = Side(tasks)
+    def begin(self, tasks: TaskGroup) -> None:
+        """What is under way is carried by `tasks`, which neither sleep nor die with a process."""
+        self._tasks = tasks
+        self._outside = copy_context()
 
     # --- to the service
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def wire(self) -> "Wire":
+        """A new way to the services, for one process."""
+        return Wire(self, self._tasks, self._outside)
+
+    async def carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
         """Carries one request there and its answer back."""
-        what = f"{request.method} /{request.url.path.removeprefix(f'/v2/{ENDPOINT}/')}"
+        what = f"{request.method} /{request.url.path.removeprefix('/v2/').partition('/')[2]}"
         subject = _subject(request)
+        self._left(request)
         try:
-            response = await (self._carry(request) if self._side is None else self._side.ask(self._carry, request))
+            response = await wire.side.ask(partial(self._carry, wire), request)
         except (NotSent, Unanswered) as error:
             self._say("wire", f"{what}: {type(error).__name__}", subject)
             raise
@@ -102,22 +119,24 @@ class Network(httpx.AsyncBaseTransport):
             self._heard(body)
         return response
 
-    async def _carry(self, request: httpx.Request) -> httpx.Response:
+    async def _carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
         await self._travel()
         if not self._is_up():
             raise NotSent(f"{request.url.host} cannot be reached")
         self._hide_or_show()
-        response = await self._to_service.handle_async_request(request)
+        endpoint, operation = request.url.path.removeprefix("/v2/").split("/")[:2]
+        with wire.at_service((request.url.host, endpoint, Operation(operation))):
+            response = await self._to_service[request.url.host].handle_async_request(request)
         await self._travel()
         if not self._is_up():
             raise Unanswered(f"{request.url.host} did not answer")
         return response
 
     def _hide_or_show(self) -> None:
-        if self._sky.is_up(Trouble.ENDPOINT_HIDDEN, self._clock.now()):
-            self._service.gate.show(ENDPOINT)
-        else:
-            self._service.gate.hide(ENDPOINT)
+        is_shown = self._sky.is_up(Trouble.ENDPOINT_HIDDEN, self._clock.now())
+        for service in self._services.values():
+            for endpoint in service.endpoints:
+                (service.gate.show if is_shown else service.gate.hide)(endpoint)
 
     async def _travel(self) -> None:
         await anyio.sleep(self._chance.uniform(0, self._plan.travel_s))
@@ -125,15 +144,43 @@ class Network(httpx.AsyncBaseTransport):
     def _is_up(self) -> bool:
         return self._sky.is_up(Trouble.NETWORK_GONE, self._clock.now())
 
+    def kill(self, part: object, wire: "Wire") -> None:
+        """The process `part` is killed, and nobody listens there any more.
+
+        What it has sent is gone, wherever it was, or, as often, gets there still. The service notices a round trip
+        later, but a /run may hold its slot for as long as the limits look back.
+        """
+        if self._listener is not None and self._listener.part is part:
+            self._listener = None
+        gets_there = self._chance.random() < 1 / 2
+        if not gets_there:
+            running_loop().kill(wire)
+        self._outside.run(self._tasks.start_soon, self._notice, wire, 2 * self._plan.travel_s if gets_there else 0)
+
+    async def _notice(self, wire: "Wire", after_s: float) -> None:
+        await anyio.sleep(after_s)
+        running_loop().kill(wire)
+        late = {under: n for under, n in wire.under_way.items() if under[2] is Operation.RUN}
+        self._hang_up({under: n for under, n in wire.under_way.items() if under not in late})
+        await anyio.sleep(self._chance.uniform(0, 0.9) * self._plan.run_rate.window_s)
+        self._hang_up(late)
+
+    def _hang_up(self, cut: Mapping["Under", int]) -> None:
+        for (host, endpoint, operation), n in cut.items():
+            gate = self._services[host].gate
+            gate.hang_up(endpoint, operation, min(n, gate.figures(endpoint, operation).concurrent))
+
     # --- and back
 
     def listen(self, listener: "SimulatedListener") -> None:
-        """From now on webhooks go to `listener`."""
+        """From now on webhooks go to `listener`. Two processes cannot listen at one address."""
+        assert self._listener is None, "another process listens there"
         self._listener = listener
 
-    def close(self) -> None:
-        """Nobody listens: the process has ended, in whatever way."""
-        self._listener = None
+    def close(self, listener: "SimulatedListener") -> None:
+        """`listener` has ended."""
+        if self._listener is listener:
+            self._listener = None
 
     async def _deliver(self, url: str, body: bytes) -> int:
         """One webhook, in a storm as often as the plan says. Each copy with a wrong token must be answered 404."""
@@ -151,10 +198,12 @@ class Network(httpx.AsyncBaseTransport):
             raise NotSent("nobody listens there")
         stripped = httpx.URL(url).copy_with(path=httpx.URL(url).path.removeprefix("/in"))
         address = self._chance.choice((httpx.URL(url), stripped))
-        status = await self._listener.post(address, body, may_sleep=self._side is not None)
-        self._say("webhook", f"answered {status}", url.rpartition("/")[2].partition(".")[0])
+        status = await self._listener.post(address, body)
+        submission = url.rpartition("/")[2].partition(".")[0]
+        self._say("webhook", f"answered {status}", submission)
         if status == httpx.codes.OK and f'"webhook":"{url}"'.encode() in body:
             self._heard(body)
+            self.own_webhooks.setdefault(int(submission), self._clock.now())
         await self._travel()
         if not self._is_up():
             raise Unanswered("the listener's answer was lost")
@@ -162,11 +211,16 @@ class Network(httpx.AsyncBaseTransport):
 
 
 class Side:
-    """One side of the network: what it is asked is done by a task of its own, with whatever it stands still."""
+    """One side of the network: what it is asked is done by a task of its own, with whatever it stands still or dies.
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    That is the caller, or `part` in the given context.
+    """
+
+    def __init__(self, tasks: TaskGroup, context: Context | None = None, *, part: object = None) -> None:
         self._tasks = tasks
-        self._context: Context = copy_context()
+        self._context: Context = copy_context() if context is None else context.copy()
+        if part is not None:
+            self._context.run(PART.set, part)
 
     async def ask(self, do: Callable[[T], Awaitable[httpx.Response]], what: T) -> httpx.Response:
         """What `do(what)` returns or raises; whoever does not wait for it any more cancels it.
@@ -187,12 +241,37 @@ class Side:
         self._context.run(self._tasks.start_soon, task)
         try:
             await done.wait()
-        finally:
-            scope.cancel()
+        finally:  # where it belongs: who stands still, or is dead, cannot be cancelled
+            running_loop().call_soon(scope.cancel, context=self._context)
         (answer,) = answers
         if isinstance(answer, httpx.Response):
             return answer
         raise answer
+
+
+Under = tuple[str, str, Operation]
+"""Host, endpoint and operation of a request that is under way there."""
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """The way of one process to the services; a part of the world of its own."""
+
+    def __init__(self, network: Network, tasks: TaskGroup, outside: Context) -> None:
+        self._network = network
+        self.side = Side(tasks, outside, part=self)
+        self.under_way: Counter[Under] = Counter()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._network.carry(self, request)
+
+    @contextmanager
+    def at_service(self, under: Under) -> Iterator[None]:
+        """While the block runs, a request is under way there."""
+        self.under_way[under] += 1
+        try:
+            yield
+        finally:
+            self.under_way[under] -= 1
 
 
 class SimulatedListener:
@@ -203,7 +282,8 @@ class SimulatedListener:
     def __init__(self, app: ASGIApp, network: Network) -> None:
         self._app = app
         self._network = network
-        self._side: Side | None = None
+        self._side: Side
+        self.part = PART.get()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as tasks:
@@ -213,12 +293,10 @@ class SimulatedListener:
             try:
                 await anyio.sleep_forever()
             finally:
-                self._network.close()
+                self._network.close(self)
 
-    async def post(self, url: httpx.URL, body: bytes, *, may_sleep: bool) -> int:
-        """The status that a webhook is answered with. A process that may sleep answers in its own time."""
-        if not may_sleep or self._side is None:
-            return (await self._answer(httpx.Request("POST", url, content=body))).status_code
+    async def post(self, url: httpx.URL, body: bytes) -> int:
+        """The status that a webhook is answered with, in the process's own time, which may be never."""
         with anyio.move_on_after(WEBHOOK_S_MAX):
             return (await self._side.ask(self._answer, httpx.Request("POST", url, content=body))).status_code
         raise Unanswered("the listener did not answer in time")

@@ -59,7 +59,9 @@ class Trouble(StrEnum):
     CLOCK_JUMP = auto()
     """The wall clock of the program is set by `size` seconds."""
     STOP = auto()
-    """The process is asked to stop; somebody gives the command again `size` seconds later."""
+    """The process is cancelled; somebody gives the command again `size` seconds later."""
+    INTERRUPT = auto()
+    """The process is asked to stop, as by Ctrl-C."""
     ASLEEP = auto()
     """The process stands still, as by SIGSTOP or a closed lid; the service and the network go on."""
 
@@ -78,6 +80,8 @@ class Weather(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Trouble
     at_s: float
     size: float
+    who: int | None = None
+    """The processes of which run (from 0) it befalls, where it befalls processes; None: all that there are."""
 
     @property
     def until_s(self) -> float:
@@ -90,6 +94,55 @@ class Rate(msgspec.Struct, frozen=True):
     requests: int
     window_s: float
     concurrent: int
+
+
+class Where(StrEnum):
+    """Where a run's jobs are executed."""
+
+    HERE = auto()
+    NEXT_DOOR = auto()
+    """At another endpoint of the same service."""
+    ELSEWHERE = auto()
+    """At another service, with a key of its own."""
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of the ledger, and the person who wants it."""
+
+    name: str = "batch"
+    jobs: int = 20
+    where: Where = Where.HERE
+    priority: int = 0
+    max_attempts: int = 3
+    on_uncertain: OnUncertain = OnUncertain.RESUBMIT
+    on_expired: OnExpired = OnExpired.RESUBMIT
+    begins_s: float = 0.0
+    """When the command is given first, where runs are worked on side by side."""
+
+
+class Word(StrEnum):
+    """What somebody asks of a run, from a process of its own."""
+
+    PAUSE = auto()
+    CONTINUE = auto()
+    CANCEL = auto()
+    RETRY = auto()
+    PRIORITY = auto()
+    LIMITS_SET = auto()
+    LIMITS_RESET = auto()
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody asks something."""
+
+    word: Word
+    run: int
+    """Of which run (from 0)."""
+    at_s: float
+    number: int = 0
+    """A priority, or how many requests to `/run` there may be in a window."""
+    crash: Crash | None = None
+    """Whereof the process dies that asks."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,12 +177,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = 3
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     on_expired: OnExpired = OnExpired.RESUBMIT
+    others: tuple[RunPlan, ...] = ()
+    """The runs but for the first one, which has the settings above."""
+    side_by_side: bool = False
+    """Each run has its own processes, all at the same time; else one run is worked on after the other."""
+    askings: tuple[Asking, ...] = ()
     all_succeed: bool = False
     """Nothing happens that could be the end of a job: each must have its result."""
     sure: bool = False
     """Whatever happens, it is known of each request whether it was answered: nothing may be uncertain."""
     crashes: tuple[Crash, ...] = ()
-    """The first process dies of the first, and so on."""
+    """The first process that works on a run dies of the first, and so on."""
     marks: Marks = Marks.KEPT
     """Of each crash."""
     away_s: float = 5.0
@@ -139,6 +197,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     padding: tuple[int, int] = (0, 0)
     """Outputs are longer than their inputs by so many bytes, small ones being the most common."""
     weather: tuple[Weather, ...] = ()
+
+    @property
+    def runs(self) -> tuple[RunPlan, ...]:
+        """All of them."""
+        first = RunPlan(
+            jobs=self.jobs,
+            max_attempts=self.max_attempts,
+            on_uncertain=self.on_uncertain,
+            on_expired=self.on_expired,
+        )
+        return (first, *self.others)
 
     def closed(self) -> tuple[tuple[float, float], ...]:
         """From when to when (seconds) nothing can be learned from the service, whatever the program does."""
@@ -178,10 +247,11 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case Faults() | Spell():
+        case Faults() | Spell() | RunPlan() | Asking():
             return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
-            return f"{value.trouble} at {value.at_s:g} s ({value.size:g} s)"
+            who = "" if value.who is None else f" of {value.who}"
+            return f"{value.trouble}{who} at {value.at_s:g} s ({value.size:g} s)"
         case Crash():
             return f"{value.kill} {value.number}"
         case Rate():

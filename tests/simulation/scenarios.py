@@ -8,61 +8,24 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.faults import Fault, Faults, Spell
-from orchestrator.settings import OnExpired, OnUncertain
-from tests.simulation.plan import DAY_S, HOUR_S, MINUTE_S, Crash, Kill, Marks, Plan, Rate, Trouble, Weather
-
-CALLS_MAX = 200
-"""A drawn crash comes within so many calls of the database; a small run makes about as many."""
-
-COMMITS_MAX = 60
-
-EVEN = frozenset({Algorithm.WEIGHTED_COUNTER, Algorithm.TOKEN_BUCKET_SMALL})
+from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm
+from tests.simulation.plan import (
+    DAY_S,
+    HOUR_S,
+    MINUTE_S,
+    Crash,
+    Kill,
+    Plan,
+    Rate,
+    Trouble,
+    Weather,
+)
 
 Scenario = Callable[[int], Plan]
 
-LIES = frozenset(
-    {
-        Fault.EMPTY_ANSWER,
-        Fault.HALF_ANSWER,
-        Fault.UNAUTHORIZED,
-        Fault.SLOW_RUN,
-        Fault.HIDDEN_HEALTH,
-        Fault.OTHER_RECORD,
-        Fault.REPEATED_ID,
-        Fault.ABSURD_TIMES,
-        Fault.SHORT_RETENTION,
-        Fault.AMNESIA,
-        Fault.OTHER_WEBHOOK,
-        Fault.OTHER_ID_WEBHOOK,
-        Fault.CONTRARY_WEBHOOK,
-    }
-)
-"""The faults by which the service says what is not so."""
-
-SPELLS: tuple[Mapping[Fault, float], ...] = (
-    {Fault.NOT_JSON: 1.0},
-    {Fault.EMPTY_ANSWER: 1.0},
-    {Fault.HALF_ANSWER: 1.0},
-    {Fault.BARE_ERROR: 1.0},
-    {Fault.NOT_JSON: 0.4, Fault.BARE_ERROR: 0.4, Fault.EMPTY_ANSWER: 0.4, Fault.CUT_ANSWER: 0.4},
-    {Fault.UNAUTHORIZED: 1.0},
-    {Fault.HIDDEN_HEALTH: 1.0},
-    {Fault.SHORT_RETENTION: 1.0},
-    {Fault.AMNESIA: 1.0},
-)
-"""What the service may do for a while: a maintenance in four forms and mixed, a key refused, ..."""
-
-WEATHERS = tuple(trouble for trouble in Trouble if trouble is not Trouble.ASLEEP)
-"""What every world of the swarm may have."""
-
 MAINTENANCES = 5
 """So many of the spells are maintenances."""
-
-LARGE = (1_000, 10_000_000)
-
-HONEST = tuple(fault for fault in Fault if fault not in LIES)
 
 STRENGTHS = MappingProxyType(dict.fromkeys(Fault, 0.15) | {Fault.STUCK_WORKER: 0.05, Fault.DEAD_WORKER: 0.05})
 """How often a fault strikes that is there on its own."""
@@ -82,7 +45,7 @@ def one_fault(seed: int) -> Plan:
         retention_s=5 * MINUTE_S,
         ttl_s=10 * MINUTE_S,
         execution_timeout_s=30,
-        faults=_at_rates({fault: STRENGTHS[fault]}, late_webhook_s=20, silence_s=10),
+        faults=at_rates({fault: STRENGTHS[fault]}, late_webhook_s=20, silence_s=10),
         calm_at_s=5 * MINUTE_S,
         webhooks=seed % 2 == 1,
     )
@@ -92,118 +55,8 @@ def mixed_faults(seed: int) -> Plan:
     """All faults at once."""
     rates = {fault: STRENGTHS[fault] / 4 for fault in HONEST}
     return msgspec.structs.replace(
-        one_fault(seed), scenario="mixed-faults", faults=_at_rates(rates, late_webhook_s=20, silence_s=10)
+        one_fault(seed), scenario="mixed-faults", faults=at_rates(rates, late_webhook_s=20, silence_s=10)
     )
-
-
-def swarm(seed: int) -> Plan:
-    """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies."""
-    return with_lies(_swarm(seed))
-
-
-def _swarm(seed: int) -> Plan:
-    chance = random.Random(seed)
-    calm_at_s = chance.choice((20.0, 40.0, 80.0))
-    retention_s = chance.choice((60.0, 90.0, 180.0))
-    execution_s = chance.choice((0.5, 2.0, 6.0))
-    algorithm = chance.choice(tuple(Algorithm))
-    # The guard alone is proven for any limit; those two also need the even pacing, whose slack is a share of the limit.
-    requests = chance.choice((10, 30, 100)) if algorithm not in EVEN else 1000
-    return Plan(
-        scenario="swarm",
-        seed=seed,
-        jobs=chance.randint(3, 14),
-        workers=chance.choice((1, 3, 10)),
-        seconds=(execution_s / 10, execution_s),
-        retention_s=retention_s,
-        ttl_s=chance.choice((40.0, 90.0, 300.0)),
-        execution_timeout_s=chance.choice((10.0, 30.0)),
-        run_rate=Rate(requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
-        status_rate=Rate(2 * requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
-        algorithm=algorithm,
-        faults=_faults(chance),
-        calm_at_s=calm_at_s,
-        travel_s=chance.choice((0.01, 0.1, 0.3)),
-        database_s=chance.choice((0.001, 0.02)),
-        webhooks=chance.random() < 0.5,
-        storm=chance.choice((1, 1, 1, 5)),
-        secrets=chance.random() < 0.3,
-        max_attempts=chance.choice((1, 3)),
-        on_uncertain=chance.choice((OnUncertain.RESUBMIT, OnUncertain.RESUBMIT, OnUncertain.HOLD, OnUncertain.FAIL)),
-        on_expired=chance.choice((OnExpired.RESUBMIT, OnExpired.FAIL)),
-        crashes=tuple(_crash(chance) for _ in range(chance.choice((0, 0, 1, 2, 4)))),
-        marks=random.Random(f"marks {seed}").choice((Marks.KEPT, Marks.KEPT, *Marks)),
-        away_s=chance.choice((1.0, 10.0, 1.2 * retention_s)),
-        weather=tuple(_weather(chance, calm_at_s, retention_s) for _ in range(chance.choice((0, 0, 1, 2)))),
-    )
-
-
-def with_lies(plan: Plan) -> Plan:
-    """Every other world of the swarm: the service lies, forgets or shuts for a while, clocks differ from process to
-    process, processes sleep, outputs are large.
-
-    Drawn apart from everything else, so that a world is the same without its lies.
-    """
-    chance = random.Random(f"lies {plan.seed}")
-    if chance.random() < 0.5:
-        return plan
-    rates = {fault.value: 0.005 * 40 ** chance.random() for fault in Fault if fault in LIES and chance.random() < 1 / 4}
-    if Fault.AMNESIA in rates:
-        rates[Fault.AMNESIA] /= 20
-    spells = tuple(_spell(chance, plan) for _ in range(chance.choice((0, 0, 1, 2))))
-    sleeps = [_sleep(chance, plan)] if chance.random() < 1 / 8 else []
-    has_clocks = chance.random() < 1 / 8
-    return msgspec.structs.replace(
-        plan,
-        faults=msgspec.structs.replace(plan.faults, **rates, spells=spells),
-        weather=(*plan.weather, *sleeps),
-        clocks=tuple(chance.choice((HOUR_S, 0.0, -HOUR_S)) for _ in range(6)) if has_clocks else (),
-        # A process whose clock is ahead takes the requests of the one before for old: it begins once they are.
-        away_s=max(plan.away_s, plan.run_rate.window_s) if has_clocks else plan.away_s,
-        padding=LARGE if chance.random() < 1 / 20 else (0, 0),
-    )
-
-
-def _sleep(chance: random.Random, plan: Plan) -> Weather:
-    return Weather(
-        trouble=Trouble.ASLEEP, at_s=chance.uniform(0, plan.calm_at_s), size=chance.choice((40.0, 40 * MINUTE_S))
-    )
-
-
-def _spell(chance: random.Random, plan: Plan) -> Spell:
-    """Something that the service does for a while."""
-    rates = chance.choice(SPELLS)
-    longest_s = 3.0 if {Fault.UNAUTHORIZED, Fault.AMNESIA} & set(rates) else 0.8 * plan.retention_s
-    times = {"from_s": chance.uniform(0, plan.calm_at_s), "for_s": chance.uniform(1, longest_s)}
-    values: dict[str, Any] = {fault.value: rate for fault, rate in rates.items()} | times
-    return Spell(**values)
-
-
-def _faults(chance: random.Random) -> Faults:
-    """A third of the faults, each at a rate between 0.5 and 30 %."""
-    rates = {fault: 0.005 * 60 ** chance.random() for fault in HONEST if chance.random() < 1 / 3}
-    return _at_rates(
-        rates, late_webhook_s=chance.choice((5.0, 60.0)), silence_s=10.0, slow_answer_s=chance.choice((5.0, 40.0))
-    )
-
-
-def _at_rates(rates: Mapping[Fault, float], **seconds: float) -> Faults:
-    values: dict[str, Any] = {fault.value: rate for fault, rate in rates.items()} | seconds
-    return Faults(**values)
-
-
-def _crash(chance: random.Random) -> Crash:
-    kill = chance.choice(tuple(Kill))
-    return Crash(kill, chance.randint(1, CALLS_MAX if kill is Kill.CALL else COMMITS_MAX))
-
-
-def _weather(chance: random.Random, calm_at_s: float, retention_s: float) -> Weather:
-    trouble = chance.choice(WEATHERS)
-    at_s = chance.uniform(0, calm_at_s)
-    if trouble is Trouble.CLOCK_JUMP:
-        return Weather(trouble=trouble, at_s=at_s, size=chance.choice((-1, 1)) * chance.choice((5.0, 100.0, 1_000.0)))
-    size = chance.choice((5.0, 30.0)) if trouble is not Trouble.NETWORK_GONE else chance.uniform(5, 1.5 * retention_s)
-    return Weather(trouble=trouble, at_s=at_s, size=size)
 
 
 def commits(seed: int) -> Plan:
@@ -401,6 +254,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "one-fault": one_fault,
         "mixed-faults": mixed_faults,
         "swarm": swarm,
+        "side-by-side": side_by_side,
         "commits": commits,
         "network-20": partial(gone, scenario="network-20", trouble=Trouble.NETWORK_GONE, for_s=20 * MINUTE_S),
         "network-40": partial(gone, scenario="network-40", trouble=Trouble.NETWORK_GONE, for_s=40 * MINUTE_S),

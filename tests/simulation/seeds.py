@@ -10,7 +10,8 @@ from orchestrator.units import SECOND_US
 from tests.simulation.books import read_books
 from tests.simulation.checks import violations
 from tests.simulation.clock import EPOCH_AT
-from tests.simulation.play import Facts, Play
+from tests.simulation.facts import Facts
+from tests.simulation.play import Play
 from tests.simulation.scenarios import SCENARIOS
 
 SHOWN_MAX = 6
@@ -45,7 +46,7 @@ def played(scenario: str, seed: int) -> Played:
     return Played(
         scenario=scenario,
         seed=seed,
-        jobs=facts.plan.jobs,
+        jobs=sum(len(run.numbers) for run in facts.runs),
         violations=found,
         virtual_s=(facts.true.now() - EPOCH_AT) / SECOND_US,
         cpu_s=time.process_time() - started_s,
@@ -58,7 +59,8 @@ def story(scenario: str, seed: int) -> str:
         facts = Play(SCENARIOS[scenario](seed), Path(folder), traced=True).play()
         _tell_events(facts)
         found = violations(facts)
-    return "\n".join([str(facts.plan), "", facts.trace.text(), "", *(found or ["nothing is violated"])])
+    told = "\n".join([str(facts.plan), "", facts.trace.text(), "", *(found or ["nothing is violated"])])
+    return told.replace(folder, "FOLDER")
 
 
 def _tell_events(facts: Facts) -> None:

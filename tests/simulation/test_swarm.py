@@ -1,4 +1,4 @@
-"""Fifty worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
+"""Thirty worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -11,12 +11,15 @@ from orchestrator.units import SECOND_US
 from tests.simulation import __main__ as command
 from tests.simulation.books import read_books
 from tests.simulation.checks import CHECKS, violations
+from tests.simulation.facts import Facts
 from tests.simulation.plan import Plan
-from tests.simulation.play import API_KEY, Facts, Play
+from tests.simulation.play import Play
+from tests.simulation.process import KEYS
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import played, story
 
-SEEDS = 50
+API_KEY = KEYS["KEY_HERE"]
+SEEDS = 30
 BATCH = 5
 """Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
 
@@ -58,14 +61,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 @pytest.fixture
 def spoilt(world: Facts) -> Iterator[Facts]:
     """The same, to be tampered with."""
-    ledger, output, said = world.ledger.read_bytes(), world.output.read_bytes(), list(world.said)
+    ledger, output, said = world.ledger.read_bytes(), world.runs[0].output.read_bytes(), list(world.said)
     lives = list(world.lives)
     yield world
     world.lives[:] = lives
     world.ledger.write_bytes(ledger)
-    world.output.write_bytes(output)
+    world.runs[0].output.write_bytes(output)
     world.said[:] = said
-    world.finished, world.failure = True, None
+    world.runs[0].finished, world.failure = True, None
 
 
 def test_a_world_in_which_all_went_well_violates_nothing(world: Facts) -> None:
@@ -95,12 +98,12 @@ def test_a_ledger_that_was_tampered_with_is_found_out(spoilt: Facts, change: str
 
 
 def test_what_happened_outside_of_the_ledger_is_found_out_too(spoilt: Facts) -> None:
-    spoilt.finished, spoilt.failure = False, None
+    spoilt.runs[0].finished, spoilt.failure = False, None
     spoilt.said.append(f"Authorization: Bearer {API_KEY}")
-    spoilt.output.write_text("")
+    spoilt.runs[0].output.write_text("")
     found = {text.partition(":")[0] for text in violations(spoilt)}
     assert found == {"it_came_to_an_end", "no_secret_is_anywhere"}
-    spoilt.finished = True
+    spoilt.runs[0].finished = True
     assert "every_job_has_one_outcome" in {text.partition(":")[0] for text in violations(spoilt)}
 
 
@@ -108,7 +111,7 @@ def test_a_second_submission_that_nobody_can_explain_is_found_out(tmp_path: Path
     facts = Play(Plan(scenario="clean", seed=2, jobs=2), tmp_path, traced=False).play()
     fate = next(iter(facts.fates.values()))
     facts.fates["another"] = fate
-    facts.tally.note_completed(fate.input)
+    facts.tallies[0].note_completed(fate.input)
     found = {text.partition(":")[0] for text in violations(facts)}
     assert found == {"nothing_is_forgotten", "nothing_is_paid_twice"}
     assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
@@ -137,7 +140,11 @@ def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.Captur
     assert command.main(["--scenario", "clean", "--seed", "2", "--trace"]) == 0
     told = capsys.readouterr().out
     assert "nothing is violated" in told
-    for who, what in (("world", "a process begins"), ("wire", "POST /run: 200"), ("ledger", "completed (status)")):
+    for who, what in (
+        ("world", "a process of batch begins"),
+        ("wire", "POST /run: 200"),
+        ("ledger", "completed (status)"),
+    ):
         assert any(who in line and what in line for line in told.splitlines()), (who, what)
     world = played("clean", 2)
     assert world.lines()[-1].endswith("python -m tests.simulation --scenario clean --seed 2 --trace")

@@ -9,7 +9,7 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -34,6 +34,7 @@ from orchestrator.units import SECOND_US
 from tests.simulation.transport import SimulatedTransport
 
 ENDPOINT = "ep"
+SECOND_ENDPOINT = "ep-2"
 URL = "http://service"
 WEBHOOK_PAUSE_US = 10 * SECOND_US
 WEBHOOK_TRIES = 3
@@ -58,10 +59,11 @@ class Delivery(msgspec.Struct):
 
 
 class SimulatedService:
-    """One service with one endpoint, `ENDPOINT`.
+    """One service.
 
     Args:
         seed: of all its chances.
+        endpoints: their ids; each has so many `workers`.
         seconds: how long an execution takes, drawn from the generator given.
         work: what comes of an execution.
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
@@ -74,6 +76,7 @@ class SimulatedService:
         clock: Clock,
         *,
         seed: int = 0,
+        endpoints: Sequence[str] = (ENDPOINT,),
         workers: int = 8,
         seconds: Callable[[random.Random], float] = lambda _: 1.0,
         work: Work = echo,
@@ -87,6 +90,7 @@ class SimulatedService:
     ) -> None:
         self._clock = clock
         self._rng = random.Random(seed)
+        self.endpoints = endpoints
         self._workers = workers
         self._seconds = seconds
         self._work = work
@@ -101,7 +105,7 @@ class SimulatedService:
             tally=self.tally,
         )
         self.gate = Gate(
-            endpoints=(ENDPOINT,),
+            endpoints=endpoints,
             keys=None,
             limits=limits,
             algorithm=algorithm,
@@ -114,20 +118,11 @@ class SimulatedService:
             )
         )
         self._numbers = itertools.count()
-        self._busy: dict[ExecutionKey, Execution] = {}
-        self._ends: list[tuple[int, int, Execution]] = []
+        self._busy: dict[str, dict[ExecutionKey, Execution]] = {endpoint: {} for endpoint in endpoints}
+        self._ends: list[tuple[int, int, str, Execution]] = []
         self._deliveries: dict[int, Delivery] = {}
         self._tries: list[tuple[int, int]] = []
         self._wakeup = anyio.Event()
-
-    def under_way(self) -> Mapping[Operation, int]:
-        """How many requests of each operation are under way."""
-        return {operation: self.gate.figures(ENDPOINT, operation).concurrent for operation in Operation}
-
-    def hang_up(self, requests: Mapping[Operation, int]) -> None:
-        """So many requests of each operation are given up, whose handlers were buried with the process that sent them."""
-        for operation, n in requests.items():
-            self.gate.hang_up(ENDPOINT, operation, n)
 
     def transport(
         self, *, travel_s: Callable[[], float] = lambda: 0.0, down: Callable[[], bool] = lambda: False
@@ -167,28 +162,30 @@ class SimulatedService:
 
     def _finish(self, now: int) -> None:
         while self._ends and self._ends[0][0] <= now:
-            execution = heapq.heappop(self._ends)[2]
-            if self._busy.pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
+            _, _, endpoint, execution = heapq.heappop(self._ends)
+            if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
                 self.world.done(execution, self._work(execution.input, execution.number), now)
 
     def _step(self, now: int) -> None:
         due = self.world.step(now)
         for key in due.stopped:
-            self._busy.pop(key, None)
+            for busy in self._busy.values():
+                busy.pop(key, None)
         for webhook in due.webhooks:
             number = next(self._numbers)
             self._deliveries[number] = Delivery(webhook)
             heapq.heappush(self._tries, (now, number))
 
     def _take(self, now: int) -> None:
-        while len(self._busy) < self._workers:
-            execution = self.world.take(ENDPOINT, f"worker-{len(self._busy)}", now)
-            if execution is None:
-                return
-            self._busy[ExecutionKey(execution.job_id, execution.number)] = execution
-            if not execution.silent:
-                ends_at = now + round(self._seconds(self._rng) * SECOND_US)
-                heapq.heappush(self._ends, (ends_at, next(self._numbers), execution))
+        for endpoint, busy in self._busy.items():
+            while len(busy) < self._workers:
+                execution = self.world.take(endpoint, f"worker-{len(busy)}", now)
+                if execution is None:
+                    break
+                busy[ExecutionKey(execution.job_id, execution.number)] = execution
+                if not execution.silent:
+                    ends_at = now + round(self._seconds(self._rng) * SECOND_US)
+                    heapq.heappush(self._ends, (ends_at, next(self._numbers), endpoint, execution))
 
     def _try(self, now: int, deliveries: TaskGroup) -> None:
         """The next try is planned before this one begins: a crash counts as a failure."""

@@ -17,7 +17,6 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, cast
 
@@ -116,9 +115,16 @@ class Verdict:
 
 
 class Launch(Protocol):
-    """Starts `orchestrator` with these arguments."""
+    """Starts `orchestrator` with these arguments; the new process calls `before` first."""
 
-    def __call__(self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Process: ...
+    def __call__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        before: Callable[[], object] | None = None,
+    ) -> Process: ...
 
 
 def installed(
@@ -126,9 +132,9 @@ def installed(
     *,
     folder: Path,
     environment: Mapping[str, str],
-    before: Callable[[], None] | None = None,
+    before: Callable[[], object] | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """The command as it is installed; the new process calls `before` first."""
+    """The command as it is installed."""
     return subprocess.Popen(
         [ORCHESTRATOR, *arguments],
         cwd=folder,
@@ -158,6 +164,11 @@ class Program:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
 
     def until_said(self, text: str) -> str:
         """Reads what it says until a line contains `text`; returns that line."""
@@ -237,15 +248,11 @@ class Desk:
         self,
         *arguments: str,
         environ: Mapping[str, str] | None = None,
-        before: Callable[[], None] | None = None,
+        before: Callable[[], object] | None = None,
         within_s: float = SECONDS_MAX,
     ) -> Program:
-        """Starts `orchestrator` with these arguments; `environ` comes on top of `environment`.
-
-        A process that is to do something `before` is the installed command.
-        """
-        launch = partial(installed, before=before) if before else self.launch
-        process = launch(arguments, folder=self.folder, environment=self.environment(environ))
+        """Starts `orchestrator` with these arguments; `environ` comes on top of `environment`."""
+        process = self.launch(arguments, folder=self.folder, environment=self.environment(environ), before=before)
         return Program(process, within_s=within_s)
 
     def call(
@@ -253,7 +260,7 @@ class Desk:
         *arguments: str,
         given: str | None = None,
         environ: Mapping[str, str] | None = None,
-        before: Callable[[], None] | None = None,
+        before: Callable[[], object] | None = None,
     ) -> Verdict:
         """Runs `orchestrator` with these arguments to its end; `given` is its standard input."""
         return self.start(*arguments, environ=environ, before=before).ended(given=given)

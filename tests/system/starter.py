@@ -11,8 +11,8 @@ The starter forks a guard, and the guard the program: so it is simply waited for
 
 import gc
 import importlib
-import json
 import os
+import pickle
 import pkgutil
 import select
 import signal
@@ -20,7 +20,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -94,11 +94,22 @@ class Starter:
                 stdout=subprocess.DEVNULL,
             )
 
-    def start(self, target: str, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> Forked:
-        """Starts `target` (`module:function`) with these arguments, its streams on pipes."""
+    def start(
+        self,
+        target: str,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        before: Callable[[], object] | None = None,
+    ) -> Forked:
+        """Starts `target` (`module:function`) with these arguments, its streams on pipes.
+
+        The new process calls `before` first, which travels as a pickle.
+        """
         (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
         report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        message = json.dumps([target, arguments, str(folder), dict(environment)]).encode()
+        message = pickle.dumps([target, arguments, str(folder), dict(environment), before])
         assert len(message) <= MESSAGE_BYTES
         try:
             socket.send_fds(self._channel, [message], [stdin, stdout, stderr, theirs.fileno()])
@@ -125,7 +136,7 @@ def main() -> None:
             return
         if os.fork() == 0:
             channel.close()
-            _guard(json.loads(message), numbers)
+            _guard(pickle.loads(message), numbers)
         for number in numbers:
             os.close(number)
 
@@ -166,10 +177,12 @@ def _guard(start: Sequence[Any], numbers: Sequence[int]) -> NoReturn:
 
 def _become(start: Sequence[Any], streams: Sequence[int]) -> NoReturn:
     """The program: what the interpreter and the installed command do before and after its `main`."""
-    target, arguments, folder, environment = start
+    target, arguments, folder, environment, before = start
     code: object = 1
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started to ignore it (nohup)
     try:
+        if before is not None:
+            before()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)

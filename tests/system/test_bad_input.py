@@ -198,6 +198,28 @@ def test_a_slip_of_the_pen_leaves_nothing_behind(desk: Desk, service: Service, s
 
 
 @pytest.mark.parametrize(
+    "named",
+    [
+        "caf\udce9.jsonl --name n --endpoint ep1",
+        "in.jsonl --endpoint local:caf\udce9.jsonl:work",
+        "in.jsonl --endpoint ep1 --output caf\udce9",
+        "in.jsonl --endpoint ep1 --ledger caf\udce9",
+    ],
+)
+def test_a_name_of_a_file_that_is_no_text_is_refused_before_anything_is_done(
+    desk: Desk, service: Service, named: str
+) -> None:
+    for name in ("in.jsonl", "caf\udce9.jsonl"):
+        desk.write(name, GOOD)
+
+    ended = desk.call("run", *named.split(), "--serverless-url", service.url)
+
+    check(ended, service)
+    assert re.search(r"caf\\udce9[^ ]*: the names of files and folders must be UTF-8", ended.stderr), ended
+    assert len(list(desk.folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
     ("named", "exit_code"),
     [
         ("in.jsonl --endpoint ep1 --ledger circle", 3),

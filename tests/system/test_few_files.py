@@ -1,6 +1,7 @@
 """A system that lets the process open few files: it sends less at once, says so, and no request is in doubt."""
 
 import resource
+from functools import partial
 
 import pytest
 
@@ -13,12 +14,8 @@ FILES = 256
 MANY = 4_096
 
 
-def may_ask_for_more() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, MANY))
-
-
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+may_ask_for_more = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (FILES, MANY))
+few_files = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
 def test_raised_limits_are_bounded_by_the_files_that_may_be_open(desk: Desk, service: Service) -> None:

@@ -6,7 +6,7 @@ writes (RLIMIT_FSIZE). Python ignores the signal that comes with it, so writing 
 
 import resource
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -17,13 +17,9 @@ pytestmark = pytest.mark.system
 JOBS = 600
 
 
-def files_up_to(size: int) -> Callable[[], None]:
+def files_up_to(size: int) -> partial[None]:
     """What a new process does so that no file that it writes grows beyond `size` bytes."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return limit
+    return partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
 
 
 def test_a_disk_that_is_full_before_the_first_write_is_told_and_nothing_is_sent(desk: Desk, service: Service) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import termios
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -122,16 +123,12 @@ def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(de
     assert desk.states() == {"outstanding": JOBS}
 
 
-def ignore_hangup() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
 def test_under_nohup_a_lost_terminal_is_nothing(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(JOBS)
     program = desk.start(
         "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST,
-        before=ignore_hangup,
+        before=partial(signal.signal, signal.SIGHUP, signal.SIG_IGN),
     )  # fmt: skip
     service.wait("accepted", JOBS)
     program.signal(signal.SIGHUP)

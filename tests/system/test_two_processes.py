@@ -1,4 +1,4 @@
-"""One process works on a ledger at a time; others are told who, may look, and take over when it is dead."""
+"""One process works on a ledger at a time; others may look beside it, under its one name."""
 
 import os
 import signal
@@ -8,29 +8,6 @@ import pytest
 from tests.system.processes import FAST, Desk, Service
 
 pytestmark = pytest.mark.system
-
-
-def test_a_second_run_is_told_who_holds_the_ledger_and_a_dead_holder_is_taken_over(
-    desk: Desk, service: Service
-) -> None:
-    service.change(hold=True)
-    desk.inputs(20)
-    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json", *FAST)
-    first = desk.start(*command)
-    service.wait("accepted", 20)
-    desk.until_outstanding(20)
-
-    second = desk.call(*command)
-    assert (second.exit_code, second.stdout) == (2, "")
-    assert f"process {first.pid} since 20" in second.stderr
-    assert len(service.accepted()) == 20
-
-    first.kill()
-    service.change(hold=False)
-    third = desk.call(*command)
-    assert third.exit_code == 0, third
-    assert "20 jobs still at the service: collecting first" in third.stderr
-    assert third.summary["jobs"]["succeeded"] == 20 == len(service.accepted())
 
 
 def test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second(desk: Desk, service: Service) -> None:

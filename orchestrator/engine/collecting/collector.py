@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
+from orchestrator.client import Permit
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
 from orchestrator.core.health import health_of
@@ -21,7 +21,6 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.plan import Entry, Plan
 from orchestrator.core.policy import rough_duration
-from orchestrator.core.ports import Permit
 from orchestrator.core.remote_queue import begun_at_of
 from orchestrator.core.responses import (
     OF_ANOTHER,
@@ -69,10 +68,10 @@ LATE_US: Final = 300_000_000
 class Collector:
     """Collects for one endpoint. `task_pool` is where questions in flight live."""
 
-    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, clock: Clock, task_pool: TaskPool) -> None:
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
-        self._clock = clock
+        self._clock = endpoint.clock
         self._task_pool = task_pool
         self._wakeup = Wakeup()
         self._plan = Plan(
@@ -179,7 +178,7 @@ class Collector:
         while self._endpoint.uncollectable is None and self._is_due() and not self._held_us():
             await self._ledger.room()
             await self._endpoint.api.down.clear()  # another large answer would only wait with those that do
-            permit = await self._endpoint.api.permit(Operation.STATUS)
+            permit = await self._endpoint.api.limiter.permit(Operation.STATUS)
             entry = self._next()
             if entry is None:
                 permit.give_back()
@@ -276,7 +275,7 @@ class Collector:
                 within_us = self._clock.now() - (entry.job.sent_at or 0)
                 await self._finish(entry, plausible(record, within_us=within_us))
             case Unfinished(status=status, known=known, record=record):
-                self._endpoint.stuck_detector.saw(entry.job, status, sent_at)
+                self._endpoint.stuck_detector.observe(entry.job, status, sent_at)
                 self._is_unfinished(entry, sent_at if known else None, record)
             case Gone():
                 await self._gone(entry)
@@ -297,7 +296,7 @@ class Collector:
         if unfinished_at is not None:
             entry.retry_in_doubt = None
             job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
-            self._ledger.seen(job)
+            self._ledger.record_unfinished(job)
         is_queued = record.status == QUEUED
         begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
         self._plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)
@@ -469,7 +468,7 @@ class Collector:
 
     async def _is_well(self, since: int) -> bool:
         """Whether the endpoint has answered `/health` since then; whoever waits in line shares the answer."""
-        permit = await self._endpoint.api.permit(Operation.HEALTH)
+        permit = await self._endpoint.api.limiter.permit(Operation.HEALTH)
         if self._well_at >= since:
             permit.give_back()
             return True

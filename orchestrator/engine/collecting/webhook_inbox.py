@@ -8,6 +8,7 @@ given up, a submission or a whole job, a result counts whenever it comes, and no
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -49,26 +50,24 @@ HELD_US: Final = 100_000
 """How long what came before the answer to its submission waits until it is looked at again."""
 
 
+@dataclass(slots=True, eq=False)
 class _SortedOut:
     """What a batch of notices comes to, at most one step for each job."""
 
-    __slots__ = ("again", "by_job", "foreign", "late", "settled", "taken", "unnamed")
+    taken: list[Transition] = field(default_factory=list)
+    by_job: dict[int, Notice] = field(default_factory=dict)
+    """The notice that each step is due to."""
 
-    def __init__(self) -> None:
-        self.taken: list[Transition] = []
-        self.by_job: dict[int, Notice] = {}
-        """The notice that each step is due to."""
+    settled: list[Settled] = field(default_factory=list)
+    again: list[Notice] = field(default_factory=list)
+    foreign: list[tuple[int, Notice]] = field(default_factory=list)
+    """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
 
-        self.settled: list[Settled] = []
-        self.again: list[Notice] = []
-        self.foreign: list[tuple[int, Notice]] = []
-        """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
+    late: dict[int, Notice] = field(default_factory=dict)
+    """By job: submissions that were given up, and ran after all."""
 
-        self.late: dict[int, Notice] = {}
-        """By job: submissions that were given up, and ran after all."""
-
-        self.unnamed: list[Notice] = []
-        """Submissions of which the service may tell for the first time what it calls them."""
+    unnamed: list[Notice] = field(default_factory=list)
+    """Submissions of which the service may tell for the first time what it calls them."""
 
 
 class WebhookInbox:
@@ -266,7 +265,7 @@ class WebhookInbox:
             endpoint = None if job is None else self._endpoint_of(job.endpoint)
             if job is not None and endpoint is not None and record is not None and record.status in TERMINAL_STATUSES:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
-                endpoint.told(job, record, notice.received_at, is_news=is_news)
+                endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)
 
     def _step(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> Transition | None:
         """The step that `notice` causes for `job`, or None where it causes none."""

@@ -1,4 +1,4 @@
-"""How a run stands, kept up to date from the ledger's feed: nothing is asked of the database while it runs."""
+"""How a run stands, by the ledger's counts and, in the process that makes the steps, by these since then."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.clock import Clock
 from orchestrator.core.job import Transition, counters
-from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.lifecycle import TERMINAL, State, unfinished
 from orchestrator.units import SECOND_US
 
 RATE_WINDOW_US: Final = 20_000_000
@@ -27,12 +27,10 @@ class Progress:
         self.margin_min_s = margin_min_s
         self._changed = anyio.Event()
 
-    def add(self, state: State, jobs: int) -> None:
-        """`jobs` more are in `state`: an intake made them. Every other change comes as a step.
-
-        Counting anew from the ledger would race with the steps that are on their way here.
-        """
-        self._counts[state.value] += jobs
+    def count_anew(self, counts: Mapping[str, int]) -> None:
+        """Goes on from `counts`, the ledger's, in which every step until now is."""
+        before, self._counts = self._ended, Counter(counts)
+        self._end(self._ended - before)
         self.nudge()
 
     def tally(self, run: int, name: str, n: int) -> None:
@@ -54,9 +52,16 @@ class Progress:
             if step.outcome is not None and step.outcome.margin_us is not None:
                 margin_s = step.outcome.margin_us / SECOND_US
                 self.margin_min_s = margin_s if self.margin_min_s is None else min(self.margin_min_s, margin_s)
-        if ends:
-            self._ends.append((self._clock.now(), ends))
+        self._end(ends)
         self.nudge()
+
+    def _end(self, jobs: int) -> None:
+        if jobs > 0:
+            self._ends.append((self._clock.now(), jobs))
+
+    @property
+    def _ended(self) -> int:
+        return sum(self._counts[state.value] for state in TERMINAL)
 
     def count(self, name: str) -> int:
         """Jobs in the state `name`, or the cumulative counter of that name."""
@@ -73,9 +78,14 @@ class Progress:
         return dict(self._counts)
 
     @property
+    def total(self) -> int:
+        """All jobs."""
+        return self.unfinished + self._ended
+
+    @property
     def unfinished(self) -> int:
         """Jobs that have no outcome yet."""
-        return sum(self._counts[state.value] for state in State if state not in TERMINAL)
+        return unfinished(self._counts)
 
     @property
     def at_service(self) -> int:

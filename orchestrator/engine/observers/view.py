@@ -21,6 +21,14 @@ class View(Protocol):
         """Shows progress until it is cancelled, asking `look` whenever it wants to."""
         ...
 
+    def ready(self) -> None:
+        """What the program was begun for is under way, here or in another process."""
+        ...
+
+    async def stops(self, run: str, served_by: str, /) -> bool:
+        """Whether somebody who wants to follow `run` no longer wants it stopped, too; else it goes on elsewhere."""
+        ...
+
 
 class Silent:
     """For programs that show nothing."""
@@ -33,3 +41,10 @@ class Silent:
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Nothing."""
+
+    def ready(self) -> None:
+        """Nothing."""
+
+    async def stops(self, _run: str, _served_by: str) -> bool:
+        """No."""
+        return False

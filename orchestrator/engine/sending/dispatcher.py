@@ -14,14 +14,13 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
+from orchestrator.client import Permit
 from orchestrator.core import gates
 from orchestrator.core.fair_share import FairShare
 from orchestrator.core.gates import Closed, Passage, RoomFacts
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
-from orchestrator.core.ports import Permit
 from orchestrator.core.responses import (
     SAME_ID,
     Accepted,
@@ -36,9 +35,9 @@ from orchestrator.core.responses import (
 )
 from orchestrator.core.s3_config import MissingVariables
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.health import ask_health
 from orchestrator.engine.sending.answers import answered, deferred, interrupted
 from orchestrator.engine.sending.held import Held
+from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
@@ -69,13 +68,12 @@ class Dispatcher:
         *,
         endpoint: Endpoint,
         ledger: Ledger,
-        clock: Clock,
         task_pool: TaskPool,
         outstanding: Callable[[], int],
     ) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
-        self._clock = clock
+        self._clock = endpoint.clock
         self._task_pool = task_pool
         self._outstanding = outstanding
         self._runs: dict[int, RunSending] = {}
@@ -130,7 +128,7 @@ class Dispatcher:
         """
         found: dict[int, int] = {}
         again_s = IDLE_S
-        at_once = min(self._endpoint.api.available(operation, AHEAD_US), CLAIM_MAX)
+        at_once = min(self._endpoint.api.limiter.available(operation, AHEAD_US), CLAIM_MAX)
         for run in self._runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
@@ -186,19 +184,22 @@ class Dispatcher:
             self._task_pool.launch(self._count)
 
     async def _count(self) -> None:
-        health = await ask_health(self._endpoint.api)
+        health = await self._endpoint.api.ask_health()
         if health is not None and health.jobs_in_progress is not None:  # else what was known last stands
             self._endpoint.running = health.jobs_in_progress
 
-    async def unheard_s(self, operation: Operation, run: RunSending) -> float:
-        """Seconds after which to look again; 0 where jobs of `run` may be sent.
+    async def unanswered_s(self, operation: Operation, run: RunSending) -> float | None:
+        """Seconds after which to look again; None where jobs of `run` may be sent.
 
-        While nothing is answered, a question goes first, if there are jobs to send.
+        While nothing is answered, a question goes first, if there are jobs to send. A run that has none due leaves its
+        turn to the others.
         """
         if not self._endpoint.is_silent:
+            return None
+        await run.look_ahead(operation)
+        if run.none_s(operation):
             return 0.0
-        due_s = self._until_s(await run.next_due_at(operation))
-        return due_s or (0.0 if await self._endpoint.is_heard() else AHEAD_S)
+        return None if await self._endpoint.is_answering() else AHEAD_S
 
     async def claim(self, operation: Operation, run: RunSending, most: int) -> list[Claim]:
         """Claims up to `most` jobs of `run`, whose turn it is; where it has fewer, finds out when to look again."""
@@ -216,6 +217,12 @@ class Dispatcher:
         sending = self._runs.get(run)
         return sending is None or sending.is_recalled
 
+    def permit_at_once(self, operation: Operation) -> Permit | None:
+        """Leave to send, where nothing is in the way; at full speed to wait for each costs a hundredth of a job."""
+        api = self._endpoint.api
+        is_in_line = operation is Operation.RUN and api.up.waiting
+        return None if is_in_line else api.limiter.permit_at_once(operation)
+
     async def permit(self, operation: Operation) -> Permit | None:
         """Waits for leave to send; None where it does not come soon."""
         api = self._endpoint.api
@@ -223,10 +230,8 @@ class Dispatcher:
             await api.up.clear()  # however long that takes: to claim them again and again would be no faster
             if not self._is_open(operation):
                 return None
-        if (permit := api.permit_at_once(operation)) is not None:
-            return permit  # at full speed a scope for each of them is a hundredth of what a job costs
         with anyio.move_on_after(HELD_S_MAX):
-            return await api.permit(operation)
+            return await api.limiter.permit(operation)
         return None
 
     def _is_open(self, operation: Operation) -> bool:
@@ -255,13 +260,14 @@ class Dispatcher:
     def launch(self, claim: Claim, permit: Permit) -> None:
         """Sends `claim` beside everything else that is in flight."""
         self._in_flight.add(claim.job.id)
-        self._task_pool.launch(partial(self._send, claim, permit))
+        builder = self._runs[claim.job.run].builder  # the run may be removed before it is built
+        self._task_pool.launch(partial(self._send, claim, permit, builder))
 
-    async def _send(self, claim: Claim, permit: Permit) -> None:
+    async def _send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
         """One request, from its turn to its meaning, which is posted: the job is in flight until that is durable."""
         job = claim.job.id
         try:
-            step = await self._sent(claim, permit)
+            step = await self._sent(claim, permit, builder)
         except BaseException:
             self._left_flight(job)
             raise
@@ -276,12 +282,12 @@ class Dispatcher:
         self._in_flight.discard(job)
         self.held.release(job)
 
-    async def _sent(self, claim: Claim, permit: Permit) -> Transition:
+    async def _sent(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> Transition:
         """Sends `claim`; the step is what came of it."""
         job = claim.job
         sent_at = self._clock.now()
         try:
-            result: Answer | NotSent | Unanswered = await self._request(claim, permit)
+            result: Answer | NotSent | Unanswered = await self._request(claim, permit, builder)
         except MissingVariables as error:  # one went since the input was checked
             permit.give_back()
             self._endpoint.lack(job.run, str(error), error.names)
@@ -317,11 +323,11 @@ class Dispatcher:
             return Uncertain(SAME_ID)
         return outcome
 
-    async def _request(self, claim: Claim, permit: Permit) -> Answer:
+    async def _request(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> Answer:
         if claim.job.by_retry:
             assert claim.job.remote_id is not None
             return await self._endpoint.api.retry(permit, claim.job.remote_id)
-        body = self._runs[claim.job.run].builder.body(claim)
+        body = builder.body(claim)
         assert claim.job.submission is not None
         leaving = partial(self._ledger.mark, claim.job.submission)
         return await self._endpoint.api.run(permit, body, leaving=leaving)
@@ -367,8 +373,9 @@ class _Lane:
         if not ready:
             return again_s
         run = self._dispatcher.chosen(ready)
-        if unheard_s := await self._dispatcher.unheard_s(self._operation, run):
-            return unheard_s
+        unanswered_s = await self._dispatcher.unanswered_s(self._operation, run)
+        if unanswered_s is not None:
+            return unanswered_s
         claims = await self._dispatcher.claim(self._operation, run, ready[run.run])
         self._claimed.extend(claims)
         if claims:
@@ -377,14 +384,21 @@ class _Lane:
 
     async def _send(self) -> float:
         """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""
+        good: int | None = None
         while self._claimed:
-            permit = await self._dispatcher.permit(self._operation)
+            permit = self._dispatcher.permit_at_once(self._operation)
+            if permit is None:
+                good = None  # while we wait anything may change
+                permit = await self._dispatcher.permit(self._operation)
             if permit is None:
                 await self._dispatcher.give_back([self._claimed.popleft() for _ in range(len(self._claimed))])
                 break
-            if not self._claimed or self._dispatcher.is_recalled(run := self._claimed[0].job.run):
+            run = self._claimed[0].job.run if self._claimed else None
+            if run is None or (run != good and self._dispatcher.is_recalled(run)):
                 permit.give_back()
-                await self._dispatcher.give_back(self.take_out(run) if self._claimed else ())
+                good = None
+                await self._dispatcher.give_back(() if run is None else self.take_out(run))
             else:
+                good = run
                 self._dispatcher.launch(self._claimed.popleft(), permit)
         return IDLE_S

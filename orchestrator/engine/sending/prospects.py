@@ -6,7 +6,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from orchestrator import declared
-from orchestrator.clock import Clock
 from orchestrator.core.admission import Outlook, Prospect
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.endpoint import Endpoint
@@ -21,9 +20,9 @@ AGAIN_US: Final = MINUTE_US
 class Prospects:
     """How far one run's claims have passed jobs over. `is_idle`: whether the endpoint has none of ours."""
 
-    def __init__(self, *, endpoint: Endpoint, clock: Clock, is_idle: Callable[[], bool]) -> None:
+    def __init__(self, *, endpoint: Endpoint, is_idle: Callable[[], bool]) -> None:
         self._endpoint = endpoint
-        self._clock = clock
+        self._clock = endpoint.clock
         self._is_idle = is_idle
         self._passed = HEAD
         self._again_at = 0
@@ -32,7 +31,7 @@ class Prospects:
 
     def outlook(self) -> Outlook:
         """Which TTLs can be met now."""
-        return self._endpoint.outlook(is_idle=self._is_idle())
+        return Outlook(self._endpoint.durations, is_idle=self._is_idle())
 
     def behind(self, outlook: Outlook) -> Passed:
         """Behind whom the next look begins: those who were passed over, while they all are late.

@@ -6,7 +6,6 @@ from typing import Final
 
 import anyio
 
-from orchestrator.clock import Clock
 from orchestrator.core import gates
 from orchestrator.core.admission import Outlook, Prospect
 from orchestrator.core.fair_share import weight_of
@@ -43,7 +42,6 @@ class RunSending:
         run: int,
         endpoint: Endpoint,
         ledger: Ledger,
-        clock: Clock,
         builder: RequestBuilder,
         wishes: Callable[[], Wishes],
         at_service: Callable[[], int],
@@ -53,10 +51,10 @@ class RunSending:
         self.builder = builder
         self._endpoint = endpoint
         self._ledger = ledger
-        self._clock = clock
+        self._clock = endpoint.clock
         self._wishes = wishes
         self._at_service = at_service
-        self._prospects = Prospects(endpoint=endpoint, clock=clock, is_idle=is_idle)
+        self._prospects = Prospects(endpoint=endpoint, is_idle=is_idle)
         self._none_before = {Operation.RUN: 0, Operation.RETRY: 0}
         """No job is due before, unless the feed tells of one."""
 
@@ -91,7 +89,7 @@ class RunSending:
         """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""
         by_retry = operation is Operation.RETRY
         claim = partial(
-            self._ledger.claims.along,
+            self._ledger.claims.take,
             self.run,
             by_retry=by_retry,
             most=most,

@@ -5,18 +5,18 @@ that a crash left running would go on costing money. A request whose answer is u
 what came of it, `/status` says.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
 from orchestrator.core.job import CancelWhy, Transition, leaves_extra
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import of_cancel
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
@@ -35,20 +35,11 @@ CLOSE_LOOKS_FOR_US: Final = 180_000_000
 
 
 class Canceller:
-    """Settles what is owed. `hint` is called with the endpoint and the job when a `/cancel` of it was answered."""
+    """Settles what is owed at `endpoints`; a job whose `/cancel` was answered is asked for at once."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        endpoint_of: Callable[[int], Endpoint | None],
-        hint: Callable[[int, int], None],
-    ) -> None:
+    def __init__(self, ledger: Ledger, endpoints: Endpoints) -> None:
         self._ledger = ledger
-        self._clock = clock
-        self._endpoint_of = endpoint_of
-        self._hint = hint
+        self._endpoints = endpoints
         self._wakeup = Wakeup()
         self._troubles: dict[int, int] = {}
         self._polling = anyio.Lock()
@@ -57,7 +48,7 @@ class Canceller:
 
     def wake(self) -> None:
         """Something is owed."""
-        self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
+        self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
         self._wakeup.wake()
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
@@ -66,7 +57,7 @@ class Canceller:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
-        soon = self._clock.now() + CLOSE_LOOKS_FOR_US
+        soon = self._ledger.now() + CLOSE_LOOKS_FOR_US
         if await self._ledger.cancels.due(now=soon, after=(0, 0), most=1):
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
@@ -79,11 +70,11 @@ class Canceller:
     async def _poll(self) -> float:
         """Sends what is due, a page at a time; returns the seconds until it looks again."""
         async with self._polling:
-            now, after = self._clock.now(), (0, 0)
+            now, after = self._ledger.now(), (0, 0)
             while page := await self._ledger.cancels.due(now=now, after=after, most=PAGE):
                 after = (page[-1].cancel_at, page[-1].submission)
                 await self._cancel_all(page)
-                self._closely_until = self._clock.now() + CLOSE_LOOKS_FOR_US
+                self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
         return CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
 
     async def _cancel_all(self, page: list[Owed]) -> None:
@@ -91,7 +82,7 @@ class Canceller:
         try:
             async with anyio.create_task_group() as group:
                 for owed in page:
-                    endpoint = self._endpoint_of(owed.endpoint)
+                    endpoint = self._endpoints.get(owed.endpoint)
                     if endpoint is not None:  # else it is owed by the process that will serve that endpoint
                         group.start_soon(self._cancel, endpoint, owed, until)
         finally:
@@ -100,11 +91,11 @@ class Canceller:
                     await self._ledger.cancels.settle(until)
         for owed in page:
             if owed.submission in until and owed.why is not CancelWhy.EXTRA:
-                self._hint(owed.endpoint, owed.job)
+                self._endpoints.ask_now(owed.endpoint, owed.job)
 
     async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""
-        permit = await endpoint.api.permit(Operation.CANCEL)
+        permit = await endpoint.api.limiter.permit(Operation.CANCEL)
         if not await self._ledger.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return
@@ -118,4 +109,4 @@ class Canceller:
             return
         troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
         asked_us = int(min(again.retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
-        until[owed.submission] = self._clock.now() + max(backoff_us(troubles, owed.submission), asked_us)
+        until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)

@@ -7,12 +7,12 @@ transaction, since `continue` may come between two of them.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.control import Asked, Wishes
@@ -22,6 +22,7 @@ AGAIN_S: Final = 1.0
 """While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Control:
     """Of every run whose endpoint this process serves, those that it only collects for included.
 
@@ -29,24 +30,13 @@ class Control:
     `owed` when something is to be cancelled.
     """
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        is_served: Callable[[int], bool],
-        say: Callable[[int, str, str], None],
-        changed: Callable[[], None],
-        owed: Callable[[], None],
-    ) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._is_served = is_served
-        self._say = say
-        self._changed = changed
-        self._owed = owed
-        self._wakeup = Wakeup()
-        self._asked: dict[int, Asked] = {}
+    ledger: Ledger
+    is_served: Callable[[int], bool]
+    say: Callable[[int, str, str], None]
+    changed: Callable[[], None]
+    owed: Callable[[], None]
+    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+    _asked: dict[int, Asked] = field(init=False, default_factory=dict)
 
     def wishes(self, run: int) -> Wishes:
         """What is asked of `run`."""
@@ -59,39 +49,41 @@ class Control:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listens until cancelled. It has looked once before anything is sent."""
-        await self._follow()
+        await self.follow()
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
-    async def _follow(self) -> None:
-        before, self._asked = self._asked, await self._ledger.runs.asked()
+    async def follow(self) -> None:
+        """Looks what is asked now."""
+        asked = await self.ledger.runs.asked()
+        before, self._asked = self._asked, asked
         others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
         for run in others:
             self._tell(run, (self._asked.get(run) or before[run]).name)
         if others:
-            self._changed()
+            self.changed()
 
     def _tell(self, run: int, name: str) -> None:
         wishes = self.wishes(run)
         if wishes.cancel:
-            self._say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
+            self.say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
         elif wishes.pause:
-            self._say(run, name, "is paused: nothing more is sent; what is at the service is collected")
+            self.say(run, name, "is paused: nothing more is sent; what is at the service is collected")
         else:
-            self._say(run, name, "continues")
+            self.say(run, name, "continues")
 
     async def _poll(self) -> float:
-        await self._follow()
+        await self.follow()
         if not any(asked.wishes.cancel for asked in self._asked.values()):
             return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
-        to_cancel = [run for run in await self._ledger.runs.to_cancel() if self._is_served(run)]
+        to_cancel = [run for run in await self.ledger.runs.to_cancel() if self.is_served(run)]
         for run in to_cancel:
             await self._cancel(run)
         return AGAIN_S if to_cancel else SELDOM_S
 
     async def _cancel(self, run: int) -> None:
-        while await self._ledger.cancels.end(run, most=PAGE):
+        while await self.ledger.cancels.end(run, most=PAGE):
             pass
-        now = self._clock.now()
-        while await self._ledger.cancels.owe_run(run, most=PAGE, now=now):
-            self._owed()
+        now = self.ledger.now()
+        while await self.ledger.cancels.owe_run(run, most=PAGE, now=now):
+            self.owed()

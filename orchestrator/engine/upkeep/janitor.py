@@ -14,7 +14,6 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import TTL_GRACE_US, Absence, absence
 from orchestrator.core.job import Job, Outcome, Transition
@@ -23,6 +22,7 @@ from orchestrator.core.responses import Trouble
 from orchestrator.core.retry import backoff_us, is_tried_again
 from orchestrator.engine.collecting.verdicts import in_trouble
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
@@ -75,24 +75,14 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Janitor:
-    """Recovers at start, then settles uncertain submissions when their grace is over.
-
-    `endpoint_of` gives the endpoint for an id, where this process serves it.
-    """
+    """Recovers at start, then settles uncertain submissions when their grace is over."""
 
     def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        settings_of: Mapping[int, RunSettings],
-        endpoint_of: Callable[[int], Endpoint | None],
-        duties: Sequence[Duty] = (),
+        self, ledger: Ledger, endpoints: Endpoints, settings_of: Mapping[int, RunSettings], duties: Sequence[Duty] = ()
     ) -> None:
         self._ledger = ledger
-        self._clock = clock
+        self._endpoints = endpoints
         self._settings_of = settings_of
-        self._endpoint_of = endpoint_of
         self._duties = (Duty("settle", 0.0, self._settle_due), *duties)
         self.summary: JanitorSummary | None = None
         """When it last ran, and which duties failed; None before the first time."""
@@ -120,7 +110,7 @@ class Janitor:
             repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING, is_meant):
             forgotten = [job for job in page if self._is_local(job)]
-            await self._ledger.apply([queued_again(job, self._clock.now()) for job in forgotten])
+            await self._ledger.apply([queued_again(job, self._ledger.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay.update(map(self._repaid_for, kept))
@@ -145,16 +135,16 @@ class Janitor:
             yield [job for job in page if is_meant(job.endpoint)]
 
     def _is_served(self, endpoint: int) -> bool:
-        return self._endpoint_of(endpoint) is not None
+        return self._endpoints.get(endpoint) is not None
 
     def _is_local(self, job: Job) -> bool:
-        endpoint = self._endpoint_of(job.endpoint)
+        endpoint = self._endpoints.get(job.endpoint)
         return endpoint is not None and endpoint.is_local
 
     def _left(self, job: Job, never_left: Collection[int]) -> Transition:
-        endpoint = self._endpoint_of(job.endpoint)
+        endpoint = self._endpoints.get(job.endpoint)
         assert endpoint is not None
-        return left_submitting(endpoint, job, self._clock.now(), never_left=job.submission in never_left)
+        return left_submitting(endpoint, job, self._ledger.now(), never_left=job.submission in never_left)
 
     def _repaid_for(self, job: Job) -> Trouble | None:
         """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.
@@ -162,7 +152,7 @@ class Janitor:
         A result can no longer be there if the job finished soon after it was last seen unfinished, or once its TTL is
         over.
         """
-        settings, now = self._settings_of[job.run], self._clock.now()
+        settings, now = self._settings_of[job.run], self._ledger.now()
         is_deleted = job.ttl_at is not None and job.ttl_at + TTL_GRACE_US <= now
         if job.state is State.UNCERTAIN:
             is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
@@ -181,11 +171,11 @@ class Janitor:
     async def _poll(self) -> float:
         """Does what is due; returns the seconds until more is."""
         for duty in self._duties:
-            if duty.due_at <= self._clock.now():
+            if duty.due_at <= self._ledger.now():
                 await self._do(duty)
         failing = tuple(duty.name for duty in self._duties if duty.troubles)
-        self.summary = JanitorSummary(at=self._clock.now(), failing=failing)
-        return max(0.0, (min(duty.due_at for duty in self._duties) - self._clock.now()) / SECOND_US)
+        self.summary = JanitorSummary(at=self._ledger.now(), failing=failing)
+        return max(0.0, (min(duty.due_at for duty in self._duties) - self._ledger.now()) / SECOND_US)
 
     async def _do(self, duty: Duty) -> None:
         """One duty. What the ledger or the service cannot do now is tried again; a defect ends the program, loudly."""
@@ -198,11 +188,11 @@ class Janitor:
         else:
             duty.troubles = 0
             wait_us = int((duty.every_s if again_s is None else again_s) * SECOND_US)
-        duty.due_at = self._clock.now() + wait_us
+        duty.due_at = self._ledger.now() + wait_us
 
     async def _settle_due(self) -> float:
         """Settles what is due; returns the seconds until more is. Of endpoints we do not serve, everything waits."""
-        now = self._clock.now()
+        now = self._ledger.now()
         async for page in self._pages(State.UNCERTAIN, self._is_served):
             due = [job for job in page if job.due_at <= now]
             if due:
@@ -218,10 +208,10 @@ class Janitor:
 
     def _settled(self, job: Job, *, is_over: bool) -> Transition:
         """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
-        endpoint = self._endpoint_of(job.endpoint)
+        endpoint = self._endpoints.get(job.endpoint)
         assert endpoint is not None
         if is_over:
-            return transitions.cancelled_by_wish(job, at=self._clock.now())
+            return transitions.cancelled_by_wish(job, at=self._ledger.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message

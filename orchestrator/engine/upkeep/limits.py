@@ -8,16 +8,14 @@ raise those that are the contract's (`core.worker_limits`); a limit of somebody'
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
 
+from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Meter, Operation, format_limit
-from orchestrator.core.ports import JobApi
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
-from orchestrator.engine.health import ask_health
 from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -27,22 +25,6 @@ log = logging.getLogger(__name__)
 
 Share = Callable[[Mapping[Operation, Limit]], Mapping[Operation, Limit]]
 """What of an endpoint's limits is for this process."""
-
-
-class MeteredApi(JobApi, Protocol):
-    """An endpoint's operations, and the meters of their limits."""
-
-    def limit(self, operation: Operation) -> Limit:
-        """The limit in force."""
-        ...
-
-    def change(self, operation: Operation, limit: Limit) -> None:
-        """Puts another limit in force."""
-        ...
-
-    def figures(self, operation: Operation) -> Meter:
-        """How `operation` stands with its limit."""
-        ...
 
 
 class EndpointLimits:
@@ -55,7 +37,7 @@ class EndpointLimits:
     def __init__(
         self,
         *,
-        api: MeteredApi,
+        api: ServerlessEndpoint,
         share: Share,
         clock: Clock,
         requests_per_worker: int | None = None,
@@ -64,7 +46,7 @@ class EndpointLimits:
         self.api = api
         self._share = share
         self._clock = clock
-        self._configured = {operation: api.limit(operation) for operation in Operation}
+        self._configured = {operation: api.limiter.limit(operation) for operation in Operation}
         self._base = self._configured
         self._changed = changed
         self._contract = share(CONTRACT_LIMITS)
@@ -85,17 +67,17 @@ class EndpointLimits:
         raised = {} if self._workers is None else self._share(self._workers.limits)
         for operation, base in self._base.items():
             limit = raised.get(operation, base) if base == self._contract[operation] else base
-            if limit != self.api.limit(operation):
-                self.api.change(operation, limit)
+            if limit != self.api.limiter.limit(operation):
+                self.api.limiter.change(operation, limit)
 
     async def follow_workers(self) -> None:
         """Reads `/health` and lets the limits follow the running workers, until cancelled; returns if they do not."""
         while self._workers is not None:
-            health = await ask_health(self.api)
+            health = await self.api.ask_health()
             busy = None if health is None else health.workers_running
             idle = 0 if health is None else health.workers_idle or 0
-            throttled = sum(self.api.figures(operation).throttled for operation in RULED)
-            self._workers.seen(self._clock.now(), busy, idle=idle, throttled=throttled > self._throttled)
+            throttled = sum(self.api.limiter.figures(operation).throttled for operation in RULED)
+            self._workers.observe(self._clock.now(), busy, idle=idle, throttled=throttled > self._throttled)
             self._throttled = throttled
             self._apply()
             await anyio.sleep(LOOK_EVERY_S)
@@ -104,9 +86,8 @@ class EndpointLimits:
 class LimitKeeper:
     """Keeps the limits of all endpoints that this process serves, by the ledger's numbers of them."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, *, ledger: Ledger, say: Callable[[str], None]) -> None:
         self._ledger = ledger
-        self._clock = clock
         self._say = say
         self._endpoints: dict[int, tuple[str, EndpointLimits]] = {}
         self._wakeup = Wakeup()
@@ -151,10 +132,12 @@ class LimitKeeper:
                 used=meter.used,
                 allowance=meter.allowance,
                 throttled=meter.throttled,
+                sent=meter.sent,
+                queue_full=meter.queue_full,
             )
             for number, (_, limits) in self._endpoints.items()
             for operation in Operation
-            if (meter := limits.api.figures(operation)).sent
+            if (meter := limits.api.limiter.figures(operation)).sent
         )
 
 

@@ -1,6 +1,7 @@
 """Keeps the ledger from growing for ever: old events, submissions, and debts that time has settled."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator.clock import Clock
@@ -22,59 +23,53 @@ LATE_US: Final = 3 * 86_400_000_000
 """How long after its TTL and the retention a submission is kept at least: nothing can come of it any more."""
 
 
-class Tidy:
+@dataclass(kw_only=True, eq=False)
+class Pruner:
     """Goes through events and submissions from the oldest on as far as they are old, and through all again each day."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        settings_of: Mapping[int, RunSettings],
-        page: int = PAGE,
-        pages_max: int = PAGES_MAX,
-    ) -> None:
-        self._page = page
-        self._pages_max = pages_max
-        self._ledger = ledger
-        self._clock = clock
-        self._settings_of = settings_of
-        self._begun_at = clock.now()
-        self._events_after = 0
-        self._submissions_after = 0
+    ledger: Ledger
+    clock: Clock
+    settings_of: Mapping[int, RunSettings]
+    page: int = PAGE
+    pages_max: int = PAGES_MAX
+    _events_after: int = field(init=False, default=0)
+    _submissions_after: int = field(init=False, default=0)
 
-    async def tidy(self) -> float | None:
+    def __post_init__(self) -> None:
+        self._begun_at = self.clock.now()
+
+    async def run_once(self) -> float | None:
         """Does a part of what is to be done; returns the seconds until it wants to go on, None if it is done."""
-        now = self._clock.now()
+        now = self.clock.now()
         if now >= self._begun_at + AFRESH_US:
             self._begun_at, self._events_after, self._submissions_after = now, 0, 0
-        before = {run: now - settings.events_kept_us for run, settings in self._settings_of.items()}
+        before = {run: now - settings.events_kept_us for run, settings in self.settings_of.items()}
         if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
             return SOON_S
-        await self._ledger.cancels.write_off(now=now)
+        await self.ledger.cancels.write_off(now=now)
         return None
 
     async def _forget_events(self, before: Mapping[int, int]) -> bool:
         """Whether that was all."""
-        for _ in range(self._pages_max):
-            doomed = await self._ledger.pruning.events_doomed(before, after=self._events_after, most=self._page)
+        for _ in range(self.pages_max):
+            doomed = await self.ledger.pruning.events_doomed(before, after=self._events_after, most=self.page)
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self._ledger.pruning.forget_events(before, ids)
+                await self.ledger.pruning.forget_events(before, ids)
             self._events_after = doomed.upto
         return False
 
     async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:
         """Whether that was all. After the events: what those tell of is kept."""
-        ttl_before = now - LATE_US - max(settings.retention_us for settings in self._settings_of.values())
-        for _ in range(self._pages_max):
-            doomed = await self._ledger.pruning.submissions_doomed(
-                before, ttl_before=ttl_before, after=self._submissions_after, most=self._page
+        ttl_before = now - LATE_US - max(settings.retention_us for settings in self.settings_of.values())
+        for _ in range(self.pages_max):
+            doomed = await self.ledger.pruning.submissions_doomed(
+                before, ttl_before=ttl_before, after=self._submissions_after, most=self.page
             )
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self._ledger.pruning.forget_submissions(ids)
+                await self.ledger.pruning.forget_submissions(ids)
             self._submissions_after = doomed.upto
         return False

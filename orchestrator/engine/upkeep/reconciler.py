@@ -5,13 +5,13 @@ for ever: so it is put back to work, and logged.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
 
-from orchestrator.clock import Clock
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
-from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.upkeep.janitor import left_submitting
 from orchestrator.ledger import Ledger
 
@@ -22,98 +22,62 @@ CLAIM_US_MAX: Final = 120_000_000
 """A claim is stale after this: it is given back after a second, and a request takes forty at the most."""
 
 
-class Plan(Protocol):
-    """The collector's plan, as the reconciler needs it."""
-
-    @property
-    def outstanding(self) -> int:
-        """How many jobs are in it."""
-        ...
-
-    def knows(self, job: int) -> bool:
-        """Whether `job` is in it."""
-        ...
-
-    def adopt(self, jobs: Sequence[Job], *, ask_now: bool) -> None:
-        """Takes jobs into it."""
-        ...
-
-    def forget(self, job: int) -> None:
-        """Takes `job` out of it."""
-        ...
-
-    def revive(self) -> int:
-        """Plans anew what should have been asked for long ago; returns how many jobs those are."""
-        ...
-
-
+@dataclass(kw_only=True, eq=False)
 class Reconciler:
-    """`plan_of` gives the collector of an endpoint, `is_in_flight` whether a request for a job is under way."""
+    """Compares for the endpoints that this process serves."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        endpoint_of: Callable[[int], Endpoint | None],
-        plan_of: Callable[[int], Plan | None],
-        is_in_flight: Callable[[int], bool],
-    ) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._endpoint_of = endpoint_of
-        self._plan_of = plan_of
-        self._is_in_flight = is_in_flight
-        self._suspicious: set[int] = set()
+    ledger: Ledger
+    endpoints: Endpoints
+    _suspicious: set[int] = field(init=False, default_factory=set)
 
     async def run_once(self) -> None:
         """One comparison of everything."""
         await self._settle_stale_claims()
-        counts = await self._ledger.runs.outstanding()
+        counts = await self.ledger.runs.outstanding()
         suspicious = {endpoint for endpoint, n in counts.items() if self._differs(endpoint, n)}
         # A difference may be a step on its way; one that is there twice is none.
         for endpoint in suspicious & self._suspicious:
             await self._adopt_unattended(endpoint)
         self._suspicious = suspicious
         for endpoint in counts:
-            plan = self._plan_of(endpoint)
+            plan = self.endpoints.collector(endpoint)
             if plan is not None and (revived := plan.revive()):
                 log.warning("%d outstanding jobs had not been asked for in time: asking now", revived)
 
     def _differs(self, endpoint: int, outstanding: int) -> bool:
-        plan = self._plan_of(endpoint)
+        plan = self.endpoints.collector(endpoint)
         return plan is not None and plan.outstanding < outstanding
 
     async def _settle_stale_claims(self) -> None:
-        now, after = self._clock.now(), (0, 0)
-        while page := await self._ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=PAGE):
+        now, after = self.ledger.now(), (0, 0)
+        while page := await self.ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
             stale = [job for job in page if self._is_stale(job, now)]
             if stale:
-                never_left = self._ledger.never_left(stale)
-                taken = await self._ledger.apply([self._left(job, never_left, now) for job in stale])
+                never_left = self.ledger.never_left(stale)
+                taken = await self.ledger.apply([self._left(job, never_left, now) for job in stale])
                 log.warning("%d jobs were being sent by nobody", len(taken))
 
     def _is_stale(self, job: Job, now: int) -> bool:
         """Whether `job` was claimed long ago, and no request in flight is about it."""
         claimed_at = max(job.sent_at or 0, job.unfinished_at or 0)
-        is_ours = self._endpoint_of(job.endpoint) is not None
-        return is_ours and now - claimed_at > CLAIM_US_MAX and not self._is_in_flight(job.id)
+        is_ours = self.endpoints.get(job.endpoint) is not None
+        return is_ours and now - claimed_at > CLAIM_US_MAX and not self.endpoints.is_in_flight(job.id)
 
     def _left(self, job: Job, never_left: Collection[int], now: int) -> Transition:
-        endpoint = self._endpoint_of(job.endpoint)
+        endpoint = self.endpoints.get(job.endpoint)
         assert endpoint is not None
         return left_submitting(endpoint, job, now, never_left=job.submission in never_left)
 
     async def _adopt_unattended(self, endpoint: int) -> None:
-        plan, after, adopted = self._plan_of(endpoint), (0, 0), 0
+        plan, after, adopted = self.endpoints.collector(endpoint), (0, 0), 0
         assert plan is not None
-        while page := await self._ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
+        while page := await self.ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
             unattended = [job for job in page if job.endpoint == endpoint and not plan.knows(job.id)]
             plan.adopt(unattended, ask_now=True)
             adopted += len(unattended)
-            now = await self._ledger.jobs.of(ids=[job.id for job in unattended])
+            now = await self.ledger.jobs.of(ids=[job.id for job in unattended])
             for job in unattended:  # whose end came between the question and its answer: no step tells of it any more
                 if now[job.id].state is not State.OUTSTANDING:
                     plan.forget(job.id)

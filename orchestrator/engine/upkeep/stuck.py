@@ -1,19 +1,19 @@
 """Finds jobs that do not come to an end, tells of them, and sends them anew where that is asked for.
 
-What `/status` showed is in the endpoint's `stalls`. `/health` is asked only while jobs wait suspiciously long, and
-twice before anything is said: a worker is idle for a moment between two jobs, too.
+What `/status` showed is in the endpoint's `stuck_detector`. `/health` is asked only while jobs wait suspiciously long,
+and twice before anything is said: a worker is idle for a moment between two jobs, too.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator import declared
-from orchestrator.clock import Clock
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.health import ask_health
+from orchestrator.engine.endpoints import Endpoints
 from orchestrator.ledger import Ledger
 from orchestrator.settings import OnStuck
 from orchestrator.units import SECOND_US
@@ -29,26 +29,17 @@ RESUBMIT_MAX: Final = 1_000
 NOTHING: Final = StuckSummary()
 
 
+@dataclass(kw_only=True, eq=False)
 class Stuck:
-    """Looks at every endpoint that `endpoints` gives; `owed` is called when something is to be cancelled."""
+    """Looks at every endpoint that this process serves; `owed` is called when something is to be cancelled."""
 
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        endpoints: Callable[[], Iterable[Endpoint]],
-        warn: Callable[[str], None],
-        owed: Callable[[], None],
-    ) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._endpoints = endpoints
-        self._warn = warn
-        self._owed = owed
-        self._idle_before: set[int] = set()
-        self._found: dict[int, StuckSummary] = {}
-        self._told_at: int | None = None
+    ledger: Ledger
+    endpoints: Endpoints
+    warn: Callable[[str], None]
+    owed: Callable[[], None]
+    _idle_before: set[int] = field(init=False, default_factory=set)
+    _found: dict[int, StuckSummary] = field(init=False, default_factory=dict)
+    _told_at: int | None = field(init=False, default=None)
 
     def found(self, run: int) -> StuckSummary:
         """What the latest look found of `run`."""
@@ -57,7 +48,7 @@ class Stuck:
     async def run_once(self) -> None:
         """One look at everything."""
         found: dict[int, StuckSummary] = {}
-        for endpoint in self._endpoints():
+        for endpoint in self.endpoints.all():
             running, waiting = self._running(endpoint), await self._waiting(endpoint)
             for run in dict.fromkeys(suspect.run for suspect in (*running, *waiting)):
                 found[run] = await self._of_run(
@@ -70,7 +61,7 @@ class Stuck:
 
     def _running(self, endpoint: Endpoint) -> list[Suspect]:
         """Jobs of runs with different timeouts share an endpoint, and what was learned of it."""
-        now, learned = self._clock.now(), endpoint.durations.execution
+        now, learned = self.ledger.now(), endpoint.durations.execution
         longest_us = {
             run: running_us_max(learned, (settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * 1000)
             for run, settings in endpoint.settings_of.items()
@@ -83,7 +74,7 @@ class Stuck:
         ]
 
     async def _waiting(self, endpoint: Endpoint) -> list[Suspect]:
-        waiting = endpoint.stuck_detector.waiting(self._clock.now(), waiting_us_max(endpoint.durations.queue))
+        waiting = endpoint.stuck_detector.waiting(self.ledger.now(), waiting_us_max(endpoint.durations.queue))
         if not waiting or not await self._has_idle_workers(endpoint):
             self._idle_before.discard(endpoint.id)
             return []
@@ -93,14 +84,14 @@ class Stuck:
         return waiting
 
     async def _has_idle_workers(self, endpoint: Endpoint) -> bool:
-        health = await ask_health(endpoint.api)
+        health = await endpoint.api.ask_health()
         return health is not None and bool(health.workers_idle)
 
     async def _of_run(
         self, endpoint: Endpoint, run: int, running: list[Suspect], waiting: list[Suspect]
     ) -> StuckSummary:
         suspects = sorted((*running, *waiting), key=lambda suspect: suspect.since)
-        examples = await self._ledger.jobs.custom_ids(ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
+        examples = await self.ledger.jobs.custom_ids(ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
         summary = StuckSummary(in_progress=len(running), in_queue=len(waiting), examples=tuple(examples))
         resubmit = endpoint.settings_of[run].on_stuck is OnStuck.RESUBMIT
         if resubmit:
@@ -110,12 +101,12 @@ class Stuck:
 
     async def _resubmit(self, jobs: list[int]) -> None:
         """Cancels them at the service. Their end, when it is collected, sends them anew."""
-        now = self._clock.now()
-        if await self._ledger.cancels.owe(jobs, CancelWhy.STUCK, now=now):
-            self._owed()
+        now = self.ledger.now()
+        if await self.ledger.cancels.owe(jobs, CancelWhy.STUCK, now=now):
+            self.owed()
 
     def _tell(self, summary: StuckSummary, oldest: Suspect, *, resubmit: bool) -> None:
-        now = self._clock.now()
+        now = self.ledger.now()
         if self._told_at is not None and now < self._told_at + TOLD_AGAIN_US:
             return
         self._told_at = now
@@ -128,7 +119,7 @@ class Stuck:
         advice = (
             "they are cancelled and sent anew" if resubmit else f"{declared.ON_STUCK} resubmit would send them anew"
         )
-        self._warn(
+        self.warn(
             f"jobs that do not come to an end: {' and '.join(parts)}; the oldest for {since}, for example "
             f"{', '.join(summary.examples)}. {advice[0].upper()}{advice[1:]}"
         )

@@ -38,9 +38,7 @@ class ThreadedConnection(aiosqlite.Connection):
         return await self._execute(self._run, waiting, statement)  # type: ignore[no-any-return, no-untyped-call]
 
     def _run(
-        self,
-        waiting: Sequence[Callable[[sqlite3.Cursor], object]],
-        statement: Callable[[sqlite3.Cursor], Result],
+        self, waiting: Sequence[Callable[[sqlite3.Cursor], object]], statement: Callable[[sqlite3.Cursor], Result]
     ) -> Result:
         with closing(self._conn.cursor()) as cursor:
             for each in waiting:

@@ -92,23 +92,23 @@ class Database:
         It has to be the writer's connection that is asked: every other one sees our commits, too. It begins nothing and
         so takes no lock. Raises `StorageError`, also where the writer does not let go of its connection.
         """
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
-            try:
-                async with self._writer.connect() as connection:
-                    raw = (await connection.get_raw_connection()).driver_connection
-                    assert raw is not None
-                    [(version,)] = await raw.execute_fetchall("PRAGMA data_version")
-            except PoolTimeoutError:
-                raise StorageError(f"{self.path}: a transaction takes very long") from None
+        try:
+            [(version,)] = await self._asked("PRAGMA data_version")
+        except PoolTimeoutError:
+            raise StorageError(f"{self.path}: a transaction takes very long") from None
         return int(version)
 
     async def shrink(self) -> None:
         """Lets go of the pages that the writer's connection keeps: of large outputs nobody needs them again."""
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
+        await self._asked("PRAGMA shrink_memory")
+
+    async def _asked(self, sql: str, *parameters: str, of: Path | None = None) -> Any:
+        """What the writer's connection answers outside of a transaction; errors are `of` another file than its own."""
+        with anyio.CancelScope(shield=True), storage_errors(of or self.path):
             async with self._writer.connect() as connection:
                 raw = (await connection.get_raw_connection()).driver_connection
                 assert raw is not None
-                await raw.execute_fetchall("PRAGMA shrink_memory")
+                return await raw.execute_fetchall(sql, parameters)
 
     async def number(self) -> int:
         """The number that was noted in the file's header (0: none). It is ours: SQLite does nothing with it."""
@@ -138,11 +138,7 @@ class Database:
 
     async def copy_to(self, path: Path) -> None:
         """Writes all that is committed into the empty file at `path`. Raises `StorageError`."""
-        with anyio.CancelScope(shield=True), storage_errors(path):
-            async with self._writer.connect() as connection:
-                raw = (await connection.get_raw_connection()).driver_connection
-                assert raw is not None
-                await raw.execute_fetchall("VACUUM INTO ?", (str(path),))
+        await self._asked("VACUUM INTO ?", str(path), of=path)
 
     async def aclose(self) -> None:
         """Closes every connection. The last one out folds the write-ahead log into the file."""
@@ -159,10 +155,7 @@ WRITER_PRAGMAS: Final = (
     f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
     f"PRAGMA cache_size = -{CACHE_KIB}",
 )
-READER_PRAGMAS: Final = (
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
-    "PRAGMA query_only = ON",
-)
+READER_PRAGMAS: Final = (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", "PRAGMA query_only = ON")
 
 
 def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[str, ...]) -> AsyncEngine:

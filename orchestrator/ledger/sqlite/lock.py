@@ -1,10 +1,12 @@
-"""One dispatcher for each ledger: an OS lock on `LEDGER.lock`.
+"""One dispatcher for each ledger, and one intake at a time for each of its runs: OS locks on files beside it.
 
-The lock is the kernel's, so a dead holder's is free at once. The process id and time in the file are text for people.
-This is the one place that decides who may work on a ledger.
+The locks are the kernel's, so a dead holder's is free at once. The process id and time in the files are text for
+people. This is the one place that decides who may work on a ledger, and who takes in for which run.
 """
 
 import fcntl
+import glob
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -14,10 +16,17 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator import declared
-from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
 """File systems on which neither the lock nor SQLite's write-ahead log can be trusted."""
+
+LOCK: Final = ".lock"
+INTAKE_LOCK: Final = ".intake-"
+"""What is added to the ledger's name for its own lock, and for those of intakes before what tells their run."""
+
+DIGEST_CHARS: Final = 16
+"""How much of the digest of a run's name tells it: the name itself may be longer than that of a file."""
 
 LOCK_TRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.02
@@ -31,53 +40,114 @@ def dispatcher_lock(ledger: Path, *, now: int) -> Iterator[None]:
 
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder.
     """
-    path = _lock_of(ledger)
+    path = _beside(ledger, LOCK)
     refuse_network_file_system(path.parent)
+    with _opened(path) as descriptor:
+        if not _locked(descriptor):
+            raise LedgerBusyError(_held_by(ledger, descriptor))
+        _sign(descriptor, now)
+        _forget_dead_intakes(ledger)
+        yield
+
+
+@contextmanager
+def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
+    """Holds the right to take rows in for the run called `run` while the block runs, in this process or another.
+
+    It is a file of its own, which goes with its holder. Raises `IntakeBusyError`, which says who takes in.
+    """
+    path = _beside(ledger, INTAKE_LOCK + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
+    while True:
+        with _opened(path) as descriptor:
+            if not _is_free(descriptor):
+                raise IntakeBusyError(f"{_text(descriptor)} is reading rows for the run {run!r}")
+            if not _is_at(path, descriptor):
+                continue  # its last holder has removed it after we had opened it: what is there now is another one
+            _sign(descriptor, now)
+            try:
+                yield
+            finally:
+                if _is_at(path, descriptor):
+                    path.unlink()
+            return
+
+
+def _beside(ledger: Path, suffix: str) -> Path:
+    """Where a lock is: beside the file itself, so that all links to one ledger share its locks."""
+    ledger = Path(os.path.realpath(ledger))  # unlike `resolve`, it takes links in a circle: opening says so then
+    return ledger.with_name(ledger.name + suffix)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         message = f"{path}: cannot be written ({error.strerror}); is the folder there and writable, and the file, too?"
         raise UsageError(message) from error
     try:
-        if not _locked(descriptor):
-            raise LedgerBusyError(_held_by(ledger, os.pread(descriptor, 200, 0)))
-        since = datetime.fromtimestamp(now / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        with suppress(OSError):  # a full disk: the lock holds without its text
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} since {since}\n".encode(), 0)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _lock_of(ledger: Path) -> Path:
-    """Where the lock is: beside the file itself, so that all links to one ledger share one lock."""
-    ledger = Path(os.path.realpath(ledger))  # unlike `resolve`, it takes links in a circle: opening says so then
-    return ledger.with_name(ledger.name + ".lock")
+def _sign(descriptor: int, now: int) -> None:
+    since = datetime.fromtimestamp(now / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    with suppress(OSError):  # a full disk: the lock holds without its text
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} since {since}\n".encode(), 0)
+
+
+def _text(descriptor: int) -> str:
+    """Who holds a lock, for people."""
+    return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is the one at `path`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _forget_dead_intakes(ledger: Path) -> None:
+    """Removes the locks that killed processes have left."""
+    real = _beside(ledger, "")
+    for path in real.parent.glob(glob.escape(real.name + INTAKE_LOCK) + "*"):
+        with suppress(OSError, UsageError), _opened(path) as descriptor:
+            if _is_free(descriptor) and _is_at(path, descriptor):
+                path.unlink()
 
 
 def _locked(descriptor: int) -> bool:
     """Takes the lock; a few tries, since `holder` holds it for a moment when somebody looks."""
     for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(LOCK_PAUSE_S)
-        else:
+        if _is_free(descriptor):
             return True
+        time.sleep(LOCK_PAUSE_S)
     return False
+
+
+def _is_free(descriptor: int) -> bool:
+    """Takes the lock if nobody has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder(ledger: Path) -> str | None:
     """Who holds the ledger's lock now, as text for people; None if nobody does."""
     try:
-        descriptor = os.open(_lock_of(ledger), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(_beside(ledger, LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        return _text(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -97,8 +167,8 @@ def refuse_second_name(ledger: Path) -> None:
         )
 
 
-def _held_by(ledger: Path, text: bytes) -> str:
-    holder = text.decode(errors="replace").strip() or "another process"
+def _held_by(ledger: Path, descriptor: int) -> str:
+    holder = _text(descriptor)
     return f"{ledger}: {holder} is working on this ledger; wait for it, stop it, or use another {declared.LEDGER}"
 
 

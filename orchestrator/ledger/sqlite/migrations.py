@@ -3,6 +3,8 @@
 The caller holds the dispatcher lock.
 """
 
+import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +28,6 @@ SCRIPTS: Final = next(
 )
 """The migration scripts: inside the installed package, or beside it in a checkout."""
 
-SQLITE_MAGIC: Final = b"SQLite format 3\0"
-"""What every SQLite file begins with (sqlite.org, "Database File Format")."""
-
 
 def version_of(path: Path) -> str | None:
     """The schema version of the file at `path`; None for a file that is new or empty.
@@ -41,9 +40,12 @@ def version_of(path: Path) -> str | None:
     refuse_second_name(path)
     if path.stat().st_size == 0:
         return None
-    if not _is_sqlite(path):
-        raise UsageError(f"{path}: this file is not a ledger; name another file with {declared.LEDGER}")
-    with storage_errors(path):
+    # Only SQLite may open the file: to close any other descriptor of it drops all locks that this process has on it,
+    # and with them those of a connection that is open, whose log another process would then remove.
+    if path.is_dir() or not os.access(path, os.R_OK):
+        why = os.strerror(errno.EISDIR if path.is_dir() else errno.EACCES)
+        raise UsageError(f"{path}: cannot be read ({why}); name another file with {declared.LEDGER}")
+    with storage_errors(path), _foreign_files(path):
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000)
         try:
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
@@ -56,14 +58,15 @@ def version_of(path: Path) -> str | None:
             connection.close()
 
 
-def _is_sqlite(path: Path) -> bool:
+@contextmanager
+def _foreign_files(path: Path) -> Iterator[None]:
+    """Raises `UsageError` for a file that is no database."""
     try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); name another file with {declared.LEDGER}"
-        ) from error
+        yield
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            raise
+        raise UsageError(f"{path}: this file is not a ledger; name another file with {declared.LEDGER}") from error
 
 
 def migrate(path: Path) -> None:

@@ -15,6 +15,7 @@ from orchestrator.ledger.sqlite import migrations
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
+from orchestrator.ledger.sqlite.place import Place
 from orchestrator.ledger.tables import SCHEMA_VERSION
 
 
@@ -26,10 +27,7 @@ async def open_ledger(
 
     Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
     """
-    if connect is None:
-        await to_thread.run_sync(migrations.migrate, path)
-    else:
-        migrations.migrate(path)
+    await _migrate(path, connect)
     ledger = Ledger(Database(path, connect=connect), clock)
     try:
         await ledger.prepare(boot)
@@ -38,13 +36,21 @@ async def open_ledger(
         await ledger.aclose()
 
 
+async def _migrate(path: Path, connect: Connect | None) -> None:
+    """In a thread, or, where the caller's connections have none either, at once."""
+    if connect is None:
+        await to_thread.run_sync(migrations.migrate, path)
+    else:
+        migrations.migrate(path)
+
+
 def no_ledger(path: Path) -> UsageError:
     """There is none at `path`."""
     return UsageError(f"{path}: there is no ledger here; name it with {declared.LEDGER}")
 
 
 @asynccontextmanager
-async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
+async def read_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
     """The ledger at `path` to look at, beside whoever works on it.
 
     One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
@@ -56,23 +62,37 @@ async def read_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
     migrations.refuse_unknown(path, found)
     if found != SCHEMA_VERSION:
         with dispatcher_lock(path, now=clock.now()):
-            await to_thread.run_sync(migrations.migrate, path)
-    ledger = Ledger(Database(path), clock)
+            await _migrate(path, connect)
+    ledger = Ledger(Database(path, connect=connect), clock)
     try:
         yield ledger
     finally:
         await ledger.aclose()
 
 
+def is_ready(path: Path) -> bool:
+    """Whether there is a ledger at `path` that others have made, or brought to this program's schema.
+
+    Raises `LedgerVersionError` for a newer one.
+    """
+    found = migrations.version_of(path)
+    if found is not None:
+        migrations.refuse_unknown(path, found)
+    return found == SCHEMA_VERSION
+
+
 @asynccontextmanager
-async def command_ledger(path: Path, *, clock: Clock) -> AsyncIterator[Ledger]:
+async def command_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
     """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
 
-    For few and small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
+    For small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
     """
     try:
-        async with read_ledger(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
+        async with read_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
+            ledger.intakes.pace.is_beside = lambda: True
+            await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
+            ledger.place = Place(path)
             yield ledger
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:

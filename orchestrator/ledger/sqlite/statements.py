@@ -14,7 +14,6 @@ from sqlalchemy import (
     Insert,
     Select,
     Table,
-    TableValuedAlias,
     Update,
     bindparam,
     func,
@@ -35,6 +34,9 @@ ROWS_AT_ONCE: Final = 16
 BATCH: Final = func.json_each(bindparam("batch")).table_valued("value")
 """The rows of the statement's batch, to be joined to."""
 
+ORDERED_BATCH: Final = func.json_each(bindparam("batch")).table_valued("key", "value")
+"""The rows of a batch of single values (`value`) with their positions (`key`)."""
+
 IN_BATCH: Final[Select[tuple[Any]]] = select(BATCH.c.value)
 """The values of a batch of single values, for `in_`."""
 
@@ -42,11 +44,6 @@ IN_BATCH: Final[Select[tuple[Any]]] = select(BATCH.c.value)
 def field(position: int) -> Any:
     """A value of the batch's row, which is a sequence."""
     return func.json_extract(BATCH.c.value, f"$[{position}]")
-
-
-def ordered_batch() -> TableValuedAlias:
-    """The rows of a batch of single values (`value`) with their positions (`key`)."""
-    return func.json_each(bindparam("batch")).table_valued("key", "value")
 
 
 def batch_of(rows: Iterable[object]) -> dict[str, Any]:

@@ -1,14 +1,22 @@
-"""One dispatcher for each ledger, kept by the kernel."""
+"""One dispatcher for each ledger and one intake for each run, kept by the kernel."""
 
 import multiprocessing
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger.sqlite.lock import NETWORK_FILE_SYSTEMS, dispatcher_lock, holder, refuse_network_file_system
+from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
+from orchestrator.ledger.sqlite.lock import (
+    NETWORK_FILE_SYSTEMS,
+    dispatcher_lock,
+    holder,
+    intake_lock,
+    refuse_network_file_system,
+)
 from tests.simulation.clock import EPOCH_AT
 
 
@@ -114,3 +122,66 @@ def test_the_mount_closest_to_the_folder_counts_and_of_those_the_last(tmp_path: 
 
 def test_where_the_system_does_not_tell_its_mounts_the_folder_passes(tmp_path: Path) -> None:
     refuse_network_file_system(tmp_path, mounts=tmp_path / "none")
+
+
+# --- intakes
+
+
+def test_one_process_at_a_time_takes_in_for_a_run_and_others_are_told_who(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+    with intake_lock(ledger, "a/b", now=EPOCH_AT), intake_lock(ledger, "another", now=EPOCH_AT):
+        with pytest.raises(IntakeBusyError) as caught, intake_lock(ledger, "a/b", now=EPOCH_AT):
+            raise AssertionError("two intakes of one run at once")
+        who = f"process {os.getpid()} since 2026-01-01 00:00:00 UTC"
+        assert str(caught.value) == f"{who} is reading rows for the run 'a/b'"
+        with dispatcher_lock(ledger, now=EPOCH_AT):
+            assert len(list(tmp_path.glob("l.db.intake-*"))) == 2, "those of living processes stay"
+    with intake_lock(ledger, "a/b", now=EPOCH_AT):
+        pass
+    assert list(tmp_path.iterdir()) == [tmp_path / "l.db.lock"]
+
+
+def _take_in(ledger: Path, pipe: Connection) -> None:
+    with intake_lock(ledger, "run", now=EPOCH_AT):
+        pipe.send("held")
+        pipe.recv()
+
+
+def test_the_lock_of_a_dead_intake_is_free_and_its_file_goes_with_the_next_engine(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_take_in, args=(ledger, theirs))
+    process.start()
+    assert ours.recv() == "held"
+    with pytest.raises(IntakeBusyError, match=f"process {process.pid} since"), intake_lock(ledger, "run", now=EPOCH_AT):
+        raise AssertionError("two intakes of one run at once")
+    process.kill()
+    process.join()
+
+    assert len(list(tmp_path.glob("l.db.intake-*"))) == 1
+    with intake_lock(ledger, "run", now=EPOCH_AT):
+        pass
+    (tmp_path / "l.db.intake-0123456789abcdef").touch()
+    with dispatcher_lock(ledger, now=EPOCH_AT):
+        assert list(tmp_path.iterdir()) == [tmp_path / "l.db.lock"]
+
+
+def test_a_lock_that_comes_and_goes_is_never_held_twice(tmp_path: Path) -> None:
+    holders, most = 0, []
+
+    def take_turns() -> None:
+        nonlocal holders
+        for _ in range(300):
+            with suppress(IntakeBusyError), intake_lock(tmp_path / "l.db", "run", now=EPOCH_AT):
+                holders += 1
+                for _ in range(5):
+                    tmp_path.stat()  # which lets another thread run
+                most.append(holders)
+                holders -= 1
+
+    with ThreadPoolExecutor(8) as threads:
+        for ended in [threads.submit(take_turns) for _ in range(8)]:
+            ended.result()
+    assert set(most) == {1}
+    assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
-from orchestrator.ledger import read_ledger
+from orchestrator.ledger import command_ledger, read_ledger
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.sqlite.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
@@ -37,6 +37,15 @@ try:
     migrate(Path(sys.argv[1]))
 except StorageError as error:
     sys.exit(str(error))
+"""
+
+
+OPENED_AND_CLOSED = """
+import sqlite3, sys
+
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT 1 FROM runs").fetchall()
+connection.close()
 """
 
 
@@ -311,7 +320,40 @@ def test_a_ledger_of_the_first_release_keeps_its_runs_and_how_they_stand(tmp_pat
 
     async def wishes() -> dict[str, tuple[bool, bool]]:
         async with read_ledger(path, clock=SystemClock()) as ledger:
-            found = (await ledger.overview(ends_from=None)).wishes
-            return {run.name: (found[run.id].pause, found[run.id].cancel) for run in await ledger.runs.all()}
+            found = {run.name: await ledger.runs.wishes(run.id) for run in await ledger.runs.all()}
+            return {name: (each.pause, each.cancel) for name, each in found.items()}
 
     assert anyio.run(wishes) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}
+
+
+def test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone(tmp_path: Path) -> None:
+    """Else another process that closes it takes itself for the last one, and removes the log that is in use."""
+    path = tmp_path / "l.db"
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("UPDATE runs SET name = name")
+        connection.commit()
+        connection.execute("SELECT count(*) FROM runs").fetchall()
+        assert version_of(path) == SCHEMA_VERSION
+        subprocess.run([sys.executable, "-c", OPENED_AND_CLOSED, str(path)], check=True)
+        assert path.with_name("l.db-wal").exists()
+
+
+def test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    migrate(path)
+    last = sqlite3.connect(path)
+    last.execute("PRAGMA journal_mode=WAL")
+    last.execute("UPDATE runs SET name = name")
+    last.commit()
+
+    async def missing() -> Path | None:
+        async with command_ledger(path, clock=SystemClock()) as ledger:
+            last.close()
+            for name in "abcd":  # a new file would get the number of one that was removed
+                (tmp_path / name).touch()
+            await ledger.runs.all()
+            return ledger.place.missing()
+
+    assert anyio.run(missing) is None

@@ -13,12 +13,12 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection, Engine
 
 from orchestrator.core.lifecycle import TERMINAL, State
-from orchestrator.ledger import Ledger, control, store
+from orchestrator.ledger import Ledger, control, steps
 from orchestrator.ledger.commands import Action
 from orchestrator.ledger.line import HEAD, Passed
 from orchestrator.units import MIB
-from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, obeyed, opened
+from tests.factories import S, a_row
+from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -46,7 +46,7 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
 
 
 def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
-    return ledger.claims.along(1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind)
+    return ledger.claims.take(1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind)
 
 
 async def ended_by_wish(ledger: Ledger) -> None:
@@ -54,11 +54,18 @@ async def ended_by_wish(ledger: Ledger) -> None:
     await ledger.cancels.end(1, most=99)
 
 
+async def cleared(ledger: Ledger) -> None:
+    run = await ledger.runs.named("run")
+    assert run is not None
+    await added(ledger, await ledger.intakes.start(run), [a_row(99)])
+    await ledger.intakes.clear("run")
+
+
 QUESTIONS: dict[str, tuple[str, Question]] = {
     "claim by run": ("jobs_claimable", a_claim),
     "claim by retry": ("jobs_claimable", partial(a_claim, by_retry=True)),
     "claim behind others": (
-        "jobs_claimable (run_id=? AND due_at=? AND rowid>?)",
+        "jobs_claimable (run_id=? AND due_at=? AND rowid>? AND rowid<?)",
         partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
     ),
     "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, by_retry=False, now=AT)),
@@ -87,6 +94,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
         lambda ledger: ledger.jobs.given_up(1, before=AT, after=5, most=9),
     ),
+    "unfinished intake": ("jobs_claimable (run_id=? AND due_at=? AND rowid>?)", cleared),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
     "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
     "events": (
@@ -114,7 +122,9 @@ async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them
         assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
 
 
-@pytest.mark.parametrize("statement", [store._APPLY, store._SEEN, control._TAKE_BACK], ids=["step", "news", "continue"])
+@pytest.mark.parametrize(
+    "statement", [steps._APPLY, steps._UNFINISHED, control._TAKE_BACK], ids=["step", "news", "continue"]
+)
 async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, statement: Update) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 20)

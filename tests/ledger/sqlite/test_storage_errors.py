@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from orchestrator.errors import StorageError
 from orchestrator.ledger import open_ledger
 from orchestrator.ledger.records import PACK_BYTES_MIN, pack, unpack
-from orchestrator.ledger.runs import runs_all
+from orchestrator.ledger.runs import Runs
 from orchestrator.ledger.sqlite.database import READERS_MAX, Database, storage_errors
 from orchestrator.ledger.sqlite.migrations import migrate
 from tests.few_files import no_file_left
@@ -109,7 +109,7 @@ async def test_a_ledger_has_all_its_connections_from_the_start(tmp_path: Path) -
             async with AsyncExitStack() as at_once:
                 for _ in range(READERS_MAX):
                     connection = await at_once.enter_async_context(ledger._database.reading())
-                    assert await runs_all(connection) == []
+                    assert await Runs(ledger._doors.within(connection)).all() == []
 
 
 async def test_the_ledger_is_as_durable_as_it_says(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ They are what one gets wrong when one writes such a program for the first time. 
 
 from typing import Final
 
-from tests.planted.faults import answers, command_line, lines, outcomes, pacing, processes, rules
+from tests.planted.faults import answers, command_line, intakes, lines, outcomes, pacing, processes, rules
 from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
@@ -15,6 +15,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *outcomes.FAULTS,
     *command_line.FAULTS,
     *lines.FAULTS,
+    *intakes.FAULTS,
     *pacing.FAULTS,
 )
 

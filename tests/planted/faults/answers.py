@@ -13,9 +13,7 @@ TIMES = "tests/engine/test_impossible_times.py::"
 OTHER = "tests/engine/test_other_records.py::"
 GIVEN = "tests/core/test_given_ids.py::"
 NO_NEWS = "tests/engine/test_no_news.py::"
-REPEATED = (
-    "tests/simulation/test_repeated_ids.py::test_with_webhooks_each_row_has_its_own_output_though_ids_are_given_twice"
-)
+REPEATED = "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

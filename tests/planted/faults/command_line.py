@@ -61,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a file gets the number of a standard stream that was closed",
         path="orchestrator/cli/__init__.py",
-        old="    open_streams()\n",
+        old="    printing.open_streams()\n",
         new="",
         tests=(
             "tests/system/test_streams.py::test_standard_streams_that_are_closed_at_the_start_are_no_reason_to_fail",
@@ -70,8 +70,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="status asks about one run after the other",
         path="orchestrator/ledger/overview.py",
-        old="counts=await counts_by_run(connection),",
-        new="counts={r.id: (await counts_by_run(connection, run=r.id))[r.id] for r in await runs_all(connection)},",
+        old="counts=await Runs(view).counts_by_run(),",
+        new="counts={r.id: await Runs(view).counts(r.id) for r in await Runs(view).all()},",
         tests=(
             "tests/engine/test_many_runs.py::test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one",
         ),
@@ -138,7 +138,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="pages of results are bounded in jobs alone",
-        path="orchestrator/ledger/pages.py",
+        path="orchestrator/ledger/records.py",
         old="        if taken and held > bytes_max:\n",
         new="        if taken and held < 0:\n",
         tests=(
@@ -183,7 +183,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an output is looked into again when it is written out",
-        path="orchestrator/formats/outcome_lines.py",
+        path="orchestrator/api/files.py",
         old='b"null" if output is None else output',
         new='b"null" if output is None else msgspec.json.format(output, indent=-1)',
         tests=(
@@ -226,8 +226,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a resume forgets where the files are",
         path="orchestrator/api/foreground.py",
-        old="engine.settings_of[run.id] = settings_of(run, self._request)",
-        new="engine.settings_of[run.id] = self._request.settings or run.settings",
+        old="return run, settings_of(run, self._request)",
+        new="return run, self._request.settings or run.settings",
         tests=("tests/system/test_resume.py::test_a_resume_that_names_no_files_writes_to_those_of_before",),
     ),
     Fault(
@@ -236,6 +236,31 @@ FAULTS: tuple[Fault, ...] = (
         old="        check_given(request)\n",
         new="",
         tests=("tests/system/test_bad_input.py::test_a_slip_of_the_pen_leaves_nothing_behind",),
+    ),
+    Fault(
+        name="settings of a program are kept that nobody can read again",
+        path="orchestrator/api/identity.py",
+        old="        msgspec.convert(msgspec.to_builtins(settings), RunSettings)\n",
+        new="        pass\n",
+        tests=(
+            "tests/engine/test_given.py::test_settings_that_could_not_be_read_again_or_have_no_meaning_are_refused",
+        ),
+    ),
+    Fault(
+        name="a terminal is handed escape sequences that a message repeats",
+        path="orchestrator/cli/printing.py",
+        old='c if c.isprintable() or c == "\\n" else ascii(c)[1:-1]',
+        new="c",
+        tests=("tests/cli/test_printing.py::test_what_a_terminal_would_obey_or_not_show_is_written_out",),
+    ),
+    Fault(
+        name="a file whose name is no text is found out in the middle of the run",
+        path="orchestrator/api/identity.py",
+        old="        path.encode()\n",
+        new="        pass\n",
+        tests=(
+            "tests/system/test_bad_input.py::test_a_name_of_a_file_that_is_no_text_is_refused_before_anything_is_done",
+        ),
     ),
     Fault(
         name="a link to the ledger hides its files",
@@ -253,16 +278,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a name that begins with 127. counts as this machine",
-        path="orchestrator/core/loopback.py",
-        old='return name == LOCALHOST or name.endswith(f".{LOCALHOST}")',
-        new='return name.endswith(LOCALHOST) or name.startswith("127.")',
+        path="orchestrator/core/addresses.py",
+        old='return name == _LOCAL_NAME or name.endswith(f".{_LOCAL_NAME}")',
+        new='return name.endswith(_LOCAL_NAME) or name.startswith("127.")',
         tests=("tests/core/test_loopback.py::test_what_only_looks_like_it",),
     ),
     Fault(
         name="a flag has another name than in the guarantees",
         path="orchestrator/declared.py",
-        old='key="result-retention"',
-        new='key="retention"',
+        old='"result-retention"',
+        new='"retention"',
         tests=("tests/cli/test_reference.py::test_every_flag_that_the_documentation_names_is_there",),
     ),
 )

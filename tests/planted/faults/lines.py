@@ -79,7 +79,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="claims take as many large inputs as there are turns",
         path="orchestrator/ledger/payloads.py",
-        old="        if room < 0 and found:\n            break\n",
+        old="        if room < 0 and (found or not at_least_one):\n            break\n",
         new="",
         tests=(f"{CLAIMS}::test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go",),
     ),

@@ -92,6 +92,15 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="what was good once is sent however long it waits",
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="                good = None  # while we wait anything may change\n",
+        new="",
+        tests=(
+            "tests/engine/test_dispatcher.py::test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_while_they_waited",
+        ),
+    ),
+    Fault(
         name="jobs whose TTL is too short for the queue are claimed",
         path="orchestrator/engine/sending/run_sending.py",
         old="is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE",

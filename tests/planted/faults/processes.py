@@ -125,8 +125,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a display that nobody can see any more stops the run",
         path="orchestrator/cli/live.py",
-        old="            self._console.print(Text(line), soft_wrap=True)\n",
-        new="            pass\n        self._console.print(Text(line), soft_wrap=True)\n",
+        old="            self._console.print(Text(printing.shown(line)), soft_wrap=True)\n",
+        new="            pass\n        self._console.print(Text(printing.shown(line)), soft_wrap=True)\n",
         tests=(
             "tests/system/test_interruption.py::test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more",
         ),
@@ -198,10 +198,94 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a paused run is said to be held up for longer than it is",
         path="orchestrator/engine/engine.py",
-        old="session.endpoint.held_up(run, Wishes())",
-        new="session.held_up",
+        old="endpoint.held_up(run, Wishes())",
+        new="endpoint.held_up(run, self.control.wishes(run))",
         tests=(
             "tests/engine/test_mended.py::test_status_says_the_sentence_of_the_display_where_somebody_is_at_work_and_has_said_so_of_late",
+        ),
+    ),
+    Fault(
+        name="who follows asks the first process only to serve the run",
+        path="orchestrator/api/following.py",
+        old="if self._asked_of not in (None, self._process):",
+        new="if False:",
+        tests=(
+            "tests/engine/test_following.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
+        ),
+    ),
+    Fault(
+        name="what a dead process was asked for is paid for by the next one",
+        path="orchestrator/engine/engine.py",
+        old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if command.id <= self.asked_before:',
+        new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if False:',
+        tests=(
+            "tests/engine/test_served.py::test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one",
+        ),
+    ),
+    Fault(
+        name="rows that come later are not counted by who serves the run already",
+        path="orchestrator/engine/engine.py",
+        old="        await session.count_anew()\n        await session.send()\n        return None",
+        new="        await session.send()\n        return None",
+        tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
+    ),
+    Fault(
+        name="a run that is released is sent to its end",
+        path="orchestrator/engine/runs.py",
+        old="        await self.dispatcher.remove(self.run.id)\n",
+        new="",
+        tests=("tests/engine/test_served.py::test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again",),
+    ),
+    Fault(
+        name="the ledger's file is opened beside SQLite",
+        path="orchestrator/ledger/sqlite/migrations.py",
+        old="    with storage_errors(path), _foreign_files(path):\n",
+        new='    path.open("rb").close()\n    with storage_errors(path), _foreign_files(path):\n',
+        tests=(
+            "tests/ledger/sqlite/test_migrations.py::test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone",
+        ),
+    ),
+    Fault(
+        name="what is asked now is done before what was asked earlier",
+        path="orchestrator/api/controlling.py",
+        old="            if each.id <= number and each.action in OBEYED:\n",
+        new="            if each.id == number and each.action in OBEYED:\n",
+        tests=(
+            "tests/cli/test_control.py::test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later",
+        ),
+    ),
+    Fault(
+        name="who asked a process that has ended does not ask the next one",
+        path="orchestrator/api/following.py",
+        old="            if acknowledged.outcome != OF_ANOTHER:\n",
+        new="            if acknowledged.outcome:\n",
+        tests=(
+            "tests/engine/test_command_inbox.py::test_who_asks_while_one_process_takes_the_place_of_another_asks_again",
+        ),
+    ),
+    Fault(
+        name="the command to go on with names a key",
+        path="orchestrator/declared.py",
+        old=" for url, key in keys.items() if REFERENCE.fullmatch(key)]",
+        new=" for url, key in keys.items()]",
+        tests=("tests/cli/test_continuing.py::test_a_key_that_was_given_itself_is_not_named",),
+    ),
+    Fault(
+        name="a run without due jobs keeps its turn while the endpoint is silent",
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="        await run.look_ahead(operation)\n        if run.none_s(operation):\n            return 0.0\n",
+        new="        if due_s := self._until_s(await run.next_due_at(operation)):\n            return due_s\n",
+        tests=(
+            "tests/engine/test_side_by_side.py::test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_whether_a_silent_endpoint_answers",
+        ),
+    ),
+    Fault(
+        name="who follows notes the files of a ledger before it has it open",
+        path="orchestrator/ledger/sqlite/opening.py",
+        old="            await ledger.commits_of_others()  # until",
+        new="            pass  # until",
+        tests=(
+            "tests/ledger/sqlite/test_migrations.py::test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files",
         ),
     ),
 )

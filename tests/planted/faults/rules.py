@@ -42,7 +42,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the guard of a step forgets the attempt",
-        path="orchestrator/ledger/store.py",
+        path="orchestrator/ledger/steps.py",
         old="        jobs.c.attempt == field(3),\n",
         new="",
         tests=(
@@ -51,14 +51,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first result does not win",
-        path="orchestrator/ledger/store.py",
+        path="orchestrator/ledger/steps.py",
         old="        jobs.c.state == field(1),\n",
         new="",
         tests=("tests/ledger/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/store.py",
+        path="orchestrator/ledger/steps.py",
         old="        await _events_write(connection, done)\n",
         new="",
         tests=("tests/ledger/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",),

@@ -10,7 +10,7 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import access, options, printing, tables
 from orchestrator.cli.access import Command, Connect, Interface, Noun, tell_deleted
-from orchestrator.cli.sharing import Flags
+from orchestrator.cli.options import Flags
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
@@ -54,7 +54,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 }
 
 
-def add_endpoints(commands: typer.Typer, connect: Connect = access.connect) -> None:
+def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     """Registers `endpoints` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")

@@ -59,7 +59,7 @@ RegistryAuth = Annotated[
 ]
 
 
-def add_templates(commands: typer.Typer, connect: Connect = access.connect) -> None:
+def add_templates(commands: typer.Typer, connect: Connect) -> None:
     """Registers `templates` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
     commands.add_typer(group, name="templates")

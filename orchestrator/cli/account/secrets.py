@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli import access, printing, tables
 from orchestrator.cli.access import Command, Connect, tell_deleted
-from orchestrator.cli.templates import from_environment
+from orchestrator.cli.account.templates import from_environment
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Id = Annotated[
 ]
 
 
-def add_secrets(commands: typer.Typer, connect: Connect = access.connect) -> None:
+def add_secrets(commands: typer.Typer, connect: Connect) -> None:
     """Registers `secrets` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
     commands.add_typer(group, name="secrets")

@@ -9,7 +9,7 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import access, options, printing
 from orchestrator.cli.access import Command, Connect, Interface, Noun, confirm
-from orchestrator.cli.sharing import Flags
+from orchestrator.cli.options import Flags
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 
@@ -34,7 +34,7 @@ _ACTIONS: Final = {
 }
 
 
-def add_pods(commands: typer.Typer, connect: Connect = access.connect) -> None:
+def add_pods(commands: typer.Typer, connect: Connect) -> None:
     """Registers `pods` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
     commands.add_typer(group, name="pods")
@@ -77,7 +77,7 @@ async def _with_limits(flags: Flags, command: Command, account: "Account", as_js
 
 
 def _say_limits(account: "Account") -> None:
-    from orchestrator.cli.pod_tables import window_line  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import window_line  # noqa: PLC0415
 
     windows = account.pods.windows
     for window in windows:
@@ -87,7 +87,7 @@ def _say_limits(account: "Account") -> None:
 
 
 async def _list(include_cluster_pods: bool, account: "Account", as_json: bool) -> None:
-    from orchestrator.cli.pod_tables import put_pods  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import put_pods  # noqa: PLC0415
 
     pods = await account.pods.list(include_cluster_pods=include_cluster_pods)
     if as_json:
@@ -99,7 +99,7 @@ async def _list(include_cluster_pods: bool, account: "Account", as_json: bool) -
 
 
 async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.cli.pod_tables import put_pod  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import put_pod  # noqa: PLC0415
 
     pod = await account.pods.show(pod_id)
     if as_json:

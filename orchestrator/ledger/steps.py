@@ -39,15 +39,7 @@ from orchestrator.ledger.sqlite.statements import (
     upsert,
     without_index,
 )
-from orchestrator.ledger.tables import (
-    counts,
-    events,
-    jobs,
-    margins,
-    notices,
-    outcomes,
-    submissions,
-)
+from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, submissions
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
@@ -286,8 +278,8 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
 async def _counts_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     changes: Counter[tuple[int, str]] = Counter()
     for step in done:
-        changes[step.after.run, step.before.state.value] -= 1
-        changes[step.after.run, step.after.state.value] += 1
+        changes[step.after.run, step.before.state] -= 1
+        changes[step.after.run, step.after.state] += 1
         for name in counters(step):
             changes[step.after.run, name] += 1
     await counts_add(connection, changes)
@@ -320,7 +312,7 @@ async def _margins_add(connection: AsyncConnection, done: Iterable[Transition]) 
         await connection.execute(_MARGIN, rows)
 
 
-# --- notices and news ------------------------------------------------------------------------------------------------
+# --- notices, and jobs that were found unfinished
 
 
 _NOTE = Many(insert_new(notices).inline(), *(column.name for column in notices.c if column.name != "id"))
@@ -345,7 +337,7 @@ _NOTICES_DELETE = delete(notices).where(
     )
 )
 
-_SEEN = (
+_UNFINISHED = (
     update(jobs)
     .values(unfinished_at=field(3))
     .where(
@@ -358,7 +350,7 @@ _SEEN = (
 )
 
 
-async def jobs_seen(connection: AsyncConnection, seen: Sequence[Job]) -> None:
+async def unfinished_write(connection: AsyncConnection, unfinished: Sequence[Job]) -> None:
     """Writes `unfinished_at` of outstanding jobs that were found not finished. No step: nothing happened to them."""
-    rows = [(job.id, job.submission, job.attempt, job.unfinished_at) for job in seen]
-    await connection.execute(_SEEN, batch_of(rows))
+    rows = [(job.id, job.submission, job.attempt, job.unfinished_at) for job in unfinished]
+    await connection.execute(_UNFINISHED, batch_of(rows))

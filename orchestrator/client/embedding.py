@@ -1,7 +1,7 @@
-"""Plain POSTs to anywhere: how the emulator's webhooks leave the process."""
+"""What an emulator in this process needs: a way to it without a port, and one for its webhooks to leave."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from multidict import CIMultiDict
@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from orchestrator.client.backends import Request
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
-from orchestrator.errors import NotSent
+from orchestrator.errors import NotSent, Unanswered
 
 DELIVERY_S_MAX: Final = 10.0
 """How long a receiver may take."""
@@ -46,3 +46,21 @@ class Deliverer:
     async def aclose(self) -> None:
         """Closes all connections."""
         await self._transport.aclose()
+
+
+class InProcess(httpx.AsyncBaseTransport):
+    """Carries requests to an ASGI `app` in this process: no port, no socket, nobody else can reach it.
+
+    `cut` is what the app raises where a server would drop the connection.
+    """
+
+    def __init__(self, app: Any, *, cut: type[Exception]) -> None:
+        self._server = httpx.ASGITransport(app)
+        self._cut = cut
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The app's answer; raises `Unanswered` where it cut the connection."""
+        try:
+            return await self._server.handle_async_request(request)
+        except self._cut:
+            raise Unanswered("the service cut the connection before the answer") from None

@@ -1,0 +1,109 @@
+"""The engine without a run of its own: serves every run of a ledger until it is stopped."""
+
+import anyio
+
+from orchestrator.api import messages
+from orchestrator.api.look import runs_now
+from orchestrator.api.rescue import misplaced
+from orchestrator.core.lifecycle import State, unfinished
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.observers.view import Silent, View
+from orchestrator.errors import leading
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import ServeRequest
+from orchestrator.views import RunStatus
+
+LOOK_S = 1.0
+"""How often to look whether a run has been taken on or has ended, to tell of it."""
+
+
+async def serve(
+    request: ServeRequest,
+    view: View | None = None,
+    dependencies: Dependencies | None = None,
+    stop: anyio.Event | None = None,
+) -> list[RunStatus]:
+    """Sends and collects for all runs of a ledger, those included that other processes take in meanwhile, until `stop`
+    is set. Returns how every run stands then.
+
+    Raises `UsageError` where another process works on the ledger, `StorageError` where it cannot be written.
+    """
+    dependencies = dependencies or Dependencies()
+    serving = Serving(request, view or Silent(), dependencies, stop or anyio.Event())
+    try:
+        with dependencies.lock(request.ledger, now=dependencies.clock.now()):
+            return await serving.run()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group
+
+
+class Serving:
+    """One process that serves a ledger."""
+
+    def __init__(self, request: ServeRequest, view: View, dependencies: Dependencies, stop: anyio.Event) -> None:
+        self._request = request
+        self._view = view
+        self._dependencies = dependencies
+        self._stop = stop
+        self._told: dict[int, str] = {}
+        """What was said last of each run."""
+
+    async def run(self) -> list[RunStatus]:
+        """From its beginning to its end."""
+        request = self._request
+        async with open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine:
+            try:
+                await self._serve(engine)
+            except Exception as error:
+                if (missing := engine.ledger.place.missing()) is not None:
+                    raise await misplaced(engine.ledger, missing) from error
+                raise
+            return await runs_now(engine.ledger, None)
+
+    async def _serve(self, engine: Engine) -> None:
+        messages.say_clock(self._view, engine.ledger.was_ahead_us)
+        messages.say_unmarked(self._view, engine.ledger.unmarked)
+        await engine.learn_settings()
+        await engine.listen()
+        async with anyio.create_task_group() as around:
+            around.start_soon(self._stop_when_asked, engine)
+            async with engine.working():
+                messages.say_recovered(self._view, await engine.collect())
+                await engine.keep_up()
+                for run in await engine.ledger.runs.all():
+                    if run.accepted and unfinished(await engine.ledger.runs.counts(run.id)):
+                        await engine.serve(run)
+                self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")
+                self._view.ready()
+                await self._follow(engine)
+            around.cancel_scope.cancel()
+
+    async def _stop_when_asked(self, engine: Engine) -> None:
+        await self._stop.wait()
+        self._view.say(messages.STOPPING)
+        engine.stop()
+
+    async def _follow(self, engine: Engine) -> None:
+        while True:
+            self._tell(engine)
+            await anyio.sleep(LOOK_S)
+
+    def _tell(self, engine: Engine) -> None:
+        """Says which runs are served, held and finished, each time that changes."""
+        for held in engine.held.values():
+            self._say(held.run, f"held: {held.why}")
+        for session in engine.sessions.values():
+            total, left = session.progress.total, session.progress.unfinished
+            if session.is_released:
+                self._say(session.run, "stopped, as somebody asked")
+            elif left:
+                self._say(session.run, "served", f"{left:,} of {total:,} jobs to go")
+            else:
+                succeeded = session.progress.count(State.SUCCEEDED.value)
+                self._say(session.run, "finished", f"{succeeded:,} of {total:,} jobs succeeded")
+
+    def _say(self, run: Run, what: str, figures: str = "") -> None:
+        if self._told.get(run.id) != what:
+            self._told[run.id] = what
+            self._view.say(f"{run.name}: {what}{figures and '; '}{figures}")

@@ -1,0 +1,50 @@
+"""`orchestrator serve`: the engine of a ledger without a run of its own."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import typer
+
+from orchestrator import declared
+from orchestrator.cli import options, printing
+from orchestrator.cli.config import Choices, choose
+from orchestrator.cli.display import QuietView, view_for_stderr
+from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.options import Flags, also
+from orchestrator.cli.request import key_warning, serve_request
+from orchestrator.errors import UsageError
+from orchestrator.settings import ServeRequest
+
+
+def add_serve(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `serve`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **options.flags_of(*declared.SERVE))
+    def serve(*, choices: Choices) -> ServeRequest:
+        """Work on every run of a ledger until Ctrl-C, and on those that are taken in meanwhile."""
+        return serve_request(choices, os.environ)
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
+    try:
+        choices = choose(flags, os.environ)
+        request = prepare(choices)
+        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
+    except UsageError as error:
+        raise typer.Exit(explain(error)) from None
+    if (open_way := key_warning(request.connection.serverless_url)) is not None:
+        printing.warn(open_way)
+    work = partial(_serve, load, request, view_for_stderr(quiet=quiet), as_json=as_json)
+    raise typer.Exit(execute(work, ledger=request.ledger, needs=lambda: load().serve))
+
+
+async def _serve(load: Callable[[], App], request: ServeRequest, view: QuietView, *, as_json: bool) -> int:
+    from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    async with stop_on_signals(view) as stop:
+        runs = await load().serve(request, view, stop=stop)
+    if as_json:
+        printing.put_json(runs)
+    return 0

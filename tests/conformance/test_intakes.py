@@ -1,0 +1,165 @@
+"""Intakes of several runs at once, and what becomes of those that came to no end."""
+
+import itertools
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import anyio
+import pytest
+
+from orchestrator.core.lifecycle import State
+from orchestrator.errors import IntakeBusyError
+from orchestrator.formats.rows import Row
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.intakes import Hold, Taken
+from orchestrator.ledger.pace import ROWS_FIRST, Beside
+from orchestrator.ledger.runs import Run
+from orchestrator.units import MIB
+from tests.conformance.backends import OpenBackend
+from tests.factories import SETTINGS, TTL_US, a_row
+from tests.ledger.ledgers import a_run, added
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+SAME = b'{"prompt":"again"}'
+DERIVED = a_row(1, payload=SAME).custom_id
+
+
+async def a_new_run(ledger: Ledger, name: str) -> Run:
+    return await ledger.runs.create(
+        name=name, service_url="https://api.example", endpoint="ep", source="-", settings=SETTINGS
+    )
+
+
+async def jobs_of(ledger: Ledger, run: Run) -> list[tuple[int, str]]:
+    """The line and the custom_id of each job that counts, in input order."""
+    page = await ledger.results.page(run.id, list(State), after=(0, 0), most=9_999, bytes_max=MIB)
+    return [(job.line, job.custom_id) for job in page]
+
+
+def held_by(living: Collection[str]) -> Hold:
+    def hold(name: str) -> AbstractContextManager[None]:
+        if name in living:
+            raise IntakeBusyError
+        return nullcontext()
+
+    return hold
+
+
+def known(first: int, last: int, *, ahead: int) -> list[Row]:
+    """Rows that have moved down by `ahead` lines since they were read before."""
+    return [a_row(n + ahead, f"row-{n}", payload=b"{}") for n in range(first, last + 1)]
+
+
+def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
+    """Somebody works beside, and it is asked a few times whether that is so before all ends."""
+    asked = itertools.count(1)
+
+    def is_beside() -> bool:
+        if next(asked) == 3:
+            cut_off.cancel()
+        return True
+
+    return is_beside
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+async def test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_other(
+    open_backend: OpenBackend, is_beside: bool
+) -> None:
+    async with open_backend() as ledger:
+        ledger.intakes.pace.is_beside = lambda: is_beside
+        old = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="old")
+        new, third = await a_new_run(ledger, "new"), await a_new_run(ledger, "third")
+        to_old, to_new, to_third = [await ledger.intakes.start(run) for run in (old, new, third)]
+        for line in (1, 2):
+            for intake in (to_old, to_new):
+                await added(ledger, intake, [a_row(10 + line, payload=SAME), a_row(line, "ab"[line - 1])])
+        assert [clash.line for clash in await added(ledger, to_new, [a_row(9, "a")])] == [9]
+
+        assert await ledger.intakes.accept(to_new) == Taken(rows=4, new=4, gone=0)
+        await added(ledger, to_old, [a_row(13, payload=SAME)])
+        assert await jobs_of(ledger, old) == [(1, "a"), (2, "b")]
+        assert await jobs_of(ledger, third) == []
+        assert await ledger.intakes.accept(to_old) == Taken(rows=5, new=3, gone=0)
+
+        ours = [(11, DERIVED), (12, f"{DERIVED}-2")]
+        assert await jobs_of(ledger, new) == [(1, "a"), (2, "b"), *ours]
+        assert await jobs_of(ledger, old) == [(1, "a"), (2, "b"), *ours, (13, f"{DERIVED}-3")]
+        assert await ledger.intakes.accept(to_third) == Taken(rows=0, new=0, gone=0)
+        assert [await ledger.runs.counts(run.id) for run in (old, new)] == [{"queued": 5}, {"queued": 4}]
+
+
+async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        old = await a_run(ledger, [a_row(1, "a")], name="old")
+        refused, going_on = await a_new_run(ledger, "refused"), await a_new_run(ledger, "going on")
+        first = await ledger.intakes.start(refused)
+        await added(ledger, first, [a_row(n) for n in range(1, 50)] + [a_row(n, payload=SAME) for n in (50, 51)])
+        again, second = await ledger.intakes.start(old), await ledger.intakes.start(going_on)
+        await added(ledger, again, [a_row(7, "a", payload=b'{"line":1}'), a_row(8, "b")])
+        for name in ("refused", "old"):
+            await ledger.intakes.clear(name)
+
+        assert [run.name for run in await ledger.runs.all()] == ["old", "going on"]
+        assert await jobs_of(ledger, old) == [(1, "a")]
+        await added(ledger, second, [a_row(1, "x"), a_row(2, "y")])
+        assert (await a_new_run(ledger, "refused")).id > going_on.id, "nobody takes it for the one that was removed"
+        await ledger.intakes.clear("going on")
+        assert [run.name for run in await ledger.runs.all()] == ["old", "refused"]
+        assert await ledger.intakes.accept(await ledger.intakes.start(old)) == Taken(rows=0, new=0, gone=1)
+
+
+async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        for name in ("dead", "living", "dead before its intake", "living before its intake"):
+            run = await a_new_run(ledger, name)
+            if "before" not in name:
+                await added(ledger, await ledger.intakes.start(run), [a_row(1), a_row(2)])
+        living = ["living", "living before its intake"]
+        await ledger.intakes.clear_dead(held_by(living))
+        assert [run.name for run in await ledger.runs.all()] == living
+        await ledger.intakes.clear_dead(held_by(()))
+        assert await ledger.runs.all() == []
+
+
+async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process(open_backend: OpenBackend) -> None:
+    rows = 20 * ROWS_FIRST
+    async with open_backend() as ledger:
+        run = await a_run(ledger, known(1, rows, ahead=0))
+        intake = await ledger.intakes.start(run)
+        await added(ledger, intake, [a_row(1, "first"), *known(2, rows, ahead=5)])
+        with anyio.CancelScope() as cut_off:
+            ledger.intakes.pace.is_beside = in_the_middle(cut_off)
+            await ledger.intakes.accept(intake)
+        lines = [line for line, _ in await jobs_of(ledger, run)]
+        assert lines[-1] == rows, "the revision of what was known was cut off"
+        claims = (await ledger.claims.take(run.id, by_retry=False, most=rows + 1, ttl_of=lambda _: TTL_US)).claims
+        assert len(claims) == rows + 1, "and the intake counts all the same"
+
+    async with open_backend() as ledger:
+        lines = [line for line, _ in await jobs_of(ledger, run)]
+        assert lines == [1, 1, *range(7, rows + 6)]
+        assert await ledger.intakes.accept(await ledger.intakes.start(run)) == Taken(rows=0, new=0, gone=rows + 1)
+
+
+async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none_before(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as engine, open_backend() as other:
+        run = await a_run(engine, [a_row(1, "a"), a_row(2, "b")])
+        claim = partial(engine.claims.take, run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)
+        intake = await other.intakes.start(run)
+        await added(other, intake, [a_row(3, "c"), a_row(4, "d")])
+        first = await claim()
+        assert len(first.claims) == 2
+        assert (await claim(behind=first.passed)).claims == []
+        assert await engine.jobs.next_queued_at(run.id, by_retry=False, now=engine.now()) is None
+
+        assert await other.intakes.accept(intake) == Taken(rows=2, new=2, gone=2)
+        assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
+        assert await engine.jobs.next_queued_at(run.id, by_retry=False, now=engine.now()) == 0
+        assert len((await claim(behind=first.passed)).claims) == 2

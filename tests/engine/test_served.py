@@ -1,0 +1,144 @@
+"""What the engine does when it is asked to serve a run that another process has taken in, or to serve it no more."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.core.lifecycle import State
+from orchestrator.ledger import Ledger, command_ledger
+from orchestrator.ledger.commands import OF_ANOTHER, Action, Command
+from orchestrator.ledger.input_rows import packed_rows
+from orchestrator.settings import LOCAL, RunSettings
+from tests.engine.process import Process, process
+from tests.engine.rows import rows
+from tests.engine.scripted import Scripted, numbered, says
+from tests.engine.test_command_inbox import asked
+from tests.simulation.database import async_creator
+from tests.simulation.world import ENDPOINT, URL
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+
+THERE = "https://there.example"
+
+
+def completing() -> Scripted:
+    return Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
+
+
+async def taken_in(
+    ledger: Ledger, name: str, jobs: int, *, url: str = URL, endpoint: str = ENDPOINT, first: int = 0
+) -> int:
+    """Rows of a run, as another process takes them in; returns its number."""
+    run = await ledger.runs.named(name) or await ledger.runs.create(
+        name=name, service_url=url, endpoint=endpoint, source="/x", settings=RunSettings()
+    )
+    intake = await ledger.intakes.start(run)
+    await ledger.intakes.add(intake, packed_rows(rows(first + jobs)[first:]))
+    await ledger.intakes.accept(intake)
+    return run.id
+
+
+async def served(p: Process, run: int) -> Command:
+    return await asked(p, Action.SERVE, run=run)
+
+
+async def left(p: Process, run: int) -> int:
+    counts = await p.ledger.runs.counts(run)
+    return counts.get(State.QUEUED.value, 0)
+
+
+async def test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later(tmp_path: Path) -> None:
+    transport = completing()
+    async with process(tmp_path / "db", transport, jobs=2) as p:
+        await p.begin()
+        async with command_ledger(tmp_path / "db", clock=p.clock, connect=async_creator(tmp_path / "db")) as beside:
+            run = await taken_in(beside, "two", 5, first=2)
+            assert (await served(p, run)).outcome == "it is served"
+            session = p.engine.sessions[run]
+            await session.progress.until(lambda: session.progress.unfinished == 0)
+            assert session.progress.counts["succeeded"] == 5
+            await taken_in(beside, "two", 3, first=7)
+            assert (await served(p, run)).outcome == "it is served"
+            await session.progress.until(lambda: session.progress.unfinished == 0)
+            assert session.progress.counts["succeeded"] == 8
+        assert len(transport.of("run")) == 10
+
+
+async def test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again(tmp_path: Path) -> None:
+    transport = completing()
+    settings = RunSettings(queue_depth=20)
+    transport.scripts["status"] = lambda asked: says("IN_PROGRESS", asked.remote_id)
+    async with process(tmp_path / "db", transport, jobs=100, settings=settings) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 20)
+        assert (await asked(p, Action.RELEASE)).outcome == "no more of it is sent"
+        assert p.session.is_released
+        assert p.session.is_over, "whoever waits for it hears of it"
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        await anyio.sleep(600)
+        sent = len(transport.of("run"))
+        assert sent < 100, "what it had sent is collected, and nothing follows"
+        assert p.progress.counts["succeeded"] == sent
+        assert p.engine.said().runs[p.run.id].is_released
+        assert (await served(p, p.run.id)).outcome == "it is served"
+        await p.finish()
+        assert len(transport.of("run")) == 100
+
+
+async def test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one(tmp_path: Path) -> None:
+    transport = completing()
+    async with process(tmp_path / "db", transport, jobs=2) as p:
+        run = await taken_in(p.ledger, "two", 5)
+        number = await p.ledger.commands.ask(Action.SERVE, run=run)
+        release = await p.ledger.commands.ask(Action.RELEASE, run=p.run.id)
+    await anyio.sleep(1)
+    async with process(tmp_path / "db", transport, clock=p.clock) as p:
+        await p.begin()
+        await p.finish()
+        for each in (number, release):
+            command = await p.ledger.commands.answer(each)
+            assert (command.is_refused, command.outcome) == (True, OF_ANOTHER)
+        assert await left(p, run) == 5, "nobody wants it paid for any more"
+        assert p.progress.counts["succeeded"] == 2
+
+
+async def test_a_run_without_a_key_is_held_says_why_and_goes_on_when_there_is_one(tmp_path: Path) -> None:
+    transport = completing()
+    environ: dict[str, str] = {}
+    keys = {THERE: "env:THERE_KEY"}
+    async with process(tmp_path / "db", transport, environ=environ, keys=keys) as p:
+        await p.begin()
+        run = await taken_in(p.ledger, "two", 5, url=THERE)
+        told = (await served(p, run)).outcome or ""
+        assert told.startswith(f"it is held: the process that works on this ledger has no API key for {THERE}")
+        assert told.endswith(p.engine.said().runs[run].held or "?")
+        await anyio.sleep(60)
+        assert await left(p, run) == 5
+        environ["THERE_KEY"] = "sk-there"
+        await anyio.sleep(60)
+        assert await left(p, run) == 0
+        assert p.engine.said().runs[run].held is None
+
+
+async def test_a_function_of_another_process_is_held(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        run = await taken_in(p.ledger, "two", 5, url=LOCAL, endpoint="local:/x/f.py:f")
+        assert "is a function that only a process of its own can run" in ((await served(p, run)).outcome or "")
+
+
+async def test_who_asks_for_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        assert (await served(p, 99)).is_refused
+
+
+async def test_a_run_that_nobody_asked_to_serve_is_cancelled_all_the_same(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        run = await taken_in(p.ledger, "two", 5)
+        assert (await asked(p, Action.CANCEL, run=run)).outcome
+        await anyio.sleep(10)
+        counts = await p.ledger.runs.counts(run)
+        assert (counts["cancelled"], counts["queued"]) == (5, 0)

@@ -1,0 +1,66 @@
+"""Rows taken in beside others: who is alive, what counts, and who waits."""
+
+from tests.planted.faults.fault import Fault
+
+_CONFORMANCE = "tests/conformance/test_intakes.py"
+_TURNS = "tests/engine/test_turns.py"
+_LOCK = "tests/ledger/sqlite/test_lock.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a lock is held whose file another process has removed",
+        path="orchestrator/ledger/sqlite/lock.py",
+        old="            if not _is_at(path, descriptor):\n",
+        new="            if False:\n",
+        tests=(f"{_LOCK}::test_a_lock_that_comes_and_goes_is_never_held_twice",),
+    ),
+    Fault(
+        name="what living processes take in is removed when an engine starts",
+        path="orchestrator/ledger/intakes.py",
+        old="            with suppress(IntakeBusyError), hold(name):\n                await self.clear(name)\n",
+        new="            await self.clear(name)\n",
+        tests=(f"{_CONFORMANCE}::test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not",),
+    ),
+    Fault(
+        name="repeats of one intake are counted on by another",
+        path="orchestrator/ledger/input_rows.py",
+        old='        intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)\n',
+        new='        intake_repeats.c.intake_id <= bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)\n',
+        tests=(f"{_CONFORMANCE}::test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_other",),
+    ),
+    Fault(
+        name="a job gets a number below the first one of its intake",
+        path="orchestrator/ledger/intakes.py",
+        old="    first = max(intake.first_job, await _next_job(connection))\n",
+        new="    first = await _next_job(connection)\n",
+        tests=(f"{_CONFORMANCE}::test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on",),
+    ),
+    Fault(
+        name="what an accepted intake had still to do is not done by the next process",
+        path="orchestrator/ledger/intakes.py",
+        old="_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES\n",
+        new="_IS_LEFT: Final = intakes.c.accepted_at.is_(None)\n",
+        tests=(f"{_CONFORMANCE}::test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process",),
+    ),
+    Fault(
+        name="jobs of an intake that is not accepted can be claimed",
+        path="orchestrator/ledger/records.py",
+        old="    return jobs.c.id < func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)\n",
+        new="    return jobs.c.id <= func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)\n",
+        tests=("tests/ledger/test_intakes.py::test_jobs_of_an_intake_do_not_exist_before_it_is_accepted",),
+    ),
+    Fault(
+        name="an intake beside others does not rest",
+        path="orchestrator/ledger/pace.py",
+        old="            await anyio.sleep(min(REST * took_us / SECOND_US, REST_S_MAX))\n",
+        new="            await anyio.sleep(0)\n",
+        tests=("tests/ledger/test_pace.py::test_beside_others_it_rests_longer_than_it_worked_and_alone_not_at_all",),
+    ),
+    Fault(
+        name="what was cancelled in the middle of an intake stays",
+        path="orchestrator/engine/intake.py",
+        old="            with anyio.move_on_after(CLEAR_S_MAX, shield=True), suppress(StorageError):\n",
+        new="            with anyio.move_on_after(CLEAR_S_MAX), suppress(StorageError):\n",
+        tests=(f"{_TURNS}::test_a_refused_or_cancelled_intake_and_the_run_that_was_made_for_it_are_removed_at_once",),
+    ),
+)

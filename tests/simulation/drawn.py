@@ -1,0 +1,263 @@
+"""What is drawn of a world of the swarm: from a seed, each matter apart, so that one is the same without the others."""
+
+import random
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from orchestrator.emulator.counters import Algorithm
+from orchestrator.emulator.faults import Fault, Faults, Spell
+from orchestrator.settings import OnExpired, OnUncertain
+from tests.simulation.plan import (
+    HOUR_S,
+    MINUTE_S,
+    Asking,
+    Crash,
+    Kill,
+    Marks,
+    Plan,
+    Rate,
+    RunPlan,
+    Trouble,
+    Weather,
+    Where,
+    Word,
+)
+
+CALLS_MAX = 200
+"""A drawn crash comes within so many calls of the database; a small run makes about as many."""
+
+COMMITS_MAX = 60
+
+EVEN = frozenset({Algorithm.WEIGHTED_COUNTER, Algorithm.TOKEN_BUCKET_SMALL})
+
+LIES = frozenset(
+    {
+        Fault.EMPTY_ANSWER,
+        Fault.HALF_ANSWER,
+        Fault.UNAUTHORIZED,
+        Fault.SLOW_RUN,
+        Fault.HIDDEN_HEALTH,
+        Fault.OTHER_RECORD,
+        Fault.REPEATED_ID,
+        Fault.ABSURD_TIMES,
+        Fault.SHORT_RETENTION,
+        Fault.AMNESIA,
+        Fault.OTHER_WEBHOOK,
+        Fault.OTHER_ID_WEBHOOK,
+        Fault.CONTRARY_WEBHOOK,
+    }
+)
+"""The faults by which the service says what is not so."""
+
+SPELLS: tuple[Mapping[Fault, float], ...] = (
+    {Fault.NOT_JSON: 1.0},
+    {Fault.EMPTY_ANSWER: 1.0},
+    {Fault.HALF_ANSWER: 1.0},
+    {Fault.BARE_ERROR: 1.0},
+    {Fault.NOT_JSON: 0.4, Fault.BARE_ERROR: 0.4, Fault.EMPTY_ANSWER: 0.4, Fault.CUT_ANSWER: 0.4},
+    {Fault.UNAUTHORIZED: 1.0},
+    {Fault.HIDDEN_HEALTH: 1.0},
+    {Fault.SHORT_RETENTION: 1.0},
+    {Fault.AMNESIA: 1.0},
+)
+"""What the service may do for a while: a maintenance in four forms and mixed, a key refused, ..."""
+
+WEATHERS = tuple(trouble for trouble in Trouble if trouble not in {Trouble.ASLEEP, Trouble.INTERRUPT})
+"""What every world of the swarm may have."""
+
+STORIES: tuple[tuple[Word, ...], ...] = (
+    (Word.PAUSE, Word.CONTINUE),
+    (Word.CANCEL,),
+    (Word.CANCEL, Word.RETRY, Word.CONTINUE, Word.RETRY),
+    (Word.RETRY, Word.RETRY),
+    (Word.PRIORITY,),
+    (Word.LIMITS_SET, Word.LIMITS_RESET),
+)
+"""What people ask one after the other. Who pauses continues."""
+
+LARGE = (1_000, 10_000_000)
+
+HONEST = tuple(fault for fault in Fault if fault not in LIES)
+
+
+def swarm(seed: int) -> Plan:
+    """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
+    two of three several runs, one after the other or side by side.
+    """
+    return with_others(with_lies(_swarm(seed)))
+
+
+def _swarm(seed: int) -> Plan:
+    chance = random.Random(seed)
+    calm_at_s = chance.choice((20.0, 40.0, 80.0))
+    retention_s = chance.choice((60.0, 90.0, 180.0))
+    execution_s = chance.choice((0.5, 2.0, 6.0))
+    algorithm = chance.choice(tuple(Algorithm))
+    # The guard alone is proven for any limit; those two also need the even pacing, whose slack is a share of the limit.
+    requests = chance.choice((10, 30, 100)) if algorithm not in EVEN else 1000
+    return Plan(
+        scenario="swarm",
+        seed=seed,
+        jobs=chance.randint(3, 14),
+        workers=chance.choice((1, 3, 10)),
+        seconds=(execution_s / 10, execution_s),
+        retention_s=retention_s,
+        ttl_s=chance.choice((40.0, 90.0, 300.0)),
+        execution_timeout_s=chance.choice((10.0, 30.0)),
+        run_rate=Rate(requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
+        status_rate=Rate(2 * requests, chance.choice((2.0, 10.0)), chance.choice((2, 5, 20))),
+        algorithm=algorithm,
+        faults=_faults(chance),
+        calm_at_s=calm_at_s,
+        travel_s=chance.choice((0.01, 0.1, 0.3)),
+        database_s=chance.choice((0.001, 0.02)),
+        webhooks=chance.random() < 0.5,
+        storm=chance.choice((1, 1, 1, 5)),
+        secrets=chance.random() < 0.3,
+        max_attempts=chance.choice((1, 3)),
+        on_uncertain=chance.choice((OnUncertain.RESUBMIT, OnUncertain.RESUBMIT, OnUncertain.HOLD, OnUncertain.FAIL)),
+        on_expired=chance.choice((OnExpired.RESUBMIT, OnExpired.FAIL)),
+        crashes=tuple(_crash(chance) for _ in range(chance.choice((0, 0, 1, 2, 4)))),
+        marks=random.Random(f"marks {seed}").choice((Marks.KEPT, Marks.KEPT, *Marks)),
+        away_s=chance.choice((1.0, 10.0, 1.2 * retention_s)),
+        weather=tuple(_weather(chance, calm_at_s, retention_s) for _ in range(chance.choice((0, 0, 1, 2)))),
+    )
+
+
+def with_lies(plan: Plan) -> Plan:
+    """Every other world of the swarm: the service lies, forgets or shuts for a while, clocks differ from process to
+    process, processes sleep, outputs are large.
+
+    Drawn apart from everything else, so that a world is the same without its lies.
+    """
+    chance = random.Random(f"lies {plan.seed}")
+    if chance.random() < 0.5:
+        return plan
+    rates = {fault.value: 0.005 * 40 ** chance.random() for fault in Fault if fault in LIES and chance.random() < 1 / 4}
+    if Fault.AMNESIA in rates:
+        rates[Fault.AMNESIA] /= 20
+    spells = tuple(_spell(chance, plan) for _ in range(chance.choice((0, 0, 1, 2))))
+    sleeps = [_sleep(chance, plan)] if chance.random() < 1 / 8 else []
+    has_clocks = chance.random() < 1 / 8
+    return msgspec.structs.replace(
+        plan,
+        faults=msgspec.structs.replace(plan.faults, **rates, spells=spells),
+        weather=(*plan.weather, *sleeps),
+        clocks=tuple(chance.choice((HOUR_S, 0.0, -HOUR_S)) for _ in range(6)) if has_clocks else (),
+        # A process whose clock is ahead takes the requests of the one before for old: it begins once they are.
+        away_s=max(plan.away_s, plan.run_rate.window_s) if has_clocks else plan.away_s,
+        padding=LARGE if chance.random() < 1 / 20 else (0, 0),
+    )
+
+
+def with_others(plan: Plan) -> Plan:
+    """In two of three worlds of the swarm there are several runs, and people who ask something of them; in one of three
+    each has its own processes, side by side. Drawn apart, too.
+    """
+    kind = random.Random(f"others {plan.seed}").randrange(3)
+    return plan if kind == 0 else several(plan, side_by_side=kind == 1)
+
+
+def several(plan: Plan, *, side_by_side: bool) -> Plan:
+    """The same world with several runs."""
+    chance = random.Random(f"several {plan.seed}")
+    runs = chance.choice((2, 2, 3, 4))
+    return msgspec.structs.replace(
+        plan,
+        jobs=chance.randint(2, 6),
+        others=tuple(_run(chance, plan, name) for name in ("second", "third", "fourth")[: runs - 1]),
+        side_by_side=side_by_side,
+        askings=tuple(chain.from_iterable(_story(chance, plan, runs) for _ in range(chance.choice((0, 1, 2, 3))))),
+        crashes=(*plan.crashes, *(_crash(chance) for _ in range(chance.choice((0, 1, 2))))),
+        weather=(*(_aimed(chance, each, runs) for each in plan.weather), *_interruptions(chance, plan, runs)),
+    )
+
+
+def side_by_side(seed: int) -> Plan:
+    """A world of the swarm in which each run has its own processes, side by side."""
+    plan = msgspec.structs.replace(_swarm(seed), scenario="side-by-side")
+    return several(with_lies(plan), side_by_side=True)
+
+
+def _aimed(chance: random.Random, weather: Weather, runs: int) -> Weather:
+    """What befalls processes befalls all, or those of one run."""
+    return msgspec.structs.replace(weather, who=chance.choice((None, *range(runs))))
+
+
+def _interruptions(chance: random.Random, plan: Plan, runs: int) -> Iterator[Weather]:
+    for _ in range(chance.choice((0, 1, 2))):
+        yield Weather(
+            trouble=Trouble.INTERRUPT, at_s=chance.uniform(0, plan.calm_at_s), size=0.0, who=chance.randrange(runs)
+        )
+
+
+def _run(chance: random.Random, plan: Plan, name: str) -> RunPlan:
+    return RunPlan(
+        name=name,
+        jobs=chance.randint(1, 6),
+        where=chance.choice((Where.HERE, *Where)),
+        priority=chance.choice((0, 0, -10, 10)),
+        max_attempts=chance.choice((1, 3)),
+        on_uncertain=chance.choice(tuple(OnUncertain)),
+        on_expired=chance.choice(tuple(OnExpired)),
+        begins_s=chance.choice((0.0, chance.uniform(0, plan.calm_at_s))),
+    )
+
+
+def _story(chance: random.Random, plan: Plan, runs: int) -> Iterator[Asking]:
+    """What somebody asks of one run, and what of it they take back."""
+    run, at_s = chance.randrange(runs), chance.uniform(0, plan.calm_at_s)
+    for word in chance.choice(STORIES):
+        number = 0
+        if word is Word.PRIORITY:
+            number = chance.randint(-10, 10)
+        elif word is Word.LIMITS_SET:
+            number = chance.randint(1, plan.run_rate.requests)
+        crash = _crash(chance, calls=20, commits=3) if chance.random() < 1 / 5 else None
+        yield Asking(word=word, run=run, at_s=at_s, number=number, crash=crash)
+        at_s += chance.choice((0.0, 5.0, 20.0))
+
+
+def _sleep(chance: random.Random, plan: Plan) -> Weather:
+    return Weather(
+        trouble=Trouble.ASLEEP, at_s=chance.uniform(0, plan.calm_at_s), size=chance.choice((40.0, 40 * MINUTE_S))
+    )
+
+
+def _spell(chance: random.Random, plan: Plan) -> Spell:
+    """Something that the service does for a while."""
+    rates = chance.choice(SPELLS)
+    longest_s = 3.0 if {Fault.UNAUTHORIZED, Fault.AMNESIA} & set(rates) else 0.8 * plan.retention_s
+    times = {"from_s": chance.uniform(0, plan.calm_at_s), "for_s": chance.uniform(1, longest_s)}
+    values: dict[str, Any] = {fault.value: rate for fault, rate in rates.items()} | times
+    return Spell(**values)
+
+
+def _faults(chance: random.Random) -> Faults:
+    """A third of the faults, each at a rate between 0.5 and 30 %."""
+    rates = {fault: 0.005 * 60 ** chance.random() for fault in HONEST if chance.random() < 1 / 3}
+    return at_rates(
+        rates, late_webhook_s=chance.choice((5.0, 60.0)), silence_s=10.0, slow_answer_s=chance.choice((5.0, 40.0))
+    )
+
+
+def at_rates(rates: Mapping[Fault, float], **seconds: float) -> Faults:
+    values: dict[str, Any] = {fault.value: rate for fault, rate in rates.items()} | seconds
+    return Faults(**values)
+
+
+def _crash(chance: random.Random, *, calls: int = CALLS_MAX, commits: int = COMMITS_MAX) -> Crash:
+    kill = chance.choice(tuple(Kill))
+    return Crash(kill, chance.randint(1, calls if kill is Kill.CALL else commits))
+
+
+def _weather(chance: random.Random, calm_at_s: float, retention_s: float) -> Weather:
+    trouble = chance.choice(WEATHERS)
+    at_s = chance.uniform(0, calm_at_s)
+    if trouble is Trouble.CLOCK_JUMP:
+        return Weather(trouble=trouble, at_s=at_s, size=chance.choice((-1, 1)) * chance.choice((5.0, 100.0, 1_000.0)))
+    size = chance.choice((5.0, 30.0)) if trouble is not Trouble.NETWORK_GONE else chance.uniform(5, 1.5 * retention_s)
+    return Weather(trouble=trouble, at_s=at_s, size=size)

@@ -1,0 +1,118 @@
+"""What is known of a world: what its program did and said, and what its services know."""
+
+import itertools
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+from orchestrator.emulator.gate import Gate
+from orchestrator.emulator.tally import Tally
+from orchestrator.errors import leading
+from orchestrator.units import SECOND_US
+from orchestrator.views import Summary
+from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.fates import Fate, Trace
+from tests.simulation.network import Sky
+from tests.simulation.plan import Plan, RunPlan, Word
+
+STILL = 1 << 62
+"""When a process ends that has not ended yet."""
+
+
+class RunFacts:
+    """One run. `first` is the number of its first job."""
+
+    def __init__(self, plan: RunPlan, folder: Path, *, first: int) -> None:
+        self.plan = plan
+        self.numbers = range(first, first + plan.jobs)
+        self.source = folder / f"{plan.name}.jsonl"
+        self.output = folder / f"{plan.name}.out.jsonl"
+        self.errors = folder / f"{plan.name}.errors.jsonl"
+        self.processes = 0
+        self.summary: Summary | None = None
+        self.finished = False
+        self.ended_at = 0
+        """When its files were there, by the true clock."""
+        self.retried_s = 0.0
+        """When somebody asked last for jobs that had failed; whoever saw the run's end before did not see its end."""
+
+
+class Asked:
+    """A command that came back to who gave it. Times are microseconds by the true clock."""
+
+    def __init__(self, word: Word, run: int, at: int, outcome: str | None, *, refused: bool) -> None:
+        self.word = word
+        self.run = run
+        self.at = at
+        self.outcome = outcome
+        self.refused = refused
+
+
+class Facts:
+    """What is known of a world once it has been played."""
+
+    def __init__(self, plan: Plan, folder: Path, *, traced: bool) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.ledger = folder / "ledger.db"
+        firsts = itertools.accumulate((run.jobs for run in plan.runs), initial=1)
+        self.runs = [RunFacts(run, folder, first=first) for run, first in zip(plan.runs, firsts, strict=False)]
+        self.true = VirtualClock()
+        self.sky = Sky(plan)
+        self.trace = Trace(self.true.now, kept=traced)
+        self.fates: dict[str, Fate] = {}
+        self.moments: dict[int, int] = {}
+        """The true time of every time that the program took for the present one."""
+        self.gates: Sequence[Gate]
+        """Of each service."""
+        self.tallies: Sequence[Tally]
+        self.said: list[str] = []
+        """Everything that a person or a log saw."""
+        self.lives: list[tuple[int, int]] = []
+        """When each process began and ended to work on the ledger, by the true clock."""
+        self.stops: list[tuple[int, RunFacts]] = []
+        """When a process took going on with which run for pointless."""
+        self.told: defaultdict[str, list[int]] = defaultdict(list)
+        """When the program got the true result of a job of the service's."""
+        self.own_webhooks: dict[int, int] = {}
+        """When a webhook first brought the own record of which submission."""
+        self.sent: list[tuple[int, bytes]] = []
+        """When which input left for `/run` or `/retry`."""
+        self.tries: Counter[Word] = Counter()
+        """How often somebody began to ask for something."""
+        self.asked: list[Asked] = []
+        self.failure: str | None = None
+        """Why the program, or the world, broke down."""
+
+    def fails(self, error: BaseException) -> None:
+        """The program, or the world, has broken down."""
+        cause = leading(error)
+        frames = traceback.extract_tb(cause.__traceback__)
+        place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        self.failure = f"{type(cause).__name__}: {str(cause).partition(chr(10))[0]}{place}"
+        self.trace.say("world", "".join(traceback.format_exception(error)))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every run came to its end."""
+        return all(run.finished for run in self.runs)
+
+    @property
+    def completed(self) -> Counter[Hashable]:
+        """How often each input has a result at the services."""
+        return sum((tally.completed for tally in self.tallies), Counter())
+
+    def up_us(self, since: int, until: int) -> int:
+        """How long, between two times of the true clock, the program ran and could reach the service."""
+        edges = {since, until}
+        closed = [tuple(EPOCH_AT + round(s * SECOND_US) for s in times) for times in self.plan.closed()]
+        for start, end in (*self.lives, *closed):
+            edges |= {start, end}
+        times = sorted(at for at in edges if since <= at <= until)
+
+        def is_up(at: int) -> bool:
+            lives = any(start <= at < end for start, end in self.lives)
+            return lives and not any(start <= at < end for start, end in closed)
+
+        return sum(end - start for start, end in itertools.pairwise(times) if is_up((start + end) // 2))

@@ -1,0 +1,217 @@
+"""One process of the program: it works on a run, or asks something of whoever does, and ends alone.
+
+It is the program's own functions with a clock, a transport, database connections, a lock and a listener of its own;
+everything else is as the command line would have it. It is a part of the world (see `loop.PART`), so it can be killed
+or stand still while all others go on. The services and the network live on in any case.
+"""
+
+import os
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from orchestrator.client import Service, for_a_batch
+from orchestrator.clock import Clock
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.upkeep.watch import ASK_EVERY_S
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
+from orchestrator.settings import ConnectionSettings
+from orchestrator.units import SECOND_US
+from tests.engine.rows import empty_ledger
+from tests.simulation.clock import ProcessClock
+from tests.simulation.database import async_creator
+from tests.simulation.facts import STILL, Facts
+from tests.simulation.loop import PART, running_loop
+from tests.simulation.network import Network, SimulatedListener
+from tests.simulation.plan import Crash, Kill, Marks
+
+KEYS = {"KEY_HERE": "key-0d1e2f3a4b5c6d7e", "KEY_ELSEWHERE": "key-7e6d5c4b3a2f1e0d"}
+SECRETS = {**KEYS, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-8f7e6d5c4b3a2910"}
+"""By the variables that hold them."""
+
+WATCH_S = 15.0
+"""Where nobody else changes a ledger: looking twice a second would take a third of the time of a world."""
+
+
+class Machine:
+    """What the processes of a world have in common."""
+
+    def __init__(self, facts: Facts, network: Network) -> None:
+        self.facts = facts
+        self.network = network
+        self.database = random.Random(f"database {facts.plan.seed}")
+        self.boot = 1
+        self.processes: list[Process] = []
+        """Those that are there."""
+
+        self.holder: Process | None = None
+        """Who has the ledger's lock."""
+
+        self.has_killed = False
+        """Whether the world can only end by a crash of its own."""
+
+        self._chance = random.Random(f"cut {facts.plan.seed}")
+
+    def kill(self, process: "Process") -> None:
+        """Ends `process` as `kill -9` does, or all that there are with their machine."""
+        marks, holder = self.facts.plan.marks, self.holder
+        self.has_killed = True
+        for each in tuple(self.processes) if marks is Marks.OF_ANOTHER_BOOT else (process,):
+            each.die()
+        if marks is Marks.OF_ANOTHER_BOOT:
+            self.boot += 1
+        elif holder is process:
+            self._spoil(self.facts.ledger.with_name(f"{self.facts.ledger.name}.sent"), marks)
+
+    def _spoil(self, file: Path, marks: Marks) -> None:
+        if file.exists() and marks is Marks.REMOVED:
+            file.unlink()
+        if file.exists() and marks is Marks.TORN:
+            os.truncate(file, self._chance.randrange(file.stat().st_size))
+
+
+class Process:
+    """One process, of the run of that number, on a machine whose clock is wrong by `offset_s`; it dies of `crash`."""
+
+    def __init__(self, machine: Machine, run: int, *, crash: Crash | None, offset_s: float = 0.0) -> None:
+        self.run = run
+        self.stop = anyio.Event()
+        """Set by who wants it to stop."""
+
+        self.ended = anyio.Event()
+        self.is_dead = False
+        self._machine = machine
+        self._facts = machine.facts
+        self._crash = crash
+        self._left = 0 if crash is None else crash.number
+        self._offset_us = round(offset_s * SECOND_US)
+        self._wire = machine.network.wire()
+
+    def begin(self, tasks: TaskGroup, main: Callable[["Process"], Awaitable[None]]) -> None:
+        """Begins it; `ended` tells of its end."""
+        self._machine.processes.append(self)
+        context = copy_context()
+        context.run(PART.set, self)
+        context.run(tasks.start_soon, self._main, main)
+
+    async def _main(self, main: Callable[["Process"], Awaitable[None]]) -> None:
+        try:
+            await main(self)
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  whatever it is, it belongs to this seed
+            self._facts.fails(error)
+            running_loop().crash()
+        finally:
+            self._machine.processes.remove(self)
+            self.ended.set()
+
+    def die(self) -> None:
+        """Nothing of it runs after its step of now."""
+        self.is_dead = True
+        self._machine.processes.remove(self)
+        self._facts.trace.say("world", f"{self} is killed")
+        running_loop().kill(self)
+        self._machine.network.kill(self, self._wire)
+        self.ended.set()
+
+    def __str__(self) -> str:
+        return f"a process of {self._facts.runs[self.run].plan.name}"
+
+    # --- what a process is given
+
+    def dependencies(self) -> Dependencies:
+        """Its own."""
+
+        def service(connection: ConnectionSettings, clock: Clock) -> Service:
+            limits = for_a_batch(connection.limits)
+            return Service(connection.serverless_url, connection.api_key, clock, limits=limits, transport=self._wire)
+
+        machine, facts = self._machine, self._facts
+        is_alone = not (facts.plan.side_by_side or facts.plan.askings)
+        return Dependencies(
+            clock=ProcessClock(facts.true, lambda now: self._offset_us + facts.sky.clock_offset_us(now), facts.moments),
+            environ=SECRETS,
+            service=service,
+            connect=self._connect,
+            watch_every_s=WATCH_S if is_alone else ASK_EVERY_S,
+            lock=self._lock,
+            intake_lock=self._intake_lock,
+            open_files=lambda: 1_024,
+            boot=lambda: f"boot {machine.boot}",
+            listener=lambda app, _address: SimulatedListener(app, machine.network),
+        )
+
+    def _connect(self, path: Path) -> Connect:
+        return async_creator(empty_ledger(path), delay=self._delay, commits=self)
+
+    # --- the moments at which it may die
+
+    def _delay(self) -> float:
+        self._count(Kill.CALL)
+        return self._machine.database.uniform(0, self._facts.plan.database_s)
+
+    def committing(self) -> bool:
+        return not self._count(Kill.BEFORE_COMMIT)
+
+    def committed(self) -> None:
+        self._count(Kill.AFTER_COMMIT)
+
+    def _count(self, kill: Kill) -> bool:
+        if self._crash is None or self._crash.kill is not kill or self.is_dead:
+            return False
+        self._left -= 1
+        if self._left == 0:
+            self._machine.kill(self)
+        return self.is_dead
+
+    # --- its locks
+
+    @contextmanager
+    def _lock(self, ledger: Path, /, *, now: int) -> Iterator[None]:
+        machine, lives, true = self._machine, self._facts.lives, self._facts.true
+        if machine.holder is not None:
+            raise LedgerBusyError(f"{ledger}: {machine.holder} is working on this ledger")
+        with ExitStack() as works:
+            works.enter_context(dispatcher_lock(ledger, now=now))
+            machine.holder, life, began_at = self, len(lives), true.now()
+            lives.append((began_at, STILL))
+
+            def works_no_more() -> None:
+                machine.holder, lives[life] = None, (began_at, true.now())
+
+            works.callback(works_no_more)
+            with _perishing(works.pop_all()):
+                yield
+
+    @contextmanager
+    def _intake_lock(self, ledger: Path, run: str, /, *, now: int) -> Iterator[None]:
+        with ExitStack() as holds:
+            holds.enter_context(intake_lock(ledger, run, now=now))
+            with _perishing(holds.pop_all()):
+                yield
+
+
+class _Held:
+    """Real locks of the ledger's, which a kill takes away as the system does."""
+
+    def __init__(self, locks: ExitStack) -> None:
+        self._locks = locks
+
+    def abandon(self) -> None:
+        self._locks.close()
+
+
+@contextmanager
+def _perishing(locks: ExitStack) -> Iterator[None]:
+    held = _Held(locks)
+    running_loop().perishes(held)
+    try:
+        yield
+    finally:
+        running_loop().outlives(held)
+        held.abandon()
