@@ -1,10 +1,12 @@
 """Addresses to listen on and URLs to be reached under, as people write them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.addresses import Address, parse_address, path_prefix, webhook_base_url
+from orchestrator.core.addresses import Address, interface_url, parse_address, path_prefix, webhook_base_url
 from orchestrator.core.notice import hook_url, token
 from orchestrator.errors import UsageError
 from tests.web.requests import KEY
@@ -92,3 +94,25 @@ def test_what_cannot_be_the_base_of_a_webhook_url_is_refused_without_being_repea
         webhook_base_url(url)
 
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://api.example/v2x", "http://127.0.0.1:8/a/"])
+def test_the_url_of_an_interface_loses_its_last_slash(url: str) -> None:
+    assert interface_url(url, added="/v2") == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("api.example", "no URL"),
+        ("ftp://api.example", "no URL"),
+        ("https://", "no URL"),
+        ("https://u:p@api.example", "must not hold a password"),
+        ("https://api.example?key=1", "must not hold a password"),
+        ("https://api.example/#x", "must not hold a password"),
+        ("https://api.example/v2/", "leave /v2 out"),
+    ],
+)
+def test_what_cannot_be_the_url_of_an_interface_is_refused_with_what_to_write(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        interface_url(url, added="/v2")

@@ -45,6 +45,12 @@ def test_every_other_answer_leaves_it_owed(status: int) -> None:
     assert again.retry_after_s == 7.0
 
 
+def test_the_record_of_another_job_leaves_it_owed() -> None:
+    other = Answer(status=200, body=b'{"id":"r-2","status":"CANCELLED"}', sent_at=0, answered_at=1)
+    assert isinstance(of_cancel(other, "r-1"), AskAgain)
+    assert of_cancel(other, "r-2") is None
+
+
 @pytest.mark.parametrize("error", [NotSent("refused"), Unanswered("cut")])
 def test_no_answer_leaves_it_owed(error: NotSent | Unanswered) -> None:
     assert isinstance(of_cancel(error, "r-1"), AskAgain)

@@ -24,8 +24,9 @@ def test_once_an_id_was_given_twice_that_is_remembered_and_an_id_may_be_moved_to
     assert not ids.give("r-1", 2)
     assert (before, ids.are_repeated) == (False, True)
 
-    ids.move("r-1", 2)
-    assert ids.owner("r-1") == 2
+    for _ in range(2):
+        ids.move("r-1", 2)
+        assert ids.owner("r-1") == 2
 
 
 def test_the_latest_ids_are_remembered_and_those_of_long_ago_forgotten() -> None:
@@ -68,3 +69,11 @@ def test_doubts_are_bounded_too() -> None:
         assert ids.give(f"r-{job}", job)
         assert ids.contradict(f"r-{job}", 99, None)
     assert [ids.is_doubted(f"r-{job}") for job in range(4)] == [False, False, True, True]
+
+
+def test_where_ids_are_repeated_none_contradicts_the_token() -> None:
+    ids = GivenIds()
+    assert ids.give("r-1", 1)
+    assert not ids.give("r-1", 2)
+    assert not ids.contradict("r-1", 3, None)
+    assert not ids.is_doubted("r-1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.health import Health, health_of
+from orchestrator.core.health import Health, health_of, is_of_service
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,19 @@ def test_what_health_says_is_read_and_what_it_does_not_say_is_unknown(
 )
 def test_a_refusal_an_error_and_rubbish_are_no_news_of_health(status: int, body: bytes) -> None:
     assert health_of(status, body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_its"),
+    [
+        (200, b'{"jobs":{"inProgress":7},"workers":{}}', True),
+        (200, b"<html>back soon</html>", False),
+        (401, b"", True),
+        (404, b"<html>", True),
+        (502, b'{"jobs":{},"workers":{}}', False),
+    ],
+)
+def test_a_refusal_is_the_services_own_word_and_a_page_or_a_server_error_is_not(
+    status: int, body: bytes, is_its: bool
+) -> None:
+    assert is_of_service(status, body) is is_its

@@ -6,9 +6,17 @@ import msgspec
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, counters, is_terminal, outcome_of
+from orchestrator.core.job import (
+    NO_NEWS,
+    RUN_CANCELLED,
+    RUN_CANCELLED_UNCERTAIN,
+    Job,
+    counters,
+    is_terminal,
+    outcome_of,
+)
 from orchestrator.core.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
-from orchestrator.core.responses import Record, Trouble
+from orchestrator.core.responses import SAME_ID, Record, Trouble
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 
@@ -268,6 +276,8 @@ def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> Non
         transitions.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
     ) == ("uncertain_resubmitted",)
     assert counters(transitions.adopted(sent, remote_id="r", at=AT)) == ()
+    assert counters(transitions.accepted(sent, remote_id="r", sent_at=AT, at=AT)) == ()
+    assert counters(transitions.deferred(sent, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER)) == ()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED])
@@ -312,3 +322,19 @@ def test_the_outcome_of_a_failure_has_no_output_and_falls_back_on_the_id_that_th
 
     assert (outcome.remote_id, outcome.status, outcome.output) == ("remote-1", None, None)
     assert (outcome.trouble, outcome.message) == (Trouble.FAILED, "no")
+
+
+@pytest.mark.parametrize(
+    ("state", "message"), [(State.QUEUED, RUN_CANCELLED), (State.UNCERTAIN, RUN_CANCELLED_UNCERTAIN)]
+)
+def test_a_job_of_a_cancelled_run_says_whether_it_may_have_been_paid(state: State, message: str) -> None:
+    step = transitions.cancelled_by_wish(a_job_in(state), at=AT)
+
+    assert (step.after.state, step.trouble) == (State.CANCELLED, Trouble.CANCELLED)
+    assert step.outcome is not None
+    assert step.outcome.message == message
+
+
+def test_an_answer_with_the_id_of_another_job_is_counted_as_no_news_too() -> None:
+    sent = a_job_in(State.SUBMITTING)
+    assert counters(transitions.unanswered(sent, settle_at=AT, reason=SAME_ID, at=AT)) == ("uncertain_seen", NO_NEWS)

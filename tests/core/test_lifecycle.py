@@ -5,7 +5,17 @@ from itertools import product
 
 import pytest
 
-from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, IllegalStep, State, is_legal, next_state, replay
+from orchestrator.core.lifecycle import (
+    TERMINAL,
+    TRANSITIONS,
+    Event,
+    IllegalStep,
+    State,
+    is_legal,
+    next_state,
+    replay,
+    unfinished,
+)
 
 LEGAL = {
     "queued": {"claimed": "submitting", "completed": "succeeded", "abandoned": "failed", "cancelled": "cancelled"},
@@ -114,3 +124,8 @@ def test_events_are_replayed_from_queued_and_lead_nowhere_where_one_is_illegal_o
     assert replay(["claimed", Event.ACCEPTED, "completed"]) is State.SUCCEEDED
     assert replay(["claimed", "claimed"]) is None
     assert replay(["beamed"]) is None
+
+
+def test_unfinished_are_the_jobs_that_are_not_at_an_end() -> None:
+    assert unfinished({}) == 0
+    assert unfinished({state.value: 1 for state in State}) == len(State) - len(TERMINAL)

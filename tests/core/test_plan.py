@@ -3,6 +3,7 @@
 from collections import Counter
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -461,3 +462,23 @@ def test_when_results_turn_out_to_be_kept_for_less_time_all_deadlines_come_soone
     assert plan.soonest_deadline() == EPOCH_AT + 1 * S + 5 * MINUTE
     assert taken(plan, EPOCH_AT + 4 * MINUTE) == []
     assert taken(plan, EPOCH_AT + 5 * MINUTE) == [2]
+
+
+def test_a_job_takes_as_long_as_every_second_of_its_like_and_no_time_where_nothing_is_known() -> None:
+    for known, takes_s in ((learned(), 0), (learned(10, 10, 10), 10)):
+        plan = a_plan(known)
+        plan.add(job(1))
+        entry = plan.get(1)
+        assert entry is not None
+        assert plan.takes_us(entry) == pytest.approx(takes_s * S, rel=0.1)
+
+
+def test_overdue_is_what_nobody_asks_for_after_its_time_and_its_deadline() -> None:
+    plan = a_plan(learned(10))
+    for number in (1, 2):
+        plan.add(job(number))
+    late = EPOCH_AT + 2 * RETENTION_US
+    assert plan.overdue(EPOCH_AT) == []
+    assert [entry.job.id for entry in plan.overdue(late)] == [1, 2]
+    assert plan.next(late) is plan.get(1)
+    assert [entry.job.id for entry in plan.overdue(late)] == [2]

@@ -21,6 +21,7 @@ from orchestrator.core.policy import (
     merge_policies,
     parse_duration,
     policy_problems,
+    rough_duration,
 )
 from tests.texts import texts
 
@@ -162,3 +163,11 @@ def test_a_duration_that_was_written_is_read_back_exactly(duration_us: int) -> N
 def test_no_text_makes_the_parser_raise_anything_but_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert 0 <= parse_duration(text) <= DURATION_US_MAX
+
+
+@pytest.mark.parametrize(
+    ("duration_us", "text"),
+    [(0, "1 s"), (61_900_000, "61 s"), (119_999_999, "119 s"), (120_000_000, "2 min"), (3_659_000_000, "1 h")],
+)
+def test_a_rough_duration_is_in_whole_minutes_or_seconds(duration_us: int, text: str) -> None:
+    assert rough_duration(duration_us) == text

@@ -59,3 +59,9 @@ def test_what_something_else_tells_to_be_over_is_tried_by_a_single_request_for_a
         lasting.append(refusals.are_lasting)
     assert lasting == [False, False, True, False] * 2
     assert refusals.over(sent_at=20 * LASTING_US)
+
+
+def test_a_request_that_leaves_while_nothing_is_refused_lets_the_next_one_go() -> None:
+    refusals = Refusals()
+    refusals.asked(SECOND)
+    assert (refusals.until, refusals.wait_us(SECOND)) == (None, 0)

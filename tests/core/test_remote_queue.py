@@ -1,11 +1,17 @@
 """When an endpoint will begin with a job that waits in its queue."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.durations import DurationHistogram
-from orchestrator.core.remote_queue import ENOUGH, QUEUED_US, Expected, RemoteQueue
-from tests.factories import S
+from orchestrator.core.lifecycle import State
+from orchestrator.core.remote_queue import ENOUGH, QUEUED_US, Expected, RemoteQueue, begun_at_of
+from orchestrator.core.responses import Record
+from tests.factories import S, a_job_in
+from tests.simulation.clock import EPOCH_AT
 
 
 def followed(*, gap_us: int, jobs: int = 4 * ENOUGH, since: int = 0) -> RemoteQueue:
@@ -69,3 +75,22 @@ def test_what_is_expected_of_a_job_is_its_wait_and_the_execution_of_its_like() -
     assert median_us is not None
     assert Expected(7 * S, execution).quantile_us(0.5) == 7 * S + median_us
     assert Expected(7 * S, execution).weight == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "delay_ms", "begun_at"),
+    [
+        ({}, 3_000, EPOCH_AT + 4 * S),
+        ({}, None, None),
+        ({"sent_at": None}, 3_000, None),
+        ({"attempt": 2}, 3_000, None),
+        ({}, 10_000, None),
+    ],
+    ids=["told", "not told", "never sent", "a later execution", "later than now"],
+)
+def test_when_an_execution_began_is_believed_where_it_can_be_right(
+    changes: dict[str, Any], delay_ms: int | None, begun_at: int | None
+) -> None:
+    job = a_job_in(State.OUTSTANDING, **changes)
+    record = Record(remote_id="remote-1", status="COMPLETED", delay_ms=delay_ms)
+    assert begun_at_of(job, record, EPOCH_AT + 10 * S) == begun_at

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
-from orchestrator.core.retry import BACKOFF_S_MAX, Abandon, AttemptLimits, Retry, backoff_us, decide
+from orchestrator.core.retry import BACKOFF_S_MAX, Abandon, AttemptLimits, Retry, backoff_us, decide, is_tried_again
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
@@ -113,3 +113,9 @@ def test_a_retry_is_remote_only_while_the_service_retains_it_and_ttl_leaves_room
         assert min(retained_until, room_until) <= retry.due_at
     else:
         assert retry.due_at < retry.retry_until == min(retained_until, room_until)
+
+
+def test_what_is_tried_again_is_what_is_not_given_up() -> None:
+    for failures, again in ((0, True), (AttemptLimits().executions - 1, False)):
+        tried = a_job_in(State.OUTSTANDING, failures=failures)
+        assert is_tried_again(tried, Trouble.FAILED, limits=AttemptLimits()) is again
