@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.core import job as transitions
 from orchestrator.core.job import (
+    FAILED_EXECUTIONS,
     NO_NEWS,
     RUN_CANCELLED,
     RUN_CANCELLED_UNCERTAIN,
@@ -338,3 +339,13 @@ def test_a_job_of_a_cancelled_run_says_whether_it_may_have_been_paid(state: Stat
 def test_an_answer_with_the_id_of_another_job_is_counted_as_no_news_too() -> None:
     sent = a_job_in(State.SUBMITTING)
     assert counters(transitions.unanswered(sent, settle_at=AT, reason=SAME_ID, at=AT)) == ("uncertain_seen", NO_NEWS)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT])
+def test_the_tallies_count_failed_executions_repeated_or_not(trouble: Trouble) -> None:
+    job = a_job_in(State.OUTSTANDING)
+
+    again = transitions.retried(job, trouble, due_at=AT, retry_until=None, reason="told", at=AT)
+    over = transitions.abandoned(job, an_outcome(job, trouble), reason="told", at=AT)
+
+    assert counters(again) == counters(over) == (FAILED_EXECUTIONS,)
