@@ -1,14 +1,21 @@
 """The official client, unmodified, in a process of its own: it reads its URL when it is imported."""
 
 import os
+import sys
+import types
 from typing import Any
 
 import aiohttp
 import anyio
 import anyio.to_thread
 import pytest
-import runpod  # type: ignore[import-untyped]
-from runpod import AsyncioEndpoint, AsyncioJob
+
+# Before it is loaded: to find out how fast the processor is takes a second, which nobody here wants to know.
+sys.modules["cpuinfo"] = types.ModuleType("cpuinfo")
+sys.modules["cpuinfo"].get_cpu_info = lambda: {"brand_raw": "a processor"}  # type: ignore[attr-defined]
+
+import runpod  # type: ignore[import-untyped]  # noqa: E402
+from runpod import AsyncioEndpoint, AsyncioJob  # noqa: E402
 
 
 def sync_client() -> None:

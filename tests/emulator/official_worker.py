@@ -1,12 +1,19 @@
 """A handler under the unmodified official worker; its input says what it does. Run as a program."""
 
 import os
+import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
 import anyio
-import runpod  # type: ignore[import-untyped]
+
+# Before it is loaded: to find out how fast the processor is takes a second, which nobody here wants to know.
+sys.modules["cpuinfo"] = types.ModuleType("cpuinfo")
+sys.modules["cpuinfo"].get_cpu_info = lambda: {"brand_raw": "a processor"}  # type: ignore[attr-defined]
+
+import runpod  # type: ignore[import-untyped]  # noqa: E402
 
 LOOK_S = 0.05
 """How often it is looked whether the file is there that lets a job end."""

@@ -1,4 +1,4 @@
-"""Thirty worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
+"""Fifteen worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import played, story
 
 API_KEY = KEYS["KEY_HERE"]
-SEEDS = 30
+SEEDS = 15
 BATCH = 5
 """Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
 
