@@ -40,6 +40,9 @@ STANDARD_INPUT: Final = "-"
 LOCAL: Final = "local:"
 """What an endpoint begins with that is a function of the user's, run by the embedded emulator."""
 
+API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
+"""Where the API key comes from, the first that is set."""
+
 CONFIGURATION_DEFAULT: Final = Path("orchestrator.toml")
 """The configuration file that is read, where it is present, when none is named."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from orchestrator import declared
 from orchestrator.api import emulated
-from orchestrator.cli.config import EMULATOR, RUNS, Section
+from orchestrator.api.config import EMULATOR, RUNS, Section
 from orchestrator.declaration import Setting
 
 PATH: Final = Path(__file__).resolve().parent.parent / "docs" / "reference.md"

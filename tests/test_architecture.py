@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from orchestrator.cli.config import EMULATOR, RUNS, Section
+from orchestrator.api.config import EMULATOR, RUNS, Section
 
 pytestmark = pytest.mark.no_cover
 

@@ -15,12 +15,13 @@ import msgspec
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
+from orchestrator.api.connecting import api_key
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.options import Flags, also
-from orchestrator.cli.request import api_key, key_warning
+from orchestrator.cli.request import key_warning
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError

@@ -13,10 +13,10 @@ from typing import Annotated, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import access, api_calls
 from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.api_calls import Work
-from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
 from orchestrator.cli.options import flags_of

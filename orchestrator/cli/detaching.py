@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 import msgspec
 
 from orchestrator import declared
+from orchestrator.api.config import RUNS
 from orchestrator.api.continuing import pause_command, resume_command
 from orchestrator.cli import printing
-from orchestrator.cli.config import RUNS
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE
 from orchestrator.cli.notifying import READY
 from orchestrator.errors import UsageError

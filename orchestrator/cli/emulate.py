@@ -10,9 +10,9 @@ from functools import partial
 import typer
 
 from orchestrator.api import emulated
+from orchestrator.api.config import EMULATOR, Choices, choose
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli import printing
-from orchestrator.cli.config import EMULATOR, Choices, choose
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, explain
 from orchestrator.cli.options import Flags, also, flags_of

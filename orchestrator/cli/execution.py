@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices, choose
 from orchestrator.cli import printing
-from orchestrator.cli.config import Choices, choose
 from orchestrator.cli.failures import (
     DEFECT_EXIT_CODE,
     STARVED,

@@ -9,6 +9,7 @@ from typing import Final
 
 from orchestrator.cli.printing import ReaderLeftError
 from orchestrator.errors import RANKS, leading
+from orchestrator.settings import API_KEY_VARIABLES
 
 DEFECT_EXIT_CODE: Final = 70
 
@@ -17,9 +18,6 @@ STARVED: Final = (
     "the system gives no more memory or no more threads (ulimit, a container's limits); everything so far is in the"
     " ledger: give it more, then the same command again"
 )
-
-API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
-"""Where the API key comes from, the first that is set."""
 
 _WORDS_OF_WANT: Final = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
 

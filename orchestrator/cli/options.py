@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import declared
-from orchestrator.cli.config import Choices
+from orchestrator.api.config import Choices
 from orchestrator.declaration import Kind, Setting
 
 Flags = Mapping[str, Any]

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from orchestrator import declared
-from orchestrator.cli.config import Choices
-from orchestrator.cli.failures import API_KEY_VARIABLES
+from orchestrator.api.config import Choices
+from orchestrator.api.connecting import api_key, check_listener
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.errors import UsageError
@@ -45,7 +45,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
     connection = ConnectionSettings(**choices.fields(ConnectionSettings))
-    _check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
+    check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
     key = api_key(environment, needed=not local, otherwise=_OTHERWISE)
     return _checked(
         choices,
@@ -61,8 +61,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
 
 def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) -> RunRequest:
     """What `orchestrator resume` asks for: endpoint, service and settings stay the run's. Raises `UsageError`."""
-    if choices[declared.WEBHOOK_URL] and not choices[declared.LISTEN]:
-        _refuse_webhook_url(choices)
+    check_listener(choices, loopback=True)  # where the service is, is known once the run is
     connection = choices.fields(ConnectionSettings, declared.RESUME)
     return _checked(
         choices,
@@ -80,7 +79,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
 def serve_request(choices: Choices, environment: Mapping[str, str]) -> ServeRequest:
     """What `orchestrator serve` asks for. Raises `UsageError`."""
     connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.SERVE))
-    _check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
+    check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
     key = api_key(environment, needed=not connection.keys)
     return ServeRequest(ledger=ledger_of(choices), connection=msgspec.structs.replace(connection, api_key=key))
 
@@ -107,25 +106,6 @@ def ledger_of(choices: Choices) -> Path:
 def policy_of(choices: Choices) -> Policy:
     """The execution policy, with every number inside the service's bounds."""
     return Policy(**choices.fields(Policy))
-
-
-def api_key(environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
-    """The API key, only ever from the environment; "" where there is none and none is `needed`.
-
-    `otherwise` is what else a user without a key can do.
-    """
-    for variable in API_KEY_VARIABLES:
-        key = environment.get(variable, "").strip()
-        if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise UsageError(f"{variable} holds characters that no API key has; copy the key anew")
-        if key:
-            return key
-    if needed:
-        raise UsageError(
-            "there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=... (RUNPOD_API_KEY is"
-            f" accepted too; an emulator takes any){otherwise}"
-        )
-    return ""
 
 
 def warnings(request: RunRequest) -> tuple[str, ...]:
@@ -159,24 +139,6 @@ def _name_of(source: str) -> str:
         return declared.parse_name(Path(source).stem)
     except ValueError:
         raise UsageError(f"{source!r} gives no name for the run; choose one with {declared.NAME}") from None
-
-
-def _check_listener(choices: Choices, *, loopback: bool) -> None:
-    listen, webhook_url = choices[declared.LISTEN], choices[declared.WEBHOOK_URL]
-    if webhook_url and not listen:
-        _refuse_webhook_url(choices)
-    if listen and not webhook_url and not loopback:
-        raise UsageError(
-            f"{choices.origin(declared.LISTEN)} needs {declared.WEBHOOK_URL}: the URL under which the"
-            " service reaches this machine.\nWithout a reachable URL leave both out; results are then polled"
-        )
-
-
-def _refuse_webhook_url(choices: Choices) -> None:
-    raise UsageError(
-        f"{choices.origin(declared.WEBHOOK_URL)} needs {declared.LISTEN} HOST:PORT: nobody would be there to take the"
-        " webhooks"
-    )
 
 
 def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of

@@ -9,8 +9,8 @@ from functools import partial
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices, choose
 from orchestrator.cli import options, printing
-from orchestrator.cli.config import Choices, choose
 from orchestrator.cli.detaching import detach
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, explain

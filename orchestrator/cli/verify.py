@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import printing
-from orchestrator.cli.config import Choices
 from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also, flags_of, option
 from orchestrator.cli.request import verify_request

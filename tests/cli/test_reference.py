@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.config import EMULATOR, RUNS
-from orchestrator.cli.failures import API_KEY_VARIABLES
+from orchestrator.api.config import EMULATOR, RUNS
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS
 from orchestrator.core.responses import Trouble
+from orchestrator.settings import API_KEY_VARIABLES
 from orchestrator.views import EndpointLimits, OperationLimits, RunStatus, Summary
 from tests import reference
 from tests.cli.command_line import whole

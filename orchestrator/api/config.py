@@ -8,7 +8,7 @@ that the user wrote. Values stay text until a command asks for them: what it doe
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -107,17 +107,23 @@ class Choices:
         return str(setting) if given is None else given.origin
 
 
-def choose(given: Mapping[str, object], environment: Mapping[str, str], section: Section = RUNS) -> Choices:
+def choose(
+    given: Mapping[str, object],
+    environment: Mapping[str, str],
+    section: Section = RUNS,
+    said: Callable[[Setting[Any]], str] = str,
+) -> Choices:
     """What the flags (by parameter name; None where not given), the environment and the file say together.
 
-    Raises `UsageError` for a file that cannot be read or has a wrong key.
+    `said` is how a message names a flag: a program's parameters have other names. Raises `UsageError` for a file that
+    cannot be read or has a wrong key.
     """
     named = given.get(declared.CONFIG.name) or environment.get(RUNS.variable(declared.CONFIG)) or None
     return Choices(
         section,
         file=_of_file(_file(named), section),
         environment=_of_environment(environment, section),
-        flags=_of_flags(given, section),
+        flags=_of_flags(given, section, said),
         named=None if named is None else str(named),
     )
 
@@ -128,12 +134,12 @@ def _file(named: object) -> Path | None:
     return CONFIGURATION_DEFAULT if CONFIGURATION_DEFAULT.is_file() else None
 
 
-def _of_flags(values: Mapping[str, object], section: Section) -> Layer:
+def _of_flags(values: Mapping[str, object], section: Section, said: Callable[[Setting[Any]], str]) -> Layer:
     given = {}
     for name, value in values.items():
         setting = section.settings.get(name.replace("_", "-"))
         if setting is not None and value is not None and value != []:
-            given[setting.key] = Given(tuple(map(_text, value if isinstance(value, list) else [value])), str(setting))
+            given[setting.key] = Given(tuple(map(_text, value if isinstance(value, list) else [value])), said(setting))
     return given
 
 
