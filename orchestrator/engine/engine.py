@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.job import PAID_TWICE
+from orchestrator.core.lifecycle import unfinished
 from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.dependencies import Dependencies, Listening
@@ -113,6 +114,8 @@ class Engine:
         """The number of the last command that was asked before this engine was there."""
 
         self._endpoint_of_run: dict[int, int] = {}
+        self._unfinished: set[int] = set()
+        """The runs that had something to do as they were met: there may be years of others."""
         self._fresh: list[int] = []
         """Endpoints at which nothing is collected yet."""
 
@@ -284,8 +287,8 @@ class Engine:
 
     def _grace_s(self) -> float:
         """How long to wait for requests in flight: once every job has its outcome, no answer matters any more."""
-        unfinished = any(session.progress.unfinished for session in self.sessions.values())
-        return IN_FLIGHT_S_MAX if unfinished else FINISHED_S_MAX
+        is_done = not any(session.progress.unfinished for session in self.sessions.values())
+        return FINISHED_S_MAX if is_done else IN_FLIGHT_S_MAX
 
     async def take_on(self, run: Run) -> RunSession:
         """Serves `run` from now on; nothing of it is sent before its session's `send`. Inside `working`.
@@ -317,6 +320,8 @@ class Engine:
 
     async def _know_runs(self) -> None:
         """Of each run of the ledger its settings, and its endpoint where its service can be reached."""
+        counts = await self.ledger.runs.counts_by_run()
+        self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
         for run in await self.ledger.runs.all():
             self.settings_of.setdefault(run.id, run.settings)
             if run.id not in self._endpoint_of_run and self.services.is_reachable(run):
@@ -442,7 +447,7 @@ class Engine:
     def said(self) -> Said:
         """What there is to say of this process."""
         return Said(
-            runs={run: self._said_of(run) for run in self.settings_of},
+            runs={run: self._said_of(run) for run in {*self._unfinished, *self.sessions, *self.held}},
             meters=self.limits.meters(),
             janitor=self.janitor.summary,
             webhook_bytes=self.webhook_bytes,

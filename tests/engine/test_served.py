@@ -14,6 +14,7 @@ from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import Scripted, numbered, says
 from tests.engine.test_command_inbox import asked
+from tests.ledger.ledgers import brought_to
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL
 
@@ -142,3 +143,13 @@ async def test_a_run_that_nobody_asked_to_serve_is_cancelled_all_the_same(tmp_pa
         await anyio.sleep(10)
         counts = await p.ledger.runs.counts(run)
         assert (counts["cancelled"], counts["queued"]) == (5, 0)
+
+
+async def test_nothing_is_said_of_the_runs_that_had_ended_before(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing(), jobs=1) as p:
+        await taken_in(p.ledger, "ended", 1, first=1)
+        left = await taken_in(p.ledger, "left", 1, first=2)
+        await p.engine.learn_settings()
+        await brought_to(p.ledger, State.SUCCEEDED, p.clock.now(), job=2)
+        await p.begin()
+        assert p.engine.said().runs.keys() == {p.run.id, left}
