@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 import msgspec
 from anyio import to_thread
 
+from orchestrator import declared
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.core.policy import Policy
 from orchestrator.engine.intake import InputBatch
@@ -65,6 +66,11 @@ def _opened(source: str) -> AbstractContextManager[BinaryIO]:
         return nullcontext(sys.stdin.buffer)
     try:
         return Path(source).open("rb")
+    except IsADirectoryError as error:
+        raise UsageError(
+            f"{source}: this is a folder; name a file of JSON lines, or join the files in it:"
+            f" cat {source.rstrip('/')}/*.jsonl | orchestrator run - {declared.NAME} NAME ..."
+        ) from error
     except OSError as error:
         raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
 

@@ -17,7 +17,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,7 @@ from orchestrator import declared
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
+from orchestrator.formats.foreign import OPENAI_BATCH, START_BYTES, is_openai_batch, not_json_lines
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.units import MIB
@@ -44,16 +45,11 @@ NO_POLICY: Final = Policy()
 
 _WHITE_SPACE: Final = b" \t\r\n"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_FOREIGN: Final = {
-    b"\xff\xfe": "the file is UTF-16; save it as UTF-8",
-    b"\xfe\xff": "the file is UTF-16; save it as UTF-8",
-    b"\x1f\x8b": "the file is compressed with gzip; unpack it first",
-    b"\x28\xb5\x2f\xfd": "the file is compressed with zstd; unpack it first",
-    b"PK\x03\x04": "the file is a zip archive; unpack it first",
-    b"PAR1": "the file is Parquet, not JSON Lines",
-}
 
 _JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config")
+_NEAR: Final = 0.8
+"""How alike a key must be to be a mistyped `input`: "inputs" and "imput" are, "output" is not."""
+
 _JOB_FORM_SIGNS: Final = frozenset({"policy", "s3Config", "webhook"})
 
 _JOB_FORM: Final = 'in job form ({"input": {...}, ...})'
@@ -80,24 +76,30 @@ def read_rows(
     """
     lines = _Lines(environ, run_policy, webhook_bytes, body_bytes_max)
     line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
-    size, number = _size(stream), 0
+    size, number, is_begun = _size(stream), 0, False
     try:
         for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
-            if line is None:
-                yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
-                continue
-            if number == 1:
-                if foreign := _foreign(line):
-                    yield Problem(line=1, text=foreign)
+            text = _text(line, number)
+            if text and not is_begun:
+                if told := not_json_lines(text):
+                    yield Problem(line=number, text=told)
                     return
-                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 (the mark is no part of the line)
-            if text := line.strip(_WHITE_SPACE):
+                is_begun = True
+            if isinstance(line, Overlong):
+                yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
+            elif text:
                 yield lines.read(number, text)
     except OSError as error:
         yield Problem(line=number + 1, text=f"from here on it cannot be read: {error.strerror}")
     else:
         if size is not None and stream.tell() < size:
             yield Problem(line=number + 1, text="the file became shorter while it was read")
+
+
+def _text(line: "bytes | Overlong", number: int) -> bytes:
+    """What stands in a line, or at the start of an overlong one, without white space around it."""
+    text = line.start if isinstance(line, Overlong) else line
+    return (text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text).strip(_WHITE_SPACE)
 
 
 def _size(stream: BinaryIO) -> int | None:
@@ -107,10 +109,6 @@ def _size(stream: BinaryIO) -> int | None:
     except OSError:  # not even a file
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _foreign(line: bytes) -> str | None:
-    return next((text for magic, text in _FOREIGN.items() if line.startswith(magic)), None)
 
 
 class _Lines:
@@ -154,6 +152,7 @@ class _Lines:
             s3_config, s3_config_bytes = self._s3_config(_given(members, "s3Config"))
             extra_bytes = policy_bytes + s3_config_bytes
         else:
+            _refuse_mistaken(members)
             self._keep_to_one_form(number, _BARE_FORM)
             input_ = text if custom_id is None else _bare_input(text)
         self._check_size(len(input_) + extra_bytes)
@@ -228,6 +227,18 @@ def _refuse_unknown_keys(members: Mapping[str, msgspec.Raw]) -> None:
             raise ValueError(f'unknown key "{key:.40}" beside input; {advice}')
 
 
+def _refuse_mistaken(members: Mapping[str, msgspec.Raw]) -> None:
+    """What would be a bare input, and is surely meant as something else."""
+    if is_openai_batch(members):
+        raise ValueError(OPENAI_BATCH)
+    others = [key for key in members if key not in _JOB_KEYS]
+    if len(others) != 1 or not bytes(members[others[0]]).startswith(b"{"):
+        return
+    (key,) = others
+    if difflib.get_close_matches(key.lower(), _JOB_KEYS[:1], n=1, cutoff=_NEAR):
+        raise ValueError(f'"{key}": did you mean input? An input that has it is written {{"input": {{"{key}": ...}}}}')
+
+
 def _bare_input(text: bytes) -> bytes:
     input_ = without_custom_id(text)
     if "custom_id" in _members.decode(input_):
@@ -238,8 +249,15 @@ def _bare_input(text: bytes) -> bytes:
 # --- lines, none of them longer in memory than a bound
 
 
-def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | None]:
-    """The lines of `stream` with their line ends; None in place of each line that is longer than `line_bytes_max`.
+class Overlong(NamedTuple):
+    """A line that is too long to be held."""
+
+    start: bytes
+    """How it begins."""
+
+
+def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | Overlong]:
+    """The lines of `stream` with their line ends; an `Overlong` for each line that is longer than `line_bytes_max`.
 
     The last line needs no line end. Of an overlong line never more than `line_bytes_max` + 2 bytes are held.
     """
@@ -250,7 +268,7 @@ def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | Non
             yield line
         else:
             _skip_line(stream)
-            yield None
+            yield Overlong(line[:START_BYTES])
 
 
 def _skip_line(stream: BinaryIO) -> None:

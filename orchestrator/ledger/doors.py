@@ -58,6 +58,10 @@ class Doors:
         """
         return await self._writer.run(block, then)
 
+    async def give_back(self, pages: int) -> int:
+        """Makes the ledger up to so many unused pages smaller; returns how many."""
+        return await self._database.give_back(pages)
+
     async def execute(self, statement: Executable, parameters: Parameters | None = None) -> int:
         """One change in a transaction; returns how many rows there were to change."""
 

@@ -269,6 +269,7 @@ class Intakes(Noun):
             if accepted_at is None:
                 intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
                 await self._pages(partial(_remove_some, intake=intake))
+                await self._shrink()
             else:
                 await self._settle(number)
         nothing = (runs.c.name == name) & _NEVER_ACCEPTED
@@ -304,6 +305,14 @@ class Intakes(Noun):
 
         while await self._paced(block):
             pass
+
+    async def _shrink(self) -> None:
+        """Gives back the room of what was removed."""
+        pages = 1
+        while pages:
+            began_at = self._doors.now()
+            pages = await self._doors.give_back(self.pace.rows)
+            await self.pace.rest(pages, self._doors.now() - began_at)
 
     async def _paced(self, block: Callable[[Transaction], Awaitable[tuple[int, Result]]]) -> Result:
         """Executes `block`, which also tells how many rows it wrote, and rests."""

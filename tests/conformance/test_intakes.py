@@ -1,6 +1,7 @@
 """Intakes of several runs at once, and what becomes of those that came to no end."""
 
 import itertools
+import random
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -109,6 +110,24 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
         await ledger.intakes.clear("going on")
         assert [run.name for run in await ledger.runs.all()] == ["old", "refused"]
         assert await ledger.intakes.accept(await ledger.intakes.start(old)) == Taken(rows=0, new=0, gone=1)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
+async def test_the_room_that_a_refused_intake_took_is_given_back(open_backend: OpenBackend, beside: bool) -> None:
+    payloads = [b'{"n":%d,"text":"%b"}' % (n, random.Random(n).randbytes(4_000).hex().encode()) for n in range(300)]
+    async with open_backend() as ledger:
+        ledger.intakes.pace.is_beside = lambda: beside
+        await a_run(ledger, [a_row(1, "a")], name="old")
+        before = await ledger.audit.file_bytes()
+        intake = await ledger.intakes.start(await a_new_run(ledger, "refused"))
+        await added(ledger, intake, [a_row(n, payload=payload) for n, payload in enumerate(payloads, 1)])
+        meanwhile = await a_run(ledger, [a_row(1, "b", payload=payloads[0])], name="behind it in the file")
+        assert await ledger.audit.file_bytes() > before + MIB
+        await ledger.intakes.clear("refused")
+
+        assert await ledger.audit.file_bytes() < before + 64 * 1024
+        assert await ledger.audit.damage() == []
+        assert await jobs_of(ledger, meanwhile) == [(1, "b")]
 
 
 async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not(

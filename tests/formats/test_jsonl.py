@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,7 +171,6 @@ def test_blank_lines_a_byte_order_mark_and_any_line_end_are_fine() -> None:
         (b'{"a":"\xff"}', "not valid UTF-8: byte 0xff at position 7; save the file as UTF-8"),
         (b'{"a":1,}', "not JSON: expecting property name enclosed in double quotes, at column 8"),
         (b"{'a':1}", "not JSON: expecting property name enclosed in double quotes, at column 2"),
-        (b"{", "not JSON: it ends too early; each line must hold one whole object"),
         (b'{"a":"x', "not JSON: it ends too early; each line must hold one whole object"),
         (b'{"a":1} {"a":2}', "not JSON: more text after the first value, at column 9; write one object a line"),
         (b'{"a":NaN}', "not JSON: NaN is not a JSON number; write null or a string"),
@@ -180,8 +180,6 @@ def test_blank_lines_a_byte_order_mark_and_any_line_end_are_fine() -> None:
             r"not JSON: half of a surrogate pair, an escape such as \ud83d without the other half after it",
         ),
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not usable: nested too deeply"),
-        (b"[" * 100_000, "not usable: nested too deeply"),
-        (b"[1]", "an array, not an object; write one object a line"),
         (b'"x"', "a string, not an object; write one object a line"),
         (b"5", "a number, not an object; write one object a line"),
         (b"null", "null, not an object; write one object a line"),
@@ -294,12 +292,93 @@ def test_after_a_line_in_job_form_an_input_must_be_an_object() -> None:
     ("start", "text"),
     [
         ("\ufeff{}".encode("utf-16-le"), "the file is UTF-16; save it as UTF-8"),
-        (b"\x1f\x8b\x08\x00", "the file is compressed with gzip; unpack it first"),
+        (b"\x1f\x8b\x08\x00", "the file is compressed with gzip; unpack it first: gunzip FILE"),
         (b"PAR1\x15", "the file is Parquet, not JSON Lines"),
     ],
 )
 def test_a_file_of_another_kind_is_named_once(start: bytes, text: str) -> None:
     assert read(start, b"\x00\x01", b"\x00") == [Problem(line=1, text=text)]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"{", "not JSON: it ends too early; each line must hold one whole object"),
+        (b"[" * 100_000, "not usable: nested too deeply"),
+        (b"[1]", "an array, not an object; write one object a line"),
+        (b"a,b", "not JSON: expecting value, at column 1"),
+    ],
+)
+def test_only_the_first_line_tells_what_kind_a_file_is_of(line: bytes, text: str) -> None:
+    assert read(b'{"a":1}', line)[1:] == [Problem(line=2, text=text)]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b'[{"a":1},\n{"a":2}]', "one JSON array"),
+        (b"[\n{}\n]", "one JSON array"),
+        (b'{\n "a": 1\n}', "JSON that goes over several lines"),
+        (b"id,prompt\n1,a fox", "CSV"),
+        (b'\xef\xbb\xbf"id";"prompt"\r\n1;2', "CSV"),
+        (b"\n\nid\tpr\xc3\xb6mpt\n", "CSV"),
+    ],
+)
+def test_a_text_of_another_kind_is_named_once_with_what_to_do(data: bytes, kind: str) -> None:
+    (item,) = read(data)
+
+    assert isinstance(item, Problem)
+    assert f"looks like {kind}" in item.text
+    assert "FILE > FILE.jsonl" in item.text
+    assert "\n" not in item.text
+
+
+def test_an_array_on_one_line_longer_than_any_is_named_too() -> None:
+    (item,) = read(b'[{"a":"' + b"x" * (BODY_BYTES_MAX + LINE_BYTES_EXTRA) + b'"}]')
+
+    assert isinstance(item, Problem)
+    assert "looks like one JSON array" in item.text
+
+
+def test_what_the_csv_message_says_to_do_gives_lines_that_are_taken(tmp_path: Path) -> None:
+    (item,) = read(b"id,prompt\n1,a fox")
+    assert isinstance(item, Problem)
+    (tmp_path / "FILE").write_text("id,prompt\n1,a fox\n")
+
+    command = item.text[item.text.index("python3 -c") :]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)  # as a user would paste it
+
+    assert (tmp_path / "FILE.jsonl").read_text() == '{"id": "1", "prompt": "a fox"}\n'
+
+
+def test_a_line_of_an_openai_batch_is_refused() -> None:
+    line = b'{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}'
+
+    assert problem(line).startswith("this looks like a line of an OpenAI Batch file (method, url, body)")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"input":{"method":"POST","url":"u","body":{}}}',
+        b'{"method":"POST","url":"u","body":"text"}',
+        b'{"method":"POST","url":"u","body":{},"timeout":5}',
+        b'{"inputs":"text"}',
+        b'{"inputs":{"question":"?"},"parameters":{}}',
+        b'{"output":{"a":1}}',
+    ],
+)
+def test_what_only_resembles_another_form_is_an_input(line: bytes) -> None:
+    assert isinstance(row(line), Row)
+
+
+@pytest.mark.parametrize("key", ["inputs", "imput", "Input"])
+def test_a_mistyped_input_is_told(key: str) -> None:
+    line = f'{{"custom_id":"a","{key}":{{"prompt":"a fox"}},"policy":{{}}}}'
+
+    assert (
+        problem(line) == f'"{key}": did you mean input? An input that has it is written {{"input": {{"{key}": ...}}}}'
+    )
 
 
 def test_the_body_limit_counts_the_whole_request_exactly() -> None:

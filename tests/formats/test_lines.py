@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.jsonl import bounded_lines
+from orchestrator.formats.jsonl import Overlong, bounded_lines
 
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), max_size=8), st.integers(1, 12))
-def test_lines_within_the_bound_come_whole_and_longer_ones_as_none(lines: list[bytes], bound: int) -> None:
+def test_lines_within_the_bound_come_whole_and_of_longer_ones_the_start(lines: list[bytes], bound: int) -> None:
     found = list(bounded_lines(io.BytesIO(b"".join(line + b"\n" for line in lines)), bound))
 
     assert len(found) == len(lines)
     for line, got in zip(lines, found, strict=True):
-        assert got == line + b"\n" if len(line) <= bound else got in (None, line + b"\n")
-        assert got is None or len(got) <= bound + 2
+        start = Overlong((line + b"\n")[: bound + 2])
+        assert got == line + b"\n" if len(line) <= bound else got in (start, line + b"\n")
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
@@ -25,4 +25,4 @@ def test_a_line_as_long_as_the_bound_is_whole_with_every_line_end(end: bytes) ->
 
 
 def test_an_overlong_last_line_needs_no_line_end() -> None:
-    assert list(bounded_lines(io.BytesIO(b"1\n" + b"2" * 5_000_000), 5)) == [b"1\n", None]
+    assert list(bounded_lines(io.BytesIO(b"1\n" + b"2" * 5_000_000), 5)) == [b"1\n", Overlong(b"2222222")]

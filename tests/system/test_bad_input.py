@@ -64,6 +64,8 @@ LINES_OF_INPUTS = {
     "[1]": "an array, not an object",
     "seven": "not JSON",
     '{"x": NaN}': "not JSON",
+    '{"inputs": {"prompt": "a fox"}}': '"inputs": did you mean input',
+    '{"custom_id": "o", "method": "POST", "url": "/v1/embeddings", "body": {}}': "OpenAI Batch .* not supported yet",
     '{"a": 1} {"a": 2}': "not JSON",
     "{}": "the input is empty",
     '{"custom_id": "b"}': "the input is empty",
@@ -93,6 +95,9 @@ def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service, li
 FILES = {
     "not UTF-8": Bad(b'{"prompt": "\xff"}\n', "line 1: .*UTF-8"),
     "UTF-16": Bad(GOOD.encode("utf-16"), "line 1: the file is UTF-16"),
+    "gzip": Bad(b"\x1f\x8b\x08\x00\x00", "line 1: the file is compressed with gzip; unpack it first"),
+    "CSV": Bad("id,prompt\n1,a fox\n2,a hen\n", "line 1: the file looks like CSV, not like JSON lines"),
+    "an array": Bad('[\n{"prompt": "a fox"},\n{"prompt": "a hen"}\n]\n', "line 1: the file looks like one JSON array"),
     "empty": Bad("", "the input is empty"),
     "blank lines only": Bad("\n\r\n  \n", "the input is empty"),
     "a byte order mark only": Bad(b"\xef\xbb\xbf", "the input is empty"),

@@ -102,6 +102,24 @@ class Database:
         """Lets go of the pages that the writer's connection keeps: of large outputs nobody needs them again."""
         await self._asked("PRAGMA shrink_memory")
 
+    async def give_back(self, pages: int) -> int:
+        """Cuts up to so many pages that nothing uses off the file, and returns how many it were.
+
+        None of a ledger that an older version made. Raises `StorageError`.
+        """
+        free = await self._free_pages()
+        with anyio.CancelScope(shield=True), storage_errors(self.path):
+            async with self._writer.connect() as connection:
+                raw = (await connection.get_raw_connection()).driver_connection
+                assert raw is not None
+                # Each page is a step of this statement, and of one without columns the driver makes only the first.
+                await raw.executescript(f"PRAGMA incremental_vacuum({pages:d})")
+        return free - await self._free_pages()
+
+    async def _free_pages(self) -> int:
+        [(pages,)] = await self._asked("PRAGMA freelist_count")
+        return int(pages)
+
     async def _asked(self, sql: str, *parameters: str, of: Path | None = None) -> Any:
         """What the writer's connection answers outside of a transaction; errors are `of` another file than its own."""
         with anyio.CancelScope(shield=True), storage_errors(of or self.path):

@@ -100,6 +100,8 @@ def _exclusively(path: Path) -> Iterator[Connection]:
     """One transaction that nobody else can come between."""
     connect = partial(sqlite3.connect, path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None)
     with create_engine("sqlite://", creator=connect, poolclass=NullPool).begin() as connection:
+        # Counts for a file without tables only. What is deleted can then be cut off (`Database.give_back`).
+        connection.exec_driver_sql("PRAGMA auto_vacuum = INCREMENTAL")
         # Left to itself, the driver begins no transaction for DDL, and a kill would leave half of the tables.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield connection
