@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
     from orchestrator.api.limiting import limits, limits_reset, limits_set
-    from orchestrator.api.look import results, status
+    from orchestrator.api.look import results, show, status
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.engine.observers.view import View
@@ -29,6 +29,7 @@ __all__ = [
     "retry",
     "run",
     "serve",
+    "show",
     "status",
     "verify",
 ]
@@ -45,6 +46,7 @@ _HOME = {
     "retry": "controlling",
     "run": "foreground",
     "serve": "serving",
+    "show": "look",
     "status": "look",
     "verify": "verifying",
 }

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from orchestrator.api.look import unknown_run
+from orchestrator.api.naming import run_named
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
@@ -37,15 +37,13 @@ async def _control(
     ledger: Path, name: str, dependencies: Dependencies | None, action: Action, argument: Argument | None = None
 ) -> RunControl:
     async with beside(ledger, dependencies) as opened:
-        run = await opened.runs.named(name)
-        if run is None:
-            raise unknown_run(name, ledger, await opened.runs.all())
+        run = await run_named(opened, name, not_accepted=True)
         if not run.accepted:  # it may be refused yet, and then it is gone with all that was asked of it
-            raise UsageError(f"{name}: {NOT_TAKEN_IN}")
+            raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
         acknowledged = await asked(opened, action, run=run.id, argument=argument)
         wishes = await opened.runs.wishes(run.id)
         return RunControl(
-            run=name,
+            run=run.name,
             paused=wishes.pause,
             cancelled=wishes.cancel,
             held_by=acknowledged.by,

@@ -274,6 +274,7 @@ class Foreground:
             turn = turn_to_take_in(ledger, self._request.name, hold=hold, say=self._view.say, stop=self._stop)
             await self._turn.enter_async_context(turn)
         run = await find_run(ledger, self._request)
+        self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
         self._keep_to_files(run)
         check_reach(run, self._request)
         return run, settings_of(run, self._request)

@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.api.continuing import resume_other_command
-from orchestrator.api.look import unknown_run
+from orchestrator.api.naming import run_named
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import UsageError
@@ -71,11 +71,9 @@ def _check_is_text(path: str) -> None:
 
 async def find_run(ledger: Ledger, request: RunRequest) -> Run:
     """The run that `request` means, made if it is new. Raises `UsageError` for a name that means another run."""
-    known = await ledger.runs.named(request.name)
     if request.source is None:
-        if known is None:
-            raise unknown_run(request.name, ledger.path, await ledger.runs.all())
-        return known
+        return await run_named(ledger, request.name, not_accepted=True)
+    known = await ledger.runs.named(request.name)
     if known is not None:
         _check(known, request, request.source)
         return known

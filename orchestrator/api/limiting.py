@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.api.controlling import asked, beside
-from orchestrator.api.look import unknown_run
+from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.engine.dependencies import Dependencies
@@ -22,7 +22,7 @@ async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
     """The limits of every endpoint of the ledger, or of that of the run `name`. Raises `UsageError`."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         runs = [run for run in await opened.runs.all() if run.accepted]
-        shown = runs if name is None else [_named(name, ledger, runs)]
+        shown = runs if name is None else [await run_named(opened, name)]
         return [await _of(opened, number, runs) for number in dict.fromkeys(run.endpoint_id for run in shown)]
 
 
@@ -34,10 +34,10 @@ async def limits_set(
     Raises `UsageError` where there is no such run, and for a `local:` endpoint.
     """
     async with beside(ledger, dependencies) as opened:
+        run = await run_named(opened, name, not_accepted=True)
         runs = await opened.runs.all()
-        run = _named(name, ledger, runs)
         if is_local(run.endpoint):
-            raise UsageError(f"{name} runs a function of yours; its limits are those that the run is started with")
+            raise UsageError(f"{run.name} runs a function of yours; its limits are those that the run is started with")
         acknowledged = await asked(opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen))
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
@@ -47,18 +47,11 @@ async def limits_reset(
 ) -> EndpointLimits:
     """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
     async with beside(ledger, dependencies) as opened:
+        run = await run_named(opened, name, not_accepted=True)
         runs = await opened.runs.all()
-        run = _named(name, ledger, runs)
         argument = ResetLimits(tuple(operations or Operation))
         acknowledged = await asked(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
-
-
-def _named(name: str, ledger: Path, runs: Sequence[Run]) -> Run:
-    found = next((run for run in runs if run.name == name), None)
-    if found is None:
-        raise unknown_run(name, ledger, list(runs))
-    return found
 
 
 async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimits:

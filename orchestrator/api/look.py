@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import line_of
+from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
-from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
@@ -32,10 +34,20 @@ async def status(ledger: Path) -> list[RunStatus]:
         return await runs_now(opened, holder(ledger))
 
 
-async def runs_now(ledger: Ledger, held_by: str | None) -> list[RunStatus]:
-    """Every run of `ledger` as it stands, oldest first; `held_by` says who works on it."""
+async def show(ledger: Path, name: str | None) -> RunStatus:
+    """The run `name`, or the only one. Raises `UsageError` where there is none."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        [found] = await runs_now(opened, holder(ledger), only=run)
+        return found
+
+
+async def runs_now(ledger: Ledger, held_by: str | None, *, only: Run | None = None) -> list[RunStatus]:
+    """Every run of `ledger` as it stands, oldest first, or `only` one; `held_by` says who works on it."""
     now = ledger.now()
     seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None)
+    if only is not None:
+        seen = msgspec.structs.replace(seen, runs=[run for run in seen.runs if run.id == only.id])
     said = _at_present(seen, now) if held_by else Said()
     safe_s = await _safe_s(ledger, seen, said, now)
     return [_status(run, seen, held_by, said, safe_s.get(run.id)) for run in seen.runs if run.accepted]
@@ -114,26 +126,16 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
     return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
 
 
-async def results(ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:
+async def results(ledger: Path, name: str | None, write: Callable[[bytes], None], *, errors: bool) -> int:
     """Hands the lines of a run's results (or errors) to `write`, one after the other; returns how many lines.
 
-    Raises `UsageError` where there is no such run.
+    Raises `UsageError` where there is no such run, or, without a name, not one alone.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
-        is_read = holder(ledger) is not None
-        runs = [run for run in await opened.runs.all() if run.accepted or is_read]
-        run = next((run for run in runs if run.name == name), None)
-        if run is None:
-            raise unknown_run(name, ledger, runs)
+        run = await run_named(opened, name, not_accepted=holder(ledger) is not None)
         lines = 0
         async for job in finished_jobs(opened, run.id, Rows.ERRORS if errors else Rows.RESULTS):
             write(line_of(job))
             lines += 1
         return lines
-
-
-def unknown_run(name: str, ledger: Path, known: list[Run]) -> UsageError:
-    """There is no run of that name; says which there are."""
-    names = ", ".join(run.name for run in known) or "none"
-    return UsageError(f"{ledger}: there is no run called {name!r} here; there is: {names}")

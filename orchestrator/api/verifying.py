@@ -9,7 +9,7 @@ import msgspec
 from orchestrator import declared
 from orchestrator.api.audit import AuditCounts, Finding, Findings, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
-from orchestrator.api.look import unknown_run
+from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger, read_ledger
@@ -83,15 +83,9 @@ class Ticker:
 async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
     if request.output is None:
         return None
-    known = [run for run in await ledger.runs.all() if run.accepted]
-    named = [run for run in known if request.name in (None, run.name)]
-    if len(named) == 1:
-        _check_files(request, named[0].name)
-        return named[0]
-    if request.name is not None:
-        raise unknown_run(request.name, request.ledger, known)
-    names = ", ".join(run.name for run in known) or "none"
-    raise UsageError(f"{request.ledger}: say with {declared.NAME} which run the files are of; there is: {names}")
+    run = await run_named(ledger, request.name)
+    _check_files(request, run.name)
+    return run
 
 
 def _check_files(request: VerifyRequest, run: str) -> None:

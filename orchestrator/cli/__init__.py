@@ -22,6 +22,7 @@ from orchestrator.cli.execution import App, explain, load_api
 from orchestrator.cli.limits import add_limits
 from orchestrator.cli.results import add_results
 from orchestrator.cli.run import add_resume, add_run
+from orchestrator.cli.runs import add_runs
 from orchestrator.cli.serve import add_serve
 from orchestrator.cli.status import add_status
 from orchestrator.cli.verify import add_verify
@@ -75,8 +76,9 @@ def build(load: Callable[[], App]) -> typer.Typer:
     ) -> None:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
-    of_ledgers = (add_run, add_resume, add_serve, add_status, add_results, add_verify, add_control, add_limits)
-    for add in (*of_ledgers, add_emulate, add_api):
+    working = (add_run, add_resume, add_serve)
+    of_ledgers = (add_status, add_runs, add_results, add_verify, add_control, add_limits)
+    for add in (*working, *of_ledgers, add_emulate, add_api):
         add(commands, load)
     add_account(commands)
     return commands

@@ -1,6 +1,9 @@
-"""`orchestrator pause`, `continue`, `cancel`, `retry` and `priority`: what can be asked of a run while it goes on."""
+"""`orchestrator pause`, `unpause`, `cancel`, `retry` and `priority`: what can be asked of a run while it goes on.
 
-from collections.abc import Callable
+Each is a verb of `orchestrator runs`, too.
+"""
+
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,7 +12,9 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import options, printing
+from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.figures import finished
 from orchestrator.cli.options import also
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
 from orchestrator.views import RunControl
@@ -33,17 +38,19 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
         """Send no more jobs of a run; what is at the service is still collected."""
         return partial(_control, load, name, Wish.PAUSE)
 
-    @commands.command("continue")
     @shared
-    def continue_(name: options.RunName) -> AtLedger:
+    def unpause(name: options.RunName) -> AtLedger:
         """Lift a pause, or end the cancelling of a run."""
         return partial(_control, load, name, Wish.CONTINUE)
 
+    commands.command("unpause")(unpause)
+    commands.command("continue", help="The same as unpause.")(unpause)
+
     @commands.command()
     @shared
-    def cancel(name: options.RunName) -> AtLedger:
+    def cancel(name: options.RunName, yes: Yes = False) -> AtLedger:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
-        return partial(_control, load, name, Wish.CANCEL)
+        return partial(_cancel, load, name, yes)
 
     @commands.command()
     @shared
@@ -60,6 +67,19 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
     return _told(await load().control(ledger, name, wish), _DONE[wish], as_json=as_json)
+
+
+async def _cancel(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    run = await load().show(ledger, name)
+    if finished(run.jobs) < run.jobs["total"]:
+        confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
+    return await _control(load, run.run, Wish.CANCEL, ledger, as_json)
+
+
+def unfinished_text(jobs: Mapping[str, int]) -> str:
+    """How many jobs have no outcome yet, by where they are."""
+    at_service = jobs["submitting"] + jobs["uncertain"] + jobs["outstanding"]
+    return f"{jobs['queued']:,} queued and {at_service:,} at the service have no outcome yet"
 
 
 async def _retry(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:

@@ -51,7 +51,12 @@ def _annotation(setting: Setting[Any]) -> Any:
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The input: JSON lines, one job a line. [bold]-[/] is standard input.")
 ]
-RunName = Annotated[str, typer.Argument(metavar="NAME", help="The run, as [bold]orchestrator status[/] names it.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The run, or as much of its name as no other run begins with.")
+]
+OnlyRun = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="The run, or the beginning of its name. Default: the only one.")
+]
 
 Ledger = Annotated[str | None, option(declared.LEDGER)]
 Config = Annotated[str | None, option(declared.CONFIG)]

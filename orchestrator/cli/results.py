@@ -21,7 +21,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
     @commands.command()
     @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG))
     def results(
-        name: options.RunName,
+        name: options.OnlyRun = None,
         errors: Annotated[
             bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead.")
         ] = False,
@@ -33,9 +33,9 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
         return partial(_results, load, ledger, name, errors), ledger
 
 
-async def _results(load: Callable[[], App], ledger: Path, name: str, errors: bool) -> int:
+async def _results(load: Callable[[], App], ledger: Path, name: str | None, errors: bool) -> int:
     count = await load().results(ledger, name, printing.put, errors=errors)
     printing.flush()
     if not count:
-        printing.say(f"{name} has no {'failed or cancelled jobs' if errors else 'results'} yet")
+        printing.say(f"{name or 'the run'} has no {'failed or cancelled jobs' if errors else 'results'} yet")
     return 0

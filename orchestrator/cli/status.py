@@ -1,4 +1,4 @@
-"""`orchestrator status`."""
+"""`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +14,8 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import COLLECTED_BY, STATES, finished, lasting, offline, percent, rate, troubles, window
 from orchestrator.cli.options import also
+from orchestrator.settings import STANDARD_INPUT
+from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
 
 if TYPE_CHECKING:
@@ -24,6 +26,20 @@ SHOWN_MAX: Final = 20
 
 
 Json = Annotated[bool | None, options.option(declared.JSON, "One JSON array on standard output.")]
+JsonOfOne = Annotated[bool | None, options.option(declared.JSON, "One JSON object on standard output.")]
+
+
+Every = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        metavar="",
+        help=f"Every run; else {SHOWN_MAX}: first those that are not finished, then the newest.",
+    ),
+]
+SomeRun = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="The run, or the beginning of its name. Default: all of them.")
+]
 
 
 def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -31,22 +47,40 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @commands.command()
     @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
-    def status(
-        every: Annotated[
-            bool,
-            typer.Option(
-                "--all",
-                metavar="",
-                help=f"Every run; else {SHOWN_MAX}: first those that are not finished, then the newest.",
-            ),
-        ] = False,
-    ) -> AtLedger:
+    def status(name: SomeRun = None, every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, also while they run."""
-        return partial(_status, load, every)
+        return partial(_status, load, name, every)
 
 
-async def _status(load: Callable[[], App], every: bool, ledger: Path, as_json: bool) -> int:
-    runs = await load().status(ledger)
+def add_list_and_show(runs: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `list` and `show`."""
+    flags = options.flags_of(declared.LEDGER, declared.CONFIG)
+
+    @runs.command("list")
+    @also(carry_out_at_ledger, **flags, json=Json)
+    def list_(every: Every = False) -> AtLedger:
+        """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
+        return partial(_status, load, None, every)
+
+    @runs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def show(name: options.OnlyRun = None) -> AtLedger:
+        """Show one run: how it stands, where it sends its jobs, and where its input came from."""
+        return partial(_show, load, name)
+
+
+async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    run = await load().show(ledger, name)
+    if as_json:
+        printing.put_json(run)
+    else:
+        printing.put(run_text(run).encode(sys.stdout.encoding or "utf-8", "replace"))
+        printing.flush()
+    return 0
+
+
+async def _status(load: Callable[[], App], name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
+    runs = await load().status(ledger) if name is None else [await load().show(ledger, name)]
     if as_json:
         printing.put_json(runs)
     elif runs:
@@ -85,6 +119,22 @@ def status_text(
     return tables.drawn(_table(runs), "", *map(Text, said), width=width, colours=colours)
 
 
+def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None = None) -> str:
+    """Everything about one run, a line for each thing; `width` and `colours`: None for the terminal's."""
+    jobs = {state: n for state, n in run.jobs.items() if n and state != "total"}
+    rows = {
+        "run": run.run,
+        "endpoint": f"{run.endpoint} at {run.service_url}",
+        "input": "standard input" if run.source == STANDARD_INPUT else run.source,
+        "since (UTC)": _minute(run.created_at),
+        "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
+        **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
+        "now": ", ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
+        "worked on by": run.held_by or "nobody",
+    }
+    return tables.drawn(tables.lines(rows.items()), width=width, colours=colours)
+
+
 def _table(runs: Sequence[RunStatus]) -> "Table":
     from rich.text import Text  # noqa: PLC0415
 
@@ -102,9 +152,13 @@ def _table(runs: Sequence[RunStatus]) -> "Table":
             percent(finished(jobs), jobs["total"]),
             Text(f"{jobs.get('succeeded', 0):,}", style="green"),
             Text(f"{failed:,}", style="red" if failed else "dim"),
-            datetime.fromtimestamp(run.created_at // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M"),
+            _minute(run.created_at),
         )
     return table
+
+
+def _minute(at: int) -> str:
+    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _remark(run: RunStatus) -> str:
@@ -112,10 +166,12 @@ def _remark(run: RunStatus) -> str:
     return f"{run.run} at {run.endpoint}: {', '.join(_parts(run)) or 'nothing left to do'}"
 
 
-def _parts(run: RunStatus) -> list[str]:
+def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
+    """What there is to say of a run; `counted`: with its jobs in each state."""
     jobs, uncertain = run.jobs, run.uncertain
     parts = [] if run.held_up is None or _is_finished(run) else [run.held_up]
-    parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
+    if counted:
+        parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
     if run.window_used is not None and run.window_allowed is not None:

@@ -1,8 +1,8 @@
 """Runs: what they are of, and what their jobs come to."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import func, insert, select, update
@@ -50,6 +50,23 @@ _RUNS = select(
 
 _settings = msgspec.json.Decoder(RunSettings)
 
+
+def _run_of(row: Sequence[Any]) -> Run:
+    """The run in a row of `_RUNS`."""
+    return Run(
+        id=row[0],
+        name=row[1],
+        endpoint_id=row[2],
+        service_url=row[3],
+        endpoint=row[4],
+        source=row[5],
+        settings=_settings.decode(row[6]),
+        created_at=row[7],
+        accepted=bool(row[8]),
+        rows=row[9],
+    )
+
+
 _OUTSTANDING: Final = (
     select(runs.c.endpoint_id, func.sum(counts.c.n))
     .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
@@ -63,25 +80,18 @@ class Runs(Noun):
 
     async def all(self) -> list[Run]:
         """Every run, oldest first."""
-        return [
-            Run(
-                id=row[0],
-                name=row[1],
-                endpoint_id=row[2],
-                service_url=row[3],
-                endpoint=row[4],
-                source=row[5],
-                settings=_settings.decode(row[6]),
-                created_at=row[7],
-                accepted=bool(row[8]),
-                rows=row[9],
-            )
-            for row in await self._doors.rows(_RUNS.order_by(runs.c.id))
-        ]
+        return [_run_of(row) for row in await self._doors.rows(_RUNS.order_by(runs.c.id))]
 
     async def named(self, name: str) -> Run | None:
         """The run called `name`, or None."""
-        return next((run for run in await self.all() if run.name == name), None)
+        found = await self._doors.rows(_RUNS.where(runs.c.name == name))
+        return _run_of(found[0]) if found else None
+
+    async def names(self, *, not_accepted: bool = False) -> list[str]:
+        """The names of all runs, oldest first; `not_accepted`: also of those of which no intake ever was."""
+        query = select(runs.c.name).order_by(runs.c.id)
+        rows = await self._doors.rows(query if not_accepted else query.where(runs.c.intake_accepted > 0))
+        return [row[0] for row in rows]
 
     async def create(self, *, name: str, service_url: str, endpoint: str, source: str, settings: RunSettings) -> Run:
         """A new run; it vanishes on the next open unless an intake of it is accepted."""

@@ -126,7 +126,11 @@ class FakeApp:
         self.asked.append((ledger,))
         return list(self.runs)
 
-    async def results(self, ledger: Path, name: str, write: Callable[[bytes], None], *, errors: bool) -> int:
+    async def show(self, ledger: Path, name: str | None) -> RunStatus:
+        self.asked.append((ledger, name))
+        return next(run for run in self.runs if run.run == name or name is None)
+
+    async def results(self, ledger: Path, name: str | None, write: Callable[[bytes], None], *, errors: bool) -> int:
         self.asked.append((ledger, name, errors))
         for line in self.lines:
             write(line)

@@ -15,21 +15,21 @@ from orchestrator.ledger.commands import ENDED, Action
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings, Wish
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke, run_status
 
 
 @pytest.mark.parametrize("wish", Wish)
 def test_each_wish_is_handed_on_with_the_name_of_the_run(wish: Wish) -> None:
-    app = FakeApp()
+    app = FakeApp(runs=[run_status(succeeded=3)])
     result = invoke(app, wish, "captions", "--ledger", "l.db")
-    assert app.asked == [(Path("l.db"), "captions", wish)]
+    assert app.asked[-1] == (Path("l.db"), "captions", wish)
     assert result.exit_code == 0
     assert "it holds from the next start" in result.stderr
     assert json.loads(invoke(app, wish, "captions", "--json").stdout)["paused"] is (wish is Wish.PAUSE)
 
 
 def test_what_the_process_at_work_says_is_told() -> None:
-    app = FakeApp()
+    app = FakeApp(runs=[run_status(succeeded=3)])
     app.held_by, app.outcome = "process 7 since noon", "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
     assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
@@ -46,6 +46,24 @@ def test_a_retry_and_a_priority_are_handed_on() -> None:
     assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
     assert [each[1:] for each in app.asked] == [("captions",), ("captions", -3)]
     assert invoke(app, "priority", "captions", "99").exit_code == 2
+
+
+def test_to_cancel_is_asked_with_counts_and_done_with_yes() -> None:
+    app = FakeApp(runs=[run_status(queued=3581, outstanding=280, uncertain=1, succeeded=4)])
+    refused = invoke(app, "cancel", "captions")
+    assert refused.exit_code == 2
+    assert "cancel captions: 3,581 queued and 281 at the service have no outcome yet?" in refused.stderr
+    assert "give --yes. Nothing was done" in refused.stderr
+    assert Wish.CANCEL not in {each[-1] for each in app.asked}
+    assert invoke(app, "cancel", "captions", "--yes").exit_code == 0
+    assert app.asked[-1] == (Path("orchestrator.db"), "captions", Wish.CANCEL)
+
+
+@pytest.mark.parametrize("words", [("unpause",), ("runs", "unpause"), ("runs", "continue")])
+def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) -> None:
+    app = FakeApp()
+    assert invoke(app, *words, "captions").exit_code == 0
+    assert app.asked == [(Path("orchestrator.db"), "captions", Wish.CONTINUE)]
 
 
 async def taken_in(ledger: Ledger, *, accepted: bool = True) -> Run:

@@ -163,7 +163,7 @@ def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folde
 
     run(another)
 
-    with pytest.raises(UsageError, match="say with --name which run the files are of; there is: run, another"):
+    with pytest.raises(UsageError, match="name the run that you mean; there is: run, another"):
         verified(folder)
     with pytest.raises(UsageError, match="no run called 'third'"):
         verified(folder, name="third")

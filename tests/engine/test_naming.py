@@ -1,0 +1,52 @@
+"""A run is named by its name, by as much of it as is its own, or not at all where there is no other."""
+
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.api.controlling import control
+from orchestrator.api.limiting import limits
+from orchestrator.api.look import results, show
+from orchestrator.clock import SystemClock
+from orchestrator.errors import UsageError
+from orchestrator.ledger import open_ledger
+from orchestrator.settings import Wish
+from tests.ledger.ledgers import a_run
+
+
+def with_runs(path: Path, *names: str) -> Path:
+    async def made() -> None:
+        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            for name in names:
+                await a_run(ledger, 1, name=name)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    return path
+
+
+def test_the_beginning_of_a_name_will_do_if_no_other_begins_like_it(tmp_path: Path) -> None:
+    ledger = with_runs(tmp_path / "l.db", "night", "night-2", "noon")
+    paused = anyio.run(partial(control, ledger, "noo", Wish.PAUSE))
+    assert (paused.run, paused.paused) == ("noon", True)
+    assert anyio.run(show, ledger, "night").run == "night"
+    assert [each.runs for each in anyio.run(limits, ledger, "night-")] == [("night", "night-2", "noon")]
+    with pytest.raises(UsageError, match="'n' can be any of 3 runs: night, night-2, noon"):
+        anyio.run(show, ledger, "n")
+    with pytest.raises(
+        UsageError, match="no run called 'nigth' here; did you mean 'night'\\? there is: night, night-2"
+    ):
+        anyio.run(show, ledger, "nigth")
+
+
+def test_the_only_run_needs_no_name(tmp_path: Path) -> None:
+    lines: list[bytes] = []
+    ledger = with_runs(tmp_path / "l.db", "night")
+    assert anyio.run(show, ledger, None).jobs["queued"] == 1
+    assert anyio.run(partial(results, ledger, None, lines.append, errors=False)) == 0
+    many = with_runs(tmp_path / "many.db", *(f"run-{n}" for n in range(12)))
+    with pytest.raises(UsageError, match=r"name the run that you mean; there is: run-2, .*run-11 and 2 older ones"):
+        anyio.run(show, many, None)
