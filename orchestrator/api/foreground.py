@@ -25,7 +25,7 @@ from orchestrator.api.identity import (
     with_files,
 )
 from orchestrator.api.look import safe_offline_s
-from orchestrator.api.rescue import misplaced
+from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -139,6 +139,7 @@ class Foreground:
         request = self._request
         async with (
             open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine,
+            rescuing(engine.ledger),
             AsyncExitStack() as turn,
         ):
             self._engine = engine
@@ -146,15 +147,12 @@ class Foreground:
                 self._turn = turn
             try:
                 return await self._with_engine(engine, around)
-            except Exception as error:
+            except Exception:
                 self.so_far = await self._cut_short(engine.ledger)
-                if (missing := engine.ledger.place.missing()) is not None:
-                    raise await misplaced(engine.ledger, missing) from error
                 raise
 
     async def _with_engine(self, engine: Engine, around: TaskGroup) -> Summary:
-        messages.say_clock(self._view, engine.ledger.was_ahead_us)
-        messages.say_unmarked(self._view, engine.ledger.unmarked)
+        messages.say_opened(self._view, engine.ledger)
         run, settings = await self._found(engine.ledger)
         engine.use_key_for(run)
         await engine.learn_settings()

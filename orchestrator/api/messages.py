@@ -6,6 +6,7 @@ from orchestrator.core.policy import format_duration
 from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.upkeep.janitor import Recovered
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.intakes import Taken
 from orchestrator.settings import IN_FLIGHT_S_MAX, LOCAL, RunRequest
 from orchestrator.units import MINUTE_US, SECOND_US
@@ -26,7 +27,13 @@ def say_taken(view: View, name: str, taken: Taken) -> None:
         view.say(f"{_jobs(taken.gone)} of the run no longer in the input: kept in the run")
 
 
-def say_clock(view: View, ahead_us: int) -> None:
+def say_opened(view: View, ledger: Ledger) -> None:
+    """What is not as usual with a ledger that this process begins to work on."""
+    _say_clock(view, ledger.was_ahead_us)
+    _say_unmarked(view, ledger.unmarked)
+
+
+def _say_clock(view: View, ahead_us: int) -> None:
     """An earlier process has left times that lie in the future."""
     if ahead_us:
         ahead = format_duration(max(ahead_us // SECOND_US, 1) * SECOND_US)
@@ -36,7 +43,7 @@ def say_clock(view: View, ahead_us: int) -> None:
         )
 
 
-def say_unmarked(view: View, why: str | None) -> None:
+def _say_unmarked(view: View, why: str | None) -> None:
     """The next process will not know what has left."""
     if why is not None:
         view.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")

@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +12,18 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 
 
-async def misplaced(ledger: Ledger, missing: Path) -> StorageError:
+@asynccontextmanager
+async def rescuing(ledger: Ledger) -> AsyncIterator[None]:
+    """Whatever ends the block, where the ledger is not in its place any more that is why: raises `StorageError`."""
+    try:
+        yield
+    except Exception as error:
+        if (missing := ledger.place.missing()) is not None:
+            raise await _misplaced(ledger, missing) from error
+        raise
+
+
+async def _misplaced(ledger: Ledger, missing: Path) -> StorageError:
     """Why the run ends, and where its data is. What is nowhere as a whole is written out: see `saved`."""
     place = ledger.place
     told = f"{missing}: gone, or another file, while this run worked with it; nothing more was sent."

@@ -4,7 +4,7 @@ import anyio
 
 from orchestrator.api import messages
 from orchestrator.api.look import runs_now
-from orchestrator.api.rescue import misplaced
+from orchestrator.api.rescue import rescuing
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -53,17 +53,12 @@ class Serving:
         """From its beginning to its end."""
         request = self._request
         async with open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine:
-            try:
+            async with rescuing(engine.ledger):
                 await self._serve(engine)
-            except Exception as error:
-                if (missing := engine.ledger.place.missing()) is not None:
-                    raise await misplaced(engine.ledger, missing) from error
-                raise
             return await runs_now(engine.ledger, None)
 
     async def _serve(self, engine: Engine) -> None:
-        messages.say_clock(self._view, engine.ledger.was_ahead_us)
-        messages.say_unmarked(self._view, engine.ledger.unmarked)
+        messages.say_opened(self._view, engine.ledger)
         await engine.learn_settings()
         await engine.listen()
         async with anyio.create_task_group() as around:

@@ -14,9 +14,8 @@ from orchestrator.api.config import EMULATOR, Choices, choose
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli import printing
 from orchestrator.cli.display import QuietView, view_for_stderr
-from orchestrator.cli.execution import App, execute, explain
+from orchestrator.cli.execution import App, execute, exit_if_refused
 from orchestrator.cli.options import Flags, also, flags_of
-from orchestrator.errors import UsageError
 
 
 def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -30,11 +29,9 @@ def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> None:
-    try:
+    with exit_if_refused():
         choices = choose(flags, os.environ, EMULATOR)
         request, as_json = prepare(choices), choices.is_on(emulated.JSON)
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
     view = view_for_stderr(quiet=False)
     raise typer.Exit(execute(partial(_emulate, load, view, request, as_json=as_json), needs=lambda: load().emulate))
 

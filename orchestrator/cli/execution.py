@@ -4,8 +4,8 @@ import ctypes
 import gc
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,12 +109,19 @@ AtLedger = Callable[[Path, bool], Awaitable[int]]
 """What a command does with a ledger; the flag is `--json`."""
 
 
-def carry_out(flags: Mapping[str, object], prepare: Prepare) -> NoReturn:
-    """Everything between the flags and the exit code."""
+@contextmanager
+def exit_if_refused() -> Iterator[None]:
+    """Ends the command where the block raises `UsageError`, with its message and its exit code."""
     try:
-        work, ledger = prepare(choose(flags, os.environ))
+        yield
     except UsageError as error:
         raise typer.Exit(explain(error)) from None
+
+
+def carry_out(flags: Mapping[str, object], prepare: Prepare) -> NoReturn:
+    """Everything between the flags and the exit code."""
+    with exit_if_refused():
+        work, ledger = prepare(choose(flags, os.environ))
     raise typer.Exit(execute(work, ledger=ledger))
 
 

@@ -13,12 +13,11 @@ from orchestrator.api.config import Choices, choose
 from orchestrator.cli import options, printing
 from orchestrator.cli.detaching import detach
 from orchestrator.cli.display import QuietView, view_for_stderr
-from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, explain
+from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused
 from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import resume_request, run_request, warnings
 from orchestrator.cli.summary import summary_lines
-from orchestrator.errors import UsageError
 from orchestrator.settings import RunRequest
 from orchestrator.views import Summary
 
@@ -53,19 +52,15 @@ def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
-    try:
+    with exit_if_refused():
         choices = choose(flags, os.environ)
         request = prepare(choices)
         as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
-    except UsageError as error:
-        raise typer.Exit(explain(error)) from None
     for line in warnings(request):
         printing.warn(line)
     if choices.is_on(declared.DETACH):
-        try:
+        with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
-        except UsageError as error:
-            raise typer.Exit(explain(error)) from None
     view = view_for_stderr(quiet=quiet)
 
     def report(summary: Summary) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.rescue import misplaced
+from orchestrator.api.rescue import rescuing
+from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from tests.ledger.ledgers import a_run, dump, opened
 
@@ -33,9 +34,10 @@ def copies(folder: Path) -> list[Path]:
 
 
 async def told(ledger: Ledger) -> str:
-    missing = ledger.place.missing()
-    assert missing is not None
-    return str(await misplaced(ledger, missing))
+    with pytest.raises(StorageError) as raised:
+        async with rescuing(ledger):
+            raise ValueError("whatever comes of it")
+    return str(raised.value)
 
 
 async def test_a_copy_holds_all_that_was_committed_and_overwrites_nothing(folder: Path) -> None:
