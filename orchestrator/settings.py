@@ -183,6 +183,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     in_environment: frozenset[str] = frozenset()
     """The keys of what was set by a variable. The next command may be given without it."""
 
+    in_flags: frozenset[str] = frozenset()
+    """The keys of what was set by its flag."""
+
 
 def errors_beside(output: Path) -> Path:
     """Where the errors file is written if only its results file is named."""

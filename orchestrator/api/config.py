@@ -77,6 +77,7 @@ class Choices:
             named=named,
             in_file={key: given.texts for key, given in file.items()},
             in_environment=frozenset(environment),
+            in_flags=frozenset(flags),
         )
         """What the next command has without a flag."""
 
@@ -94,6 +95,10 @@ class Choices:
         """Whether a switch is on; off where nothing was said."""
         value = self[switch]
         return value is True
+
+    def is_told(self, setting: Setting[Any]) -> bool:
+        """Whether it was set by its flag."""
+        return setting.key in self.configuration.in_flags
 
     def fields(self, of: type[msgspec.Struct], among: Iterable[Setting[Any]] | None = None) -> dict[str, Any]:
         """The fields of `of` that were chosen; `among` is what the command takes, None for everything."""

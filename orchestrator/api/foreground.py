@@ -271,7 +271,7 @@ class Foreground:
             hold = self._dependencies.holding_intakes(ledger.path)
             turn = turn_to_take_in(ledger, self._request.name, hold=hold, say=self._view.say, stop=self._stop)
             await self._turn.enter_async_context(turn)
-        run = await find_run(ledger, self._request)
+        run = await find_run(ledger, self._request, self._view, alone=self._engine is not None)
         self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
         self._keep_to_files(run)
         check_reach(run, self._request)
@@ -334,13 +334,18 @@ class Foreground:
             self._are_written = True
         summary = await self._summary(ledger, standing)
         if not summary.interrupted and standing.progress.unfinished:
-            why = standing.why_stopped
-            advice = f"{why}; mend that, then" if why else "jobs were queued again as this process ended; go on with"
-            raise StoppedError(f"{advice}: {resume_command(request)}")
+            raise StoppedError(f"{await self._stopped_advice(ledger, standing)}: {resume_command(request)}")
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake is not None
             messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
+
+    async def _stopped_advice(self, ledger: Ledger, standing: Standing) -> str:
+        if (why := standing.why_stopped) is None:
+            return "jobs were queued again as this process ended; go on with"
+        if await ledger.runs.is_untouched(standing.run.id):
+            return f"{why}; mend that (a wrong id: add {declared.ENDPOINT} ID), then"
+        return f"{why}; mend that, then"
 
     async def _summary(self, ledger: Ledger, standing: Standing) -> Summary:
         run = standing.run

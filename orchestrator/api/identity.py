@@ -11,6 +11,7 @@ from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.naming import run_named
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
+from orchestrator.engine.observers.view import View
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.ledger import Ledger, holder, no_ledger
@@ -69,15 +70,18 @@ def _check_is_text(path: str) -> None:
         raise UsageError(f"{path}: the names of files and folders must be UTF-8; rename it, or use another") from None
 
 
-async def find_run(ledger: Ledger, request: RunRequest) -> Run:
-    """The run that `request` means, made if it is new. Raises `UsageError` for a name that means another run."""
+async def find_run(ledger: Ledger, request: RunRequest, view: View, *, alone: bool) -> Run:
+    """The run that `request` means, made if it is new, and at the endpoint that `request` names.
+
+    `alone`: nobody else works on the ledger. Raises `UsageError` for a name that means another run.
+    """
     if request.source is None:
-        return await run_named(ledger, request.name, not_accepted=True)
-    known = await ledger.runs.named(request.name)
-    if known is not None:
-        _check(known, request, request.source)
-        return known
-    url, endpoint = _target(request)
+        known = await run_named(ledger, request.name, not_accepted=True)
+        return await _at_endpoint(ledger, known, request, view, alone=alone)
+    if (found := await ledger.runs.named(request.name)) is not None:
+        _check_source(found, request, request.source)
+        return await _at_endpoint(ledger, found, request, view, alone=alone)
+    url, endpoint = _target(request, None)
     assert request.settings is not None
     return await ledger.runs.create(
         name=request.name,
@@ -88,15 +92,35 @@ async def find_run(ledger: Ledger, request: RunRequest) -> Run:
     )
 
 
-def _check(known: Run, request: RunRequest, source: str) -> None:
-    advice = (
-        f"give this one another name with {declared.NAME}, or continue that one with: {resume_other_command(request)}"
-    )
-    if (known.service_url, known.endpoint) != _target(request):
-        at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
-        raise UsageError(f"the run {known.name!r} of this ledger is for the endpoint {at}; {advice}")
+def _check_source(known: Run, request: RunRequest, source: str) -> None:
     if not request.named and known.source != _full_path(source):
-        raise UsageError(f"the run {known.name!r} of this ledger was made from {known.source}; {advice}")
+        made_from = f"the run {known.name!r} of this ledger was made from {known.source}"
+        raise UsageError(f"{made_from}; {_other_name_advice(request)}")
+
+
+async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: View, *, alone: bool) -> Run:
+    """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
+    url, endpoint = _target(request, known)
+    if (known.service_url, known.endpoint) == (url, endpoint):
+        return known
+    before = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
+    is_for = f"the run {known.name!r} of this ledger is for the endpoint {before}"
+    if not alone and await ledger.runs.is_untouched(known.id):
+        raise UsageError(
+            f"{is_for}, which never took a job of it; it can be given another one once the process that works on this"
+            f" ledger has ended: {holder(ledger.path) or 'another one'}"
+        )
+    if not alone or not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
+        raise UsageError(f"{is_for}; {_other_name_advice(request)}")
+    view.say(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
+    rebound = await ledger.runs.named(known.name)
+    assert rebound is not None
+    return rebound
+
+
+def _other_name_advice(request: RunRequest) -> str:
+    going_on = f"continue that one with: {resume_other_command(request)}"
+    return going_on if request.source is None else f"give this one another name with {declared.NAME}, or {going_on}"
 
 
 def with_files(run: Run, request: RunRequest) -> RunRequest:
@@ -141,11 +165,18 @@ def check_not_local(run: Run, ledger: Path) -> None:
         )
 
 
-def _target(request: RunRequest) -> tuple[str, str]:
-    """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them."""
-    assert request.endpoint is not None
+def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
+    """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them.
+
+    A resume stays at the service of `known`, and at its endpoint unless it names another.
+    """
+    if request.endpoint is None:
+        assert known is not None
+        return known.service_url, known.endpoint
     if is_local(request.endpoint):
         return LOCAL, absolute(request.endpoint)
+    if request.source is None and known is not None and known.service_url != LOCAL:
+        return known.service_url, request.endpoint
     return request.connection.serverless_url.rstrip("/"), request.endpoint
 
 

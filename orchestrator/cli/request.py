@@ -60,7 +60,9 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
 
 
 def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) -> RunRequest:
-    """What `orchestrator resume` asks for: endpoint, service and settings stay the run's. Raises `UsageError`."""
+    """What `orchestrator resume` asks for: service and settings stay the run's, and so does its endpoint, unless the
+    flag itself names another. Raises `UsageError`.
+    """
     check_listener(choices, loopback=True)  # where the service is, is known once the run is
     connection = choices.fields(ConnectionSettings, declared.RESUME)
     return _checked(
@@ -68,7 +70,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
         RunRequest(
             name=name,
             source=None,
-            endpoint=None,
+            endpoint=choices[declared.ENDPOINT] if choices.is_told(declared.ENDPOINT) else None,
             connection=ConnectionSettings(api_key=api_key(environment, needed=False), **connection),
             configuration=choices.configuration,
             **choices.fields(RunRequest, declared.RESUME),

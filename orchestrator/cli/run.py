@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -26,6 +27,11 @@ SIGNAL_EXIT_CODE_BASE = 128
 
 FAILURES_EXIT_CODE = 1
 
+_Endpoint = Annotated[
+    str | None,
+    options.option(declared.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
+]
+
 
 def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `run`."""
@@ -44,7 +50,7 @@ def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `resume`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*declared.RESUME))
+    @also(partial(_carry_out, load), endpoint=_Endpoint, **options.flags_of(*declared.RESUME))
     def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
         """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
         return resume_request(name, choices, os.environ)

@@ -281,6 +281,9 @@ POINTLESS: Final = {
 }
 """The refusals that concern every job of a run, with what to tell the user."""
 
+OF_THE_ADDRESS: Final = frozenset(POINTLESS[status] for status in (404, 405, 410))
+"""Of these the address may be to blame: who reads of them has to see it."""
+
 
 class _RunAnswer(msgspec.Struct, frozen=True):
     id: str

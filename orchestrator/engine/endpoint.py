@@ -26,6 +26,7 @@ from orchestrator.core.probing import PAUSE_US_MAX, Probing
 from orchestrator.core.refusals import Refusals
 from orchestrator.core.responses import (
     HINT_CHARS_MAX,
+    OF_THE_ADDRESS,
     POINTLESS,
     Accepted,
     AskAgain,
@@ -220,7 +221,7 @@ class Endpoint:
         if isinstance(outcome, Pointless):
             self._refused(self.refused_submissions, outcome.reason, sent_at, now)
             if self.refused_submissions.are_lasting:
-                self.stop_submitting(outcome.reason)
+                self.stop_submitting(self._placed(outcome.reason))
         elif self.refused_submissions.over(sent_at=sent_at):
             self._changed()
         if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
@@ -239,7 +240,7 @@ class Endpoint:
         if isinstance(outcome, Pointless):
             self._refused(self.refused_questions, outcome.reason, sent_at, now)
             if self.refused_questions.are_lasting:
-                self.stop_collecting(outcome.reason)
+                self.stop_collecting(self._placed(outcome.reason))
         elif self.refused_questions.over(sent_at=sent_at):
             self._changed()
         if isinstance(outcome, NoNews):
@@ -259,7 +260,11 @@ class Endpoint:
     def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
         was_refused = self.refused_submissions.are_on or self.refused_questions.are_on
         if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
-            self.warn(f"{reason}: nothing is sent for now; the run stops if that lasts for a minute")
+            self.warn(f"{self._placed(reason)}: nothing is sent for now; the run stops if that lasts for a minute")
+
+    def _placed(self, reason: str) -> str:
+        """`reason` with the address, id and all, where that may be wrong."""
+        return f"{reason}: {self.api.url}" if reason in OF_THE_ADDRESS else reason
 
     async def stop_if_shut(self, reason: str) -> None:
         """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
@@ -271,7 +276,7 @@ class Endpoint:
         permit = await self.api.limiter.permit(Operation.HEALTH)
         try:
             if (await self.api.health(permit)).status in POINTLESS and not self.has_worked:
-                self.stop_submitting(reason)
+                self.stop_submitting(self._placed(reason))
         except (NotSent, Unanswered):
             pass  # the minute tells
         finally:

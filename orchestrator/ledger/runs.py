@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.control import TO_CANCEL, Asked, Wishes
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import counts, endpoints, runs
+from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 
@@ -74,6 +75,27 @@ _OUTSTANDING: Final = (
     .group_by(runs.c.endpoint_id)
 )
 
+_NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
+_MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
+    select(literal_column("1"))
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        (jobs.c.attempt > 0) | literal_column(f"NOT {one_of('jobs.state', _NOT_TAKEN)}"),
+    )
+    .exists(),
+    select(literal_column("1")).where(intakes.c.run_id == bindparam("run"), intakes.c.accepted_at.is_(None)).exists(),
+)
+"""Whether the service may have had a job of the run: a refusal gives the attempt back. While its input is read, too:
+whoever reads it goes by the endpoint that the run has.
+"""
+
+
+async def _endpoint_of(connection: AsyncConnection, *, service_url: str, endpoint: str) -> int:
+    """The number of that endpoint, which is made where there is none."""
+    of = {"service_url": service_url, "endpoint": endpoint}
+    await connection.execute(insert_new(endpoints), of)
+    return int((await connection.execute(select(endpoints.c.id).filter_by(**of))).scalar_one())
+
 
 class Runs(Noun):
     """The runs of a ledger."""
@@ -98,12 +120,9 @@ class Runs(Noun):
 
         async def block(transaction: Transaction) -> None:
             connection = transaction.connection
-            of = {"service_url": service_url, "endpoint": endpoint}
-            await connection.execute(insert_new(endpoints), of)
-            query = select(endpoints.c.id).filter_by(**of)
             row = {
                 "name": name,
-                "endpoint_id": (await connection.execute(query)).scalar_one(),
+                "endpoint_id": await _endpoint_of(connection, service_url=service_url, endpoint=endpoint),
                 "source": source,
                 "settings": msgspec.json.encode(settings),
                 "created_at": self._doors.now(),
@@ -114,6 +133,27 @@ class Runs(Noun):
         run = await self.named(name)
         assert run is not None
         return run
+
+    async def is_untouched(self, run: int) -> bool:
+        """Whether the service cannot have had any job of `run`."""
+        return not await self._doors.value(select(_MAY_BE_TAKEN), {"run": run})
+
+    async def rebind(self, run: int, *, service_url: str, endpoint: str) -> bool:
+        """Gives `run` and its jobs another endpoint, unless the service may have had one of them; returns whether.
+
+        Nobody may be sending for it.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            if (await connection.execute(select(_MAY_BE_TAKEN), {"run": run})).scalar_one():
+                return False
+            number = await _endpoint_of(connection, service_url=service_url, endpoint=endpoint)
+            await connection.execute(update(runs).where(runs.c.id == run).values(endpoint_id=number))
+            await connection.execute(update(jobs).where(jobs.c.run_id == run).values(endpoint_id=number))
+            return True
+
+        return await self._doors.write(block)
 
     async def configure(self, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission."""

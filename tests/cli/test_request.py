@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import Configuration, ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
@@ -29,7 +30,7 @@ def refused(*arguments: str, **environment: str) -> str:
 
 
 def test_without_flags_everything_is_as_documented() -> None:
-    assert asked("--endpoint", "abc123", **KEY) == RunRequest(
+    assert replace(asked("--endpoint", "abc123", **KEY), configuration=None) == RunRequest(
         name="prompts",
         named=False,
         source="prompts.jsonl",
@@ -37,7 +38,6 @@ def test_without_flags_everything_is_as_documented() -> None:
         ledger=Path("orchestrator.db"),
         connection=ConnectionSettings(api_key="rpa_secret"),
         settings=RunSettings(),
-        configuration=Configuration(),
     )
 
 
@@ -74,7 +74,7 @@ def test_every_flag_reaches_the_request() -> None:
         *("--pacing", "window", "--requests-per-worker", "30"),
         **KEY,
     )
-    assert request == RunRequest(
+    assert replace(request, configuration=None) == RunRequest(
         name="captions",
         source="prompts.jsonl",
         endpoint="abc123",
@@ -101,7 +101,6 @@ def test_every_flag_reaches_the_request() -> None:
             on_expired=OnExpired.FAIL,
         ),
         retry_failed=True,
-        configuration=Configuration(),
     )
 
 
@@ -235,7 +234,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
     app = FakeApp()
     result = invoke(app, "resume", "captions", "--retry-failed", "--output", "o.jsonl", "--limit", "run=5/1")
     assert result.exit_code == 0
-    assert app.request == RunRequest(
+    assert replace(app.request, configuration=None) == RunRequest(
         name="captions",
         source=None,
         endpoint=None,
@@ -244,7 +243,6 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
         errors=Path("o.jsonl.errors.jsonl"),
         connection=ConnectionSettings(limits={**CONTRACT_LIMITS, Operation.RUN: Limit(5, 1, 200)}),
         retry_failed=True,
-        configuration=Configuration(),
     )
 
 

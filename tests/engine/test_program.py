@@ -46,9 +46,14 @@ class Silence(Silent):
 
 async def program(folder: Path, service: SimulatedService, clock: VirtualClock, view: Silence, jobs: int) -> Summary:
     empty_ledger(folder / "ledger.db")
+    return await carried_out(request_in(folder, jobs), service, clock, view)
+
+
+def request_in(folder: Path, jobs: int) -> RunRequest:
+    """What `orchestrator run` asks for, with an input of so many rows."""
     source = folder / "in.jsonl"
     source.write_text("".join(json.dumps({"input": {"n": n}}) + "\n" for n in range(jobs)))
-    request = RunRequest(
+    return RunRequest(
         name="in",
         source=str(source),
         endpoint=ENDPOINT,
@@ -58,6 +63,9 @@ async def program(folder: Path, service: SimulatedService, clock: VirtualClock, 
         connection=ConnectionSettings(serverless_url=URL, api_key="key"),
         settings=RunSettings(),
     )
+
+
+async def carried_out(request: RunRequest, service: SimulatedService, clock: VirtualClock, view: Silence) -> Summary:
     around = Dependencies(
         clock=clock,
         environ={},
