@@ -371,7 +371,7 @@ ON_EXPIRED: Final = _trouble(
 RETRY_FAILED: Final = Setting(
     "retry-failed",
     SWITCH,
-    "Opens the run's failed and cancelled jobs again; of a run that is to be cancelled, nothing before"
+    "Opens the run's failed and cancelled jobs again. Refused for a run that was cancelled, before"
     " `orchestrator continue`.",
     of=RunRequest,
     panel=TROUBLE,

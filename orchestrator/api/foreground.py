@@ -275,6 +275,12 @@ class Foreground:
         self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
         self._keep_to_files(run)
         check_reach(run, self._request)
+        if self._request.retry_failed and (await ledger.runs.wishes(run.id)).cancel:
+            raise UsageError(
+                f"{run.name} was cancelled, and {declared.RETRY_FAILED} reopens nothing of a cancelled run; lift that"
+                f" with: {continue_command(self._request)}\nthen give this command again; it reopens what was"
+                " cancelled, too"
+            )
         return run, settings_of(run, self._request)
 
     def _keep_to_files(self, run: Run) -> None:

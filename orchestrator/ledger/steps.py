@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, literal_column, null, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import (
     PAID_TWICE,
+    RUN_CANCELLED,
+    RUN_CANCELLED_UNCERTAIN,
     CancelWhy,
     Job,
     Outcome,
@@ -247,14 +249,46 @@ async def _events_write(connection: AsyncConnection, done: Sequence[Transition])
 _OUTCOME = Many(replace_into(outcomes), *(column.name for column in outcomes.c))
 _OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH))
 
+_ENDED_WITH: Final = "; it had ended with: "
+"""In the reason of a reopening, before the error message that the job had until then."""
+
+_ERROR: Final = (
+    select(outcomes.c.message)
+    .where(
+        outcomes.c.job_id == events.c.job_id,
+        outcomes.c.message.not_in(["", RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN]),
+    )
+    .scalar_subquery()
+)
+_ERRORS_KEEP: Final = (
+    update(events)
+    .values(reason=func.coalesce(events.c.reason + literal(_ENDED_WITH) + _ERROR, events.c.reason))
+    .where(
+        events.c.id.in_(select(func.max(events.c.id)).where(events.c.job_id.in_(IN_BATCH)).group_by(events.c.job_id))
+    )
+)
+_ERRORS_KEPT: Final = select(events.c.id, events.c.job_id, events.c.reason).where(
+    events.c.job_id.in_(IN_BATCH), events.c.event == Event.REOPENED.value
+)
+
 
 async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     rows = [_outcome_row(step.after.id, step.outcome) for step in done if step.outcome is not None]
     if rows:
+        await _errors_restore(connection, rows)
         await _OUTCOME.execute(connection, rows)
     reopened = [step.after.id for step in done if step.event is Event.REOPENED]
     if reopened:
+        await connection.execute(_ERRORS_KEEP, batch_of(reopened))
         await connection.execute(_OUTCOMES_DELETE, batch_of(reopened))
+
+
+async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
+    """A job that is cancelled after it was reopened has the error message again that it had before."""
+    cancelled = {row["job_id"]: row for row in rows if row["trouble"] == Trouble.CANCELLED}
+    if cancelled:
+        for _, job, reason in sorted((await connection.execute(_ERRORS_KEPT, batch_of(cancelled))).all()):
+            cancelled[job]["message"] = reason.partition(_ENDED_WITH)[2] or cancelled[job]["message"]
 
 
 def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import TERMINAL, Event, State, is_legal
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.results import FinishedJob
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now
@@ -156,3 +157,23 @@ async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_subm
         ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 80 * S))
         await ledger.apply([])
         assert (await job_now(ledger)).unfinished_at == job.unfinished_at
+
+
+async def test_a_job_that_is_cancelled_after_it_was_reopened_keeps_its_error(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger, 2)
+        await gone(ledger, await job_now(ledger, 1), "claimed", "accepted", "abandoned", at=AT)
+        message = (await finished(ledger, run.id))[0].message
+        assert message
+        for n in (1, 2):  # whatever is reopened twice, too
+            later = AT + 100 * n * S
+            for job in await ledger.jobs.given_up(run.id, before=later, after=0, most=9):
+                await gone(ledger, job, "reopened", at=later)
+            for job in await jobs_now(ledger):
+                assert await ledger.step(transitions.cancelled_by_wish(job, at=later + 50 * S))
+            found = {job.line: (job.trouble, job.message) for job in await finished(ledger, run.id)}
+            assert found == {1: ("cancelled", message), 2: ("cancelled", "the run was cancelled")}
+
+
+async def finished(ledger: Ledger, run: int) -> list[FinishedJob]:
+    return await ledger.results.page(run, list(State), after=(-1, -1), most=9, bytes_max=1_000)

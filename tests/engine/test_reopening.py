@@ -1,11 +1,13 @@
 """`--retry-failed`: whatever a person, or the program, has given up may be tried again."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import UsageError
 from tests.engine.scripted import CANCELLED, FAILED, Asked, Reply, Scripted, numbered, says
 from tests.engine.test_late_results import program
 from tests.simulation.clock import VirtualClock
@@ -27,9 +29,10 @@ async def test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_b
     await program(tmp_path, transport, clock, jobs=3)
     assert len((tmp_path / "errors.jsonl").read_text().splitlines()) == 3
     cancel_requested(tmp_path, 1)
-    said = await program(tmp_path, transport, clock, resumes=True, retry_failed=True)
+    way_out = re.escape(f"lift that with: orchestrator continue in --ledger {tmp_path / 'ledger.db'}\n")
+    with pytest.raises(UsageError, match=f"in was cancelled, and --retry-failed .*; {way_out}"):
+        await program(tmp_path, transport, clock, resumes=True, retry_failed=True)
     assert len(transport.of("run")) == 3
-    assert any(line.endswith(f"continue in --ledger {tmp_path / 'ledger.db'}") for line in said)
     cancel_requested(tmp_path, 0)
     transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
     said = await program(tmp_path, transport, clock, resumes=True, retry_failed=True)
