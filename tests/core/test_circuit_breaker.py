@@ -157,6 +157,7 @@ def test_pauses_grow_to_some_seconds_and_one_answer_ends_them() -> None:
         found.append(breaker.wait_us(now))
         now += found[-1]
         breaker.record_sent(now, left_us=None)
+        assert breaker.wait_us(now), "as it leaves, whatever becomes of it"
         assert not breaker.record_failure(sent_at=now, now=now)
     assert QUESTIONS.pause_us_min * 3 // 4 <= found[0] <= QUESTIONS.pause_us_min
     assert all(PAUSE_US_MAX * 3 // 4 <= pause <= PAUSE_US_MAX for pause in found[3:])
@@ -171,6 +172,7 @@ def test_the_next_question_does_not_wait_for_the_answer_to_one_that_hangs() -> N
     for _ in range(5):
         now += breaker.wait_us(now)
         breaker.record_sent(now, left_us=None)
+        assert breaker.wait_us(now) >= QUESTIONS.pause_us_min * 3 // 4, "but for a pause of its own"
     until = now + breaker.wait_us(now)
     breaker.record_failure(sent_at=LASTING_US, now=now)  # nor do they make the pause longer as they are given up
     assert now + breaker.wait_us(now) == until

@@ -61,6 +61,17 @@ async def test_status_says_the_sentence_of_the_display_where_somebody_is_at_work
         assert found.held_up is None, "what was said too long ago is not believed"
 
 
+async def test_a_run_that_goes_on_is_not_said_to_be_paused_any_more(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(run=numbered()), jobs=3) as p:
+        await p.begin()
+        await obeyed(p.ledger, Action.PAUSE, run=p.run.id)
+        await p.control.follow()
+        await p.engine.heart.beat()
+        assert await shown(p, "process 7") == PAUSED
+        await obeyed(p.ledger, Action.CONTINUE, run=p.run.id)
+        assert await shown(p, "process 7") is None, "at once, whatever the process at work said last"
+
+
 async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_it_is_well(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), health=lambda asked: WELL if asked.at_s > MENDED_AT_S else Reply(401))
     transport.scripts["status"] = COMPLETED

@@ -200,9 +200,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/engine.py",
         old="endpoint.held_up(run, Wishes())",
         new="endpoint.held_up(run, self.control.wishes(run))",
-        tests=(
-            "tests/engine/test_mended.py::test_status_says_the_sentence_of_the_display_where_somebody_is_at_work_and_has_said_so_of_late",
-        ),
+        tests=("tests/engine/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(
         name="who follows asks the first process only to serve the run",
