@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import OF_ANOTHER, SAME_ID, TOLD_OF_ANOTHER
 from orchestrator.settings import OnUncertain, RunSettings
@@ -169,3 +170,26 @@ async def test_a_cancel_that_is_answered_with_another_job_is_owed_still(tmp_path
         await p.finish()
         await anyio.sleep(30)
         assert [asked.remote_id for asked in transport.of("cancel")] == ["r-2", "r-2"]
+
+
+@pytest.mark.parametrize(
+    ("comes_after_s", "output"), [(5, b'"r-1"'), (None, b'"of another"')], ids=["comes", "is lost"]
+)
+async def test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while(
+    tmp_path: Path, comes_after_s: float | None, output: bytes
+) -> None:
+    transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output="of another"))
+    async with process(tmp_path / "db", transport, jobs=1, webhooks=True) as p:
+        assert p.endpoint.ids.give("r-9", 98)
+        assert not p.endpoint.ids.give("r-9", 99)
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        p.collector.hint(1)
+        await anyio.sleep(comes_after_s or WEBHOOK_SLACK_US / SECOND - 1)
+        assert transport.of("status")
+        assert p.progress.count(State.OUTSTANDING) == 1
+        if comes_after_s is not None:
+            await tell(p, await submission_of(p, 1), result_of("r-1"))
+        await p.finish()
+        [found] = await p.results()
+        assert found.output == output
