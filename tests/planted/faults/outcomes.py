@@ -18,9 +18,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/engine.py",
         old="        await self.taking.start(self.inbox.serve)\n        await self.inbox.catch_up()\n",
         new="        await self.taking.start(self.inbox.serve)\n",
-        tests=(
-            "tests/engine/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
-        ),
+        tests=("tests/engine/test_late_results.py::test_who_begins_goes_through_all_notices_before_anything_else",),
     ),
     Fault(
         name="a repetition on its way is not cancelled when the result comes",
