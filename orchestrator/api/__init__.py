@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from orchestrator.api.controlling import control, prioritize, retry
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
+    from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, show, status
     from orchestrator.api.serving import serve
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 __all__ = [
     "View",
     "control",
+    "delete",
     "emulate",
+    "export_run",
     "limits",
     "limits_reset",
     "limits_set",
     "prioritize",
+    "rename",
     "results",
     "retry",
     "run",
@@ -37,11 +41,14 @@ __all__ = [
 _HOME = {
     "View": "orchestrator.engine.observers.view",
     "control": "controlling",
+    "delete": "keeping_runs",
     "emulate": "emulating",
+    "export_run": "keeping_runs",
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",
     "prioritize": "controlling",
+    "rename": "keeping_runs",
     "results": "look",
     "retry": "controlling",
     "run": "foreground",

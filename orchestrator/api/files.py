@@ -75,24 +75,32 @@ def _opened(source: str) -> AbstractContextManager[BinaryIO]:
         raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
 
 
-async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
-    """Both files of a run, as it stands now, each written beside and renamed.
+async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> tuple[int, int]:
+    """Both files of a run, as it stands now, each written beside and renamed; returns how many lines they have.
 
     Raises `StorageError` where they cannot be written any more: they could when the run began.
     """
     try:
-        await _write_files(ledger, run, output, errors)
+        return await _write_files(ledger, run, output, errors)
     except UsageError as error:
         raise StorageError(f"{error}; everything is in the ledger") from error
 
 
-async def _write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> None:
+async def _write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> tuple[int, int]:
     with Replacement(output) as results, Replacement(errors) as failures:
         good, bad = _Lines(results), _Lines(failures)
         async for job in finished_jobs(ledger, run, Rows.ALL):
             await (good if job.trouble is None else bad).write(line_of(job))
+        await check_is_there(ledger, run)
         await good.commit()
         await bad.commit()
+    return good.lines, bad.lines
+
+
+async def check_is_there(ledger: Ledger, run: int) -> None:
+    """What was read of a run is all of it only if it is there in the end. Raises `UsageError`."""
+    if await ledger.runs.is_gone(run):
+        raise UsageError("the run was deleted meanwhile; nothing is written of it")
 
 
 class _Lines:
@@ -105,8 +113,10 @@ class _Lines:
         self._file = file
         self._held: list[bytes] = []
         self._bytes = 0
+        self.lines = 0
 
     async def write(self, line: bytes) -> None:
+        self.lines += 1
         if not self._file.is_stream:
             self._file.write(line)
             return

@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import Standing, totals
 from orchestrator.engine.observers.view import View
-from orchestrator.errors import StorageError
+from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.commands import OF_ANOTHER, Action
 from orchestrator.ledger.control import Wishes
@@ -21,6 +21,14 @@ from orchestrator.views import Acknowledged, CollectedBy
 
 LOOK_S: Final = 0.25
 """How often to look whether the other process is still there, and has done anything."""
+
+
+async def check_same(ledger: Ledger, run: Run) -> None:
+    """Raises `StoppedError` where the run of that name is another one by now, or there is none."""
+    found = await ledger.runs.named(run.name)
+    if found is None or found.id != run.id:
+        raise StoppedError(f"{ledger.path}: the run {run.name!r} was renamed or deleted meanwhile")
+
 
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
 
@@ -102,6 +110,7 @@ class Followed(Standing):
     async def look(self) -> None:
         """Reads how it stands."""
         ledger, run = self._ledger, self.run.id
+        await check_same(ledger, self.run)
         self._wishes = await ledger.runs.wishes(run)
         beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:

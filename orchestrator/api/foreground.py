@@ -15,7 +15,7 @@ from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
-from orchestrator.api.following import LOOK_S, Followed
+from orchestrator.api.following import LOOK_S, Followed, check_same
 from orchestrator.api.identity import (
     check_given,
     check_not_local,
@@ -271,6 +271,8 @@ class Foreground:
             hold = self._dependencies.holding_intakes(ledger.path)
             turn = turn_to_take_in(ledger, self._request.name, hold=hold, say=self._view.say, stop=self._stop)
             await self._turn.enter_async_context(turn)
+        if self._standing is not None:
+            await check_same(ledger, self._standing.run)
         run = await find_run(ledger, self._request, self._view, alone=self._engine is not None)
         self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
         self._keep_to_files(run)

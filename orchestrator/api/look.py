@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, finished_jobs
-from orchestrator.api.files import line_of
+from orchestrator.api.files import check_is_there, line_of
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
@@ -138,4 +138,5 @@ async def results(ledger: Path, name: str | None, write: Callable[[bytes], None]
         async for job in finished_jobs(opened, run.id, Rows.ERRORS if errors else Rows.RESULTS):
             write(line_of(job))
             lines += 1
+        await check_is_there(opened, run.id)
         return lines

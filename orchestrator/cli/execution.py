@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.api.emulated import EmulateRequest
+    from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
     from orchestrator.api.verifying import Verification
 
 GC_THRESHOLD: Final = 100_000
@@ -81,6 +82,14 @@ class App(Protocol):
     async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl: ...
 
     async def retry(self, ledger: Path, name: str) -> RunControl: ...
+
+    async def rename(self, ledger: Path, name: str, to: str) -> "Renamed": ...
+
+    async def delete(self, ledger: Path, name: str) -> "Deleted": ...
+
+    async def export_run(
+        self, ledger: Path, name: str | None, output: Path | None, errors: Path | None
+    ) -> "Exported": ...
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> "Verification": ...
 

@@ -1,13 +1,25 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from orchestrator.cli.control import add_control
-from orchestrator.cli.execution import App
+from orchestrator import declared
+from orchestrator.api.config import Choices
+from orchestrator.cli import options, printing
+from orchestrator.cli.access import Yes, confirm
+from orchestrator.cli.control import add_control, unfinished_text
+from orchestrator.cli.execution import App, AtLedger, Work, carry_out, carry_out_at_ledger
+from orchestrator.cli.figures import finished
 from orchestrator.cli.nouns import NounGroup
-from orchestrator.cli.status import add_list_and_show
+from orchestrator.cli.options import also
+from orchestrator.cli.request import ledger_of
+from orchestrator.cli.status import JsonOfOne, add_list_and_show
+
+NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
 
 def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -21,3 +33,55 @@ def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
     commands.add_typer(runs, name="runs")
     add_list_and_show(runs, load)
     add_control(runs, load)
+    _add_keeping(runs, load)
+
+
+def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
+    flags = options.flags_of(declared.LEDGER, declared.CONFIG)
+
+    @runs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def rename(name: options.RunName, to: NewName) -> AtLedger:
+        """Give a run another name, while nobody works on its ledger."""
+        return partial(_rename, load, name, to)
+
+    @runs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def delete(name: options.RunName, yes: Yes = False) -> AtLedger:
+        """Delete a run with its inputs and results, while nobody works on its ledger."""
+        return partial(_delete, load, name, yes)
+
+    @runs.command()
+    @also(carry_out, **options.flags_of(declared.OUTPUT, declared.ERRORS), **flags, json=JsonOfOne)
+    def export(name: options.OnlyRun = None, *, choices: Choices) -> tuple[Work, Path]:
+        """Write a run's results and errors to files as it stands, also while it runs."""
+        return partial(_export, load, name, choices), ledger_of(choices)
+
+
+async def _rename(load: Callable[[], App], name: str, to: str, ledger: Path, as_json: bool) -> int:
+    found = await load().rename(ledger, name, to)
+    if as_json:
+        printing.put_json(found)
+    printing.say(f"{found.was} is called {found.run}")
+    return 0
+
+
+async def _delete(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    run = await load().show(ledger, name)
+    more = "" if finished(run.jobs) == run.jobs["total"] else f"; {unfinished_text(run.jobs)}"
+    confirm(f"delete {run.run}: {run.jobs['total']:,} jobs with inputs and results{more}?", yes=yes)
+    found = await load().delete(ledger, run.run)
+    if as_json:
+        printing.put_json(found)
+    printing.say(f"{found.run} is deleted, with {found.jobs:,} jobs")
+    return 0
+
+
+async def _export(load: Callable[[], App], name: str | None, choices: Choices) -> int:
+    found = await load().export_run(ledger_of(choices), name, choices[declared.OUTPUT], choices[declared.ERRORS])
+    if choices.is_on(declared.JSON):
+        printing.put_json(found)
+    printing.say(
+        f"{found.run}: {found.results:,} results in {found.output}, {found.failures:,} errors in {found.errors}"
+    )
+    return 0

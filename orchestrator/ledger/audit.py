@@ -14,6 +14,7 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.records import checksum, fitting, unpack
+from orchestrator.ledger.removal import NO_JOB
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.tables import counts, events, jobs, outcomes, payloads, runs, submissions
 
@@ -203,7 +204,7 @@ class Audit:
         query = (
             select(submissions.c.id, jobs.c.id)
             .select_from(submissions.outerjoin(jobs, jobs.c.id == submissions.c.job_id))
-            .where(submissions.c.id > submission)
+            .where(submissions.c.id > submission, submissions.c.job_id != NO_JOB)
             .order_by(submissions.c.id)
             .limit(most)
         )

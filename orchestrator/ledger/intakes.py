@@ -20,6 +20,7 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.pace import ROWS_ALONE, Pace
+from orchestrator.ledger.removal import jobs_remove_some, numbers_keep, run_remove, submissions_remove_some
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
 from orchestrator.ledger.steps import counts_add
@@ -263,7 +264,7 @@ class Intakes(Noun):
 
     async def clear(self, name: str) -> None:
         """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
-        a run that has no other; what an accepted one had still to do is done.
+        a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
         for number, run, endpoint, first_job, accepted_at in await self._doors.rows(_LEFT, {"name": name}):
             if accepted_at is None:
@@ -272,9 +273,32 @@ class Intakes(Noun):
                 await self._shrink()
             else:
                 await self._settle(number)
-        nothing = (runs.c.name == name) & _NEVER_ACCEPTED
-        if await self._doors.rows(select(runs.c.id).where(nothing)):
-            await self._doors.execute(delete(runs).where(nothing))
+        for (run,) in await self._doors.rows(select(runs.c.id).where(runs.c.name == name, _NEVER_ACCEPTED)):
+            await self._remove(run)
+
+    async def _remove(self, run: int) -> None:
+        """Removes a run of which nothing is accepted, and all that is left of it."""
+
+        async def number(transaction: Transaction) -> None:
+            await numbers_keep(transaction.connection, run)
+
+        async def itself(transaction: Transaction) -> None:
+            await run_remove(transaction.connection, run)
+
+        if await self._doors.rows(select(jobs.c.id).where(jobs.c.run_id == run).limit(1)):
+            await self._doors.write(number)
+            after: int | None = 0
+            while after is not None:
+                after = await self._remove_submissions(run, after)
+            await self._pages(partial(jobs_remove_some, run=run))
+        await self._doors.write(itself)
+        await self._shrink()
+
+    async def _remove_submissions(self, run: int, after: int) -> int | None:
+        async def block(transaction: Transaction) -> tuple[int, int | None]:
+            return await submissions_remove_some(transaction.connection, run, after=after, most=self.pace.rows)
+
+        return await self._paced(block)
 
     async def clear_dead(self, hold: Hold) -> None:
         """The same for every run for which no living process takes in."""

@@ -13,7 +13,7 @@ from orchestrator.ledger.control import TO_CANCEL, Asked, Wishes
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, runs
+from orchestrator.ledger.tables import AT_SERVICE, counts, endpoints, intakes, jobs, one_of, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 
@@ -68,6 +68,15 @@ def _run_of(row: Sequence[Any]) -> Run:
     )
 
 
+_AT_SERVICE: Final = (
+    select(literal_column("1"))
+    .where(
+        counts.c.run_id == runs.c.id,
+        counts.c.n > 0,
+        counts.c.name.in_([state.value for state in sorted(AT_SERVICE)]),
+    )
+    .exists()
+)
 _OUTSTANDING: Final = (
     select(runs.c.endpoint_id, func.sum(counts.c.n))
     .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
@@ -158,6 +167,24 @@ class Runs(Noun):
     async def configure(self, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission."""
         await self._doors.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
+
+    async def rename(self, run: int, name: str) -> bool:
+        """Gives `run` another name; False where another run has that. Nobody works on `run`, or takes in for it."""
+        is_taken = select(runs.c.id).where(runs.c.name == name).scalar_subquery()
+        return await self._doors.execute(update(runs).where(runs.c.id == run, is_taken.is_(None)).values(name=name)) > 0
+
+    async def take_back(self, run: int) -> bool:
+        """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
+        (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled. Nobody works on
+        `run`, or takes in for it.
+        """
+        may_go = (runs.c.cancel_requested == 1) | ~_AT_SERVICE
+        return await self._doors.execute(update(runs).where(runs.c.id == run, may_go).values(intake_accepted=0)) > 0
+
+    async def is_gone(self, run: int) -> bool:
+        """Whether `run` was deleted, or is being deleted: it has counts, and nothing of it is accepted."""
+        accepted = await self._doors.value(select(runs.c.intake_accepted).where(runs.c.id == run))
+        return accepted is None or (accepted == 0 and bool(await self.counts(run)))
 
     async def counts(self, run: int) -> dict[str, int]:
         """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""

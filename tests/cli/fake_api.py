@@ -7,6 +7,7 @@ import anyio
 
 from orchestrator.api import View
 from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.verifying import Verification
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import RunRequest, ServeRequest, VerifyRequest, Wish
@@ -165,6 +166,18 @@ class FakeApp:
     async def retry(self, ledger: Path, name: str) -> RunControl:
         self.asked.append((ledger, name))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
+
+    async def rename(self, ledger: Path, name: str, to: str) -> Renamed:
+        self.asked.append((ledger, name, to))
+        return Renamed(run=to, was=name)
+
+    async def delete(self, ledger: Path, name: str) -> Deleted:
+        self.asked.append((ledger, name))
+        return Deleted(run=name, jobs=1_234)
+
+    async def export_run(self, ledger: Path, name: str | None, output: Path | None, errors: Path | None) -> Exported:
+        self.asked.append((ledger, name, output, errors))
+        return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
         self.asked.append((request,))

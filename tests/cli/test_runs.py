@@ -1,6 +1,7 @@
 """`orchestrator runs`: a noun, whose verbs are the short commands, too."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,32 @@ def test_one_run_is_shown_line_by_line() -> None:
         "worked on by  nobody",
     ]
     assert json.loads(invoke(app, "runs", "show", "captions", "--json").stdout)["jobs"]["queued"] == 3
+
+
+def test_a_run_gets_another_name() -> None:
+    app = FakeApp()
+    result = invoke(app, "runs", "rename", "captions", "night", "--json")
+    assert (json.loads(result.stdout), result.stderr) == (
+        {"run": "night", "was": "captions"},
+        "captions is called night\n",
+    )
+    assert app.asked == [(Path("orchestrator.db"), "captions", "night")]
+
+
+def test_to_delete_is_asked_with_counts_and_done_with_yes() -> None:
+    app = FakeApp(runs=[run_status(queued=2, outstanding=3, succeeded=1_229)])
+    refused = invoke(app, "runs", "delete", "captions")
+    assert refused.exit_code == 2
+    assert "delete captions: 1,234 jobs with inputs and results; 2 queued and 3 at the service have" in refused.stderr
+    assert len(app.asked) == 1, "it was only looked at"
+    done = invoke(app, "runs", "delete", "captions", "--yes", "--json")
+    assert json.loads(done.stdout) == {"run": "captions", "jobs": 1_234}
+    assert done.stderr == "captions is deleted, with 1,234 jobs\n"
+
+
+def test_a_run_is_exported_to_the_files_that_are_named() -> None:
+    app = FakeApp()
+    result = invoke(app, "runs", "export", "captions", "--output", "o.jsonl", "--errors", "e.jsonl", "--json")
+    assert app.asked == [(Path("orchestrator.db"), "captions", Path("o.jsonl"), Path("e.jsonl"))]
+    assert json.loads(result.stdout)["results"] == 1_234
+    assert result.stderr == "captions: 1,234 results in o.jsonl, 5 errors in e.jsonl\n"

@@ -1,0 +1,109 @@
+"""Removes all rows of a run that does not count any more, a page at a time.
+
+A run is deleted like an intake that was refused: first it is taken back that anything of it was accepted
+(`Runs.take_back`), and from then on it is no run for anybody; whatever is left of it is cleared, now, or on the next
+open if the process ends meanwhile.
+
+The largest numbers of events and submissions stay taken, by rows of no job: who reads the feed from a place on would
+miss what came later with a smaller number, and a webhook of a submission that is gone must not be one of a later one.
+"""
+
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.tables import (
+    counts,
+    events,
+    intakes,
+    jobs,
+    margins,
+    notices,
+    outcomes,
+    payloads,
+    runs,
+    submissions,
+)
+
+NO_JOB: Final = 0
+"""The number of the job of rows that are kept for their own numbers only."""
+
+_OF_RUN: Final = select(jobs.c.id).where(jobs.c.run_id == bindparam("run"))
+_SUBMISSIONS_END: Final = select(func.max(submissions.c.id)).where(
+    submissions.c.id.in_(
+        select(submissions.c.id)
+        .where(submissions.c.id > bindparam("after"))
+        .order_by(submissions.c.id)
+        .limit(bindparam("most"))
+    )
+)
+_SUBMISSIONS_PAGE: Final = (
+    select(submissions.c.id)
+    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
+    .where(
+        submissions.c.id > bindparam("after"),
+        submissions.c.id <= bindparam("upto"),
+        without_index(jobs.c.run_id) == bindparam("run"),
+    )
+)
+_KEEP_EVENT: Final = (
+    update(events)
+    .values(job_id=NO_JOB, submission_id=None)
+    .where(events.c.id == select(func.max(events.c.id)).scalar_subquery(), events.c.job_id.in_(_OF_RUN))
+)
+_KEEP_SUBMISSION: Final = (
+    update(submissions)
+    .values(job_id=NO_JOB, cancel_at=None)
+    .where(submissions.c.id == select(func.max(submissions.c.id)).scalar_subquery(), submissions.c.job_id.in_(_OF_RUN))
+)
+_latest = submissions.alias("latest")
+_FORGET_NOTICES: Final = delete(notices).where(
+    notices.c.submission_id == select(func.max(submissions.c.id)).scalar_subquery(),
+    select(_latest.c.id).where(_latest.c.id == notices.c.submission_id, _latest.c.job_id == NO_JOB).exists(),
+)
+
+
+async def numbers_keep(connection: AsyncConnection, run: int) -> None:
+    """Keeps the largest numbers taken, where rows of `run` have them."""
+    for keep in (_KEEP_EVENT, _KEEP_SUBMISSION):
+        await connection.execute(keep, {"run": run})
+    await connection.execute(_FORGET_NOTICES)
+
+
+async def submissions_remove_some(
+    connection: AsyncConnection, run: int, *, after: int, most: int
+) -> tuple[int, int | None]:
+    """Removes the submissions of `run`, and their notices, among the `most` after `after`; returns how many were looked
+    at, and the last one's number, None at the end.
+    """
+    upto = (await connection.execute(_SUBMISSIONS_END, {"after": after, "most": most})).scalar()
+    if upto is None:
+        return 0, None
+    page = {"run": run, "after": after, "upto": upto}
+    doomed = batch_of((await connection.execute(_SUBMISSIONS_PAGE, page)).scalars())
+    await connection.execute(delete(notices).where(notices.c.submission_id.in_(IN_BATCH)), doomed)
+    await connection.execute(delete(submissions).where(submissions.c.id.in_(IN_BATCH)), doomed)
+    return most, upto
+
+
+async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) -> int:
+    """Removes up to `most` jobs of `run` with all that is theirs but their submissions; returns how many."""
+    ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
+    if ids:
+        doomed = batch_of(ids)
+        for table in (payloads, outcomes, events):
+            await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
+        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
+    return len(ids)
+
+
+async def run_remove(connection: AsyncConnection, run: int) -> None:
+    """Removes `run` itself, of which no job is left, unless an intake of it counts."""
+    never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
+    if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
+        return
+    for table in (counts, margins, intakes):
+        await connection.execute(delete(table).where(table.c.run_id == run))
+    await connection.execute(delete(runs).where(never))

@@ -1,0 +1,97 @@
+"""Runs are renamed and deleted: all of theirs goes, nothing of others does, and no number is given twice."""
+
+import itertools
+
+import anyio
+import pytest
+
+from orchestrator.core.notice import Notice
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.pace import Beside
+from tests.conformance.backends import OpenBackend
+from tests.factories import S
+from tests.ledger.ledgers import PATHS, a_run, gone, job_now
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT + S
+
+
+async def a_run_in_all_states(ledger: Ledger, name: str, *, first: int, at: int = AT) -> int:
+    """A run with one job in each state, the first one's number being `first`."""
+    run = await a_run(ledger, len(PATHS), name=name)
+    for job, path in enumerate(PATHS.values(), start=first):
+        taken = await gone(ledger, await job_now(ledger, job), *path, at=at + job * S) if path else []
+        if taken and (submission := taken[-1].after.submission) is not None:
+            await ledger.note(Notice(submission=submission, received_at=at, record=None))
+    return run.id
+
+
+def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
+    """Somebody works beside, and it is asked a few times whether that is so before all ends."""
+    asked = itertools.count(1)
+
+    def is_beside() -> bool:
+        if next(asked) == 5:
+            cut_off.cancel()
+        return True
+
+    return is_beside
+
+
+async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        kept = await a_run_in_all_states(ledger, "kept", first=1)
+        before = await ledger.audit.jobs_after(0, most=99, bytes_max=1_000_000)
+        doomed = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1)
+        latest, end = await ledger.submissions.latest(), await ledger.feed.end()
+
+        assert not await ledger.runs.take_back(doomed), "jobs of it are at the service"
+        assert not await ledger.runs.is_gone(doomed)
+        await ledger.commands.obey(await ledger.commands.one(await ledger.commands.ask("cancel", run=doomed)))
+        assert await ledger.runs.take_back(doomed)
+        assert await ledger.runs.is_gone(doomed)
+        assert await ledger.runs.names() == ["kept"]
+        await ledger.intakes.clear("doomed")
+
+        assert [run.id for run in await ledger.runs.all()] == [kept]
+        assert await ledger.runs.is_gone(doomed)
+        assert await ledger.audit.jobs_after(0, most=99, bytes_max=1_000_000) == before
+        assert (await ledger.audit.submissions_after(0, most=99)).astray == []
+        assert await ledger.runs.counts(doomed) == {}
+        assert await ledger.notices.count() == 5
+        assert await ledger.audit.damage() == []
+        assert (await ledger.submissions.latest(), await ledger.feed.end()) == (latest, end)
+        again = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1, at=AT + 99 * S)
+        assert again > doomed
+        assert await ledger.submissions.latest() > latest
+
+
+async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the_next_open(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        doomed = await a_run(ledger, 2_000, name="doomed")
+        assert await ledger.runs.take_back(doomed.id), "queued jobs cost nothing"
+        with anyio.CancelScope() as cut_off:
+            ledger.intakes.pace.is_beside = in_the_middle(cut_off)
+            await ledger.intakes.clear("doomed")
+        assert [run.name for run in await ledger.runs.all()] == ["doomed"]
+        assert await ledger.runs.names() == []
+        left = await ledger.audit.jobs_after(0, most=9_999, bytes_max=9_999_999)
+        assert 0 < len(left.jobs) < 2_000
+    async with open_backend() as ledger:
+        assert await ledger.runs.all() == []
+        assert await ledger.audit.jobs_number() == 0
+
+
+async def test_a_run_gets_a_name_that_no_other_one_has(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        one, two = await a_run(ledger, name="one"), await a_run(ledger, name="two")
+        assert not await ledger.runs.rename(one.id, "two")
+        assert await ledger.runs.rename(one.id, "three")
+        assert await ledger.runs.names() == ["three", "two"]
+        found = await ledger.runs.named("two")
+        assert found is not None
+        assert found.id == two.id

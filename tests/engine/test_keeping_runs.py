@@ -1,0 +1,125 @@
+"""Runs are renamed, deleted and exported; never while somebody works on their ledger, or takes in for them."""
+
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.api.controlling import control
+from orchestrator.api.files import write_files
+from orchestrator.api.following import Followed
+from orchestrator.api.keeping_runs import Deleted, Exported, Renamed, delete, export_run, rename
+from orchestrator.api.look import show, status
+from orchestrator.clock import SystemClock
+from orchestrator.engine.observers.view import Silent
+from orchestrator.errors import IntakeBusyError, LedgerBusyError, StoppedError, StorageError, UsageError
+from orchestrator.ledger import command_ledger, dispatcher_lock, intake_lock, open_ledger
+from orchestrator.settings import RunSettings, Wish
+from tests.ledger.ledgers import PATHS, a_run, gone, job_now
+
+CLOCK = SystemClock()
+
+
+def a_ledger(folder: Path, settings: RunSettings | None = None) -> Path:
+    """A ledger with the run `night`, of one job in each state, and the empty one `noon`."""
+
+    async def made() -> None:
+        async with open_ledger(folder / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            await a_run(ledger, len(PATHS), name="night", settings=settings or RunSettings())
+            for job, path in enumerate(PATHS.values(), start=1):
+                await gone(ledger, await job_now(ledger, job), *path, at=CLOCK.now() + job * 10_000_000)
+            await a_run(ledger, 0, name="noon")
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    return folder / "l.db"
+
+
+def test_a_run_is_deleted_once_nothing_of_it_is_lost_without_asking(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    with pytest.raises(UsageError, match="night: jobs of it are at the service, and their results would be lost"):
+        anyio.run(delete, ledger, "nigh")
+    anyio.run(partial(control, ledger, "night", Wish.CANCEL))
+    assert anyio.run(delete, ledger, "nigh") == Deleted(run="night", jobs=7)
+    assert [run.run for run in anyio.run(status, ledger)] == ["noon"]
+    with pytest.raises(UsageError, match="no run called 'night'"):
+        anyio.run(delete, ledger, "night")
+
+
+def test_a_run_is_renamed_to_a_name_that_is_free(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    assert anyio.run(rename, ledger, "nigh", "day") == Renamed(run="day", was="night")
+    assert anyio.run(show, ledger, "day").jobs["total"] == 7
+    assert anyio.run(rename, ledger, "day", "day") == Renamed(run="day", was="day")
+    with pytest.raises(UsageError, match="there is a run called 'noon' already"):
+        anyio.run(rename, ledger, "day", "noon")
+    with pytest.raises(UsageError, match="1 to 200 printable characters"):
+        anyio.run(rename, ledger, "day", "\n")
+
+
+def test_neither_while_somebody_works_or_takes_in(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    for ask in (partial(delete, ledger, "night"), partial(rename, ledger, "night", "day")):
+        with dispatcher_lock(ledger, now=0), pytest.raises(LedgerBusyError, match="is working on this ledger"):
+            anyio.run(ask)
+        with intake_lock(ledger, "night", now=0), pytest.raises(IntakeBusyError, match="rows for the run 'night'"):
+            anyio.run(ask)
+    with intake_lock(ledger, "day", now=0), pytest.raises(IntakeBusyError, match="rows for the run 'day'"):
+        anyio.run(rename, ledger, "night", "day")
+    assert anyio.run(show, ledger, "night").jobs["total"] == 7
+
+
+def test_a_run_is_exported_to_files_that_are_named_or_known(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    with pytest.raises(UsageError, match="night was never written to files; name one for its results with --output"):
+        anyio.run(export_run, ledger, "night", None, None)
+    output = tmp_path / "o.jsonl"
+    written = anyio.run(export_run, ledger, "night", output, None)
+    errors = tmp_path / "o.jsonl.errors.jsonl"
+    assert written == Exported(run="night", output=str(output), errors=str(errors), results=1, failures=2)
+    assert [len(path.read_bytes().splitlines()) for path in (output, errors)] == [1, 2]
+    with pytest.raises(UsageError, match="belongs to the ledger"):
+        anyio.run(export_run, ledger, "night", ledger, None)
+
+    folder = tmp_path / "known"
+    folder.mkdir()
+    known = RunSettings(output=str(folder / "o"), errors=str(folder / "e"))
+    assert anyio.run(export_run, a_ledger(folder, known), "night", None, None).errors == str(folder / "e")
+
+
+def test_who_follows_a_run_that_is_renamed_is_told(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+
+    async def followed() -> None:
+        async with command_ledger(ledger, clock=CLOCK) as opened:
+            run = await opened.runs.named("night")
+            assert run is not None
+            follower = Followed(opened, run, CLOCK, Silent())
+            await follower.look()
+            await opened.runs.rename(run.id, "day")
+            await opened.runs.create(
+                name="night", service_url="http://s", endpoint="e", source="-", settings=RunSettings()
+            )
+            await follower.look()
+
+    with pytest.raises(StoppedError, match="the run 'night' was renamed or deleted meanwhile"):
+        anyio.run(followed)
+
+
+def test_the_files_of_a_run_that_is_deleted_meanwhile_stay_as_they_are(tmp_path: Path) -> None:
+    ledger, output = a_ledger(tmp_path), tmp_path / "o.jsonl"
+    output.write_text("kept\n")
+
+    async def written() -> None:
+        async with command_ledger(ledger, clock=CLOCK) as opened:
+            run = await opened.runs.named("noon")
+            assert run is not None
+            await opened.runs.take_back(run.id)
+            await opened.intakes.clear("noon")
+            await write_files(opened, run.id, output, tmp_path / "e.jsonl")
+
+    with pytest.raises(StorageError, match="the run was deleted meanwhile"):
+        anyio.run(written)
+    assert output.read_text() == "kept\n"
