@@ -225,6 +225,13 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
     connection: ConnectionSettings
 
 
+class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at: a ledger, or one of its runs."""
+
+    ledger: Path = LEDGER_DEFAULT
+    name: str | None = None
+
+
 class Wish(StrEnum):
     """What a person can ask of a run while it goes on."""
 

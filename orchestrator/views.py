@@ -208,6 +208,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why no job is sent, or single ones only, in one sentence (`core.gates`): what was asked, else what the process at
     work said of late. None where nothing is wrong, or nobody says."""
 
+    finding: str | None = None
+    """What `doctor` would say first of it by the ledger alone; None where nothing holds it up."""
+
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""
 

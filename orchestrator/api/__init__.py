@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.api.controlling import control, prioritize, retry
+    from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
     from orchestrator.api.keeping_runs import delete, export_run, rename
@@ -22,6 +23,7 @@ __all__ = [
     "View",
     "control",
     "delete",
+    "doctor",
     "emulate",
     "export_run",
     "limits",
@@ -42,6 +44,7 @@ _HOME = {
     "View": "orchestrator.engine.observers.view",
     "control": "controlling",
     "delete": "keeping_runs",
+    "doctor": "doctoring",
     "emulate": "emulating",
     "export_run": "keeping_runs",
     "limits": "limiting",

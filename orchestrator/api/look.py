@@ -9,10 +9,12 @@ import msgspec
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import check_is_there, line_of
+from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
-from orchestrator.core.lifecycle import State
+from orchestrator.core.diagnosis import Facts, findings
+from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.control import Wishes
@@ -45,12 +47,30 @@ async def show(ledger: Path, name: str | None) -> RunStatus:
 async def runs_now(ledger: Ledger, held_by: str | None, *, only: Run | None = None) -> list[RunStatus]:
     """Every run of `ledger` as it stands, oldest first, or `only` one; `held_by` says who works on it."""
     now = ledger.now()
+    seen, said, safe_s = await picture(ledger, held_by, only=only)
+    worked_on = ledger_state(ledger.path, seen, held_by, now)
+
+    def finding(run: Run) -> str | None:
+        if not unfinished(seen.counts.get(run.id, {})):
+            return None  # of ten thousand runs most are finished
+        state = run_state(run, seen, said, safe_s.get(run.id), now)
+        return next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
+
+    return [_status(run, seen, held_by, said, safe_s.get(run.id), finding(run)) for run in seen.runs if run.accepted]
+
+
+async def picture(
+    ledger: Ledger, held_by: str | None, *, only: Run | None = None
+) -> tuple[Overview, Said, Mapping[int, float]]:
+    """What the ledger says of its runs, what the processes at work say together, and for how many seconds no result can
+    expire, by run.
+    """
+    now = ledger.now()
     seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None)
     if only is not None:
         seen = msgspec.structs.replace(seen, runs=[run for run in seen.runs if run.id == only.id])
     said = _at_present(seen, now) if held_by else Said()
-    safe_s = await _safe_s(ledger, seen, said, now)
-    return [_status(run, seen, held_by, said, safe_s.get(run.id)) for run in seen.runs if run.accepted]
+    return seen, said, await _safe_s(ledger, seen, said, now)
 
 
 def _at_present(seen: Overview, now: int) -> Said:
@@ -81,7 +101,9 @@ def _safe_until(said: RunSaid) -> int | None:
     return None if said.collecting is None else said.collecting.safe_until
 
 
-def _status(run: Run, seen: Overview, held_by: str | None, present: Said, safe_offline_s: float | None) -> RunStatus:
+def _status(
+    run: Run, seen: Overview, held_by: str | None, present: Said, safe_offline_s: float | None, finding: str | None
+) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
     said = present.runs.get(run.id, RunSaid())
@@ -103,6 +125,7 @@ def _status(run: Run, seen: Overview, held_by: str | None, present: Said, safe_o
         paused=wishes.pause,
         cancelled=wishes.cancel,
         held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held,
+        finding=finding,
         jobs_per_s=None if ends is None else ends * SECOND_US / RATE_WINDOW_US,
         held_by=held_by,
         window_used=None if sending is None else sending.used,

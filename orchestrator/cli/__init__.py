@@ -17,6 +17,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.account import add_account
 from orchestrator.cli.api import add_api
 from orchestrator.cli.control import add_control
+from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.execution import App, explain, load_api
 from orchestrator.cli.limits import add_limits
@@ -78,7 +79,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
 
     working = (add_run, add_resume, add_serve)
     of_ledgers = (add_status, add_runs, add_results, add_verify, add_control, add_limits)
-    for add in (*working, *of_ledgers, add_emulate, add_api):
+    for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
         add(commands, load)
     add_account(commands)
     return commands

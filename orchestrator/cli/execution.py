@@ -26,9 +26,10 @@ from orchestrator.cli.failures import (
     write_crash_report,
 )
 from orchestrator.cli.request import ledger_of
+from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.settings import LEDGER_DEFAULT, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import LEDGER_DEFAULT, DoctorRequest, RunRequest, ServeRequest, VerifyRequest, Wish
 from orchestrator.units import MIB
 from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
 
@@ -66,6 +67,8 @@ class App(Protocol):
     async def serve(self, request: ServeRequest, view: "View", *, stop: "anyio.Event") -> list[RunStatus]: ...
 
     async def status(self, ledger: Path) -> list[RunStatus]: ...
+
+    async def doctor(self, request: DoctorRequest) -> Diagnosis: ...
 
     async def show(self, ledger: Path, name: str | None) -> RunStatus: ...
 

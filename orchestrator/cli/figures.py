@@ -4,16 +4,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.core.gates import UNANSWERED
+from orchestrator.core.gates import QUEUE_FULL, UNANSWERED
 from orchestrator.views import CollectedBy, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
 STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
 """In the order in which a job goes through them."""
-
-QUEUE_FULL: Final = "its queue is full: waiting"
-"""Said of the service; collecting goes on."""
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 

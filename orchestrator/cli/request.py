@@ -22,6 +22,7 @@ from orchestrator.settings import (
     LOCAL,
     STANDARD_INPUT,
     ConnectionSettings,
+    DoctorRequest,
     RunRequest,
     RunSettings,
     ServeRequest,
@@ -98,6 +99,11 @@ def verify_request(choices: Choices) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
     output, errors = _outputs(choices)
     return VerifyRequest(ledger=ledger_of(choices), name=choices[declared.NAME], output=output, errors=errors)
+
+
+def doctor_request(name: str | None, choices: Choices) -> DoctorRequest:
+    """What `orchestrator doctor` asks for."""
+    return DoctorRequest(ledger=ledger_of(choices), name=name)
 
 
 def ledger_of(choices: Choices) -> Path:

@@ -23,6 +23,9 @@ STOPPED: Final = "nothing more is sent"
 SUSPECT: Final = "it knows too few of the jobs: nothing is sent"
 REFUSED: Final = "it refuses everything: trying again for a minute"
 UNANSWERED: Final = "submissions go unanswered: one at a time"
+OUTSTANDING: Final = "as many are outstanding as can be collected in time: waiting"
+QUEUE_FULL: Final = "its queue is full: waiting"
+"""Said of the service by its answers; collecting goes on."""
 
 
 class Open(msgspec.Struct, frozen=True, gc=False):
@@ -190,7 +193,8 @@ def memory(room: RoomFacts, _now: int) -> Passage:
 
 def collectable(room: RoomFacts, _now: int) -> Passage:
     """No more than can be collected in time by asking."""
-    return Open(max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service))
+    most = max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service)
+    return Open(most, None if most else OUTSTANDING)
 
 
 def shallow(room: RoomFacts, _now: int) -> Passage:

@@ -13,12 +13,16 @@ from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.heartbeats import RunSaid
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views import Collecting, StuckSummary
 
 ANSWER_US_MAX: Final = MINUTE_US
 """A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
@@ -39,6 +43,26 @@ class ServedEndpoint(NamedTuple):
     limits: EndpointLimits
     collector: Collector
     dispatcher: Dispatcher
+
+    def said_of(self, run: int, *, sending: RunSending | None, is_released: bool, stuck: StuckSummary) -> RunSaid:
+        """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
+        endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
+        unreachable_us = endpoint.connectivity.unreachable_us(now)
+        if not endpoint.is_local:
+            collecting = Collecting(by=endpoint.collected_by, safe_until=self.collector.soonest_deadline())
+        return RunSaid(
+            collecting=collecting,
+            stuck=stuck,
+            # But for what people ask: the ledger says that itself, and at once.
+            held=None if sending is None else endpoint.held_up(run, Wishes()),
+            stopped=endpoint.why_stopped(run),
+            is_released=is_released,
+            is_unserved=sending is None or is_released,
+            is_bound=sending is not None and self.dispatcher.is_bound(sending),
+            is_uncollectable=endpoint.uncollectable is not None,
+            unreachable_since=None if unreachable_us is None else now - unreachable_us,
+            line_bytes_per_s=endpoint.line_bytes_per_s,
+        )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -43,11 +43,9 @@ from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, open_ledger, webhook_key
 from orchestrator.ledger.commands import NO_RUN, OF_ANOTHER, Action, Command, Reply
-from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
-from orchestrator.views import Collecting
 
 if TYPE_CHECKING:
     from orchestrator.web.webhooks import Webhooks
@@ -456,22 +454,13 @@ class Engine:
     def _said_of(self, run: int) -> RunSaid:
         if run not in self._endpoint_of_run:
             held = self.held.get(run)
-            return RunSaid(held=held and held.why)
-        served = self.endpoints.served(self._endpoint_of_run[run])
-        endpoint, collecting, now = served.endpoint, None, self.clock.now()
-        unreachable_us = endpoint.connectivity.unreachable_us(now)
-        if not endpoint.is_local:
-            collecting = Collecting(by=endpoint.collected_by, safe_until=served.collector.soonest_deadline())
-        return RunSaid(
-            collecting=collecting,
+            return RunSaid(held=held and held.why, is_unserved=True)
+        session = self.sessions.get(run)
+        return self.endpoints.served(self._endpoint_of_run[run]).said_of(
+            run,
+            sending=None if session is None else session.sending,
+            is_released=session is not None and session.is_released,
             stuck=self.stuck.found(run),
-            # But for what people ask: the ledger says that itself, and at once.
-            held=endpoint.held_up(run, Wishes()) if run in self.sessions else None,
-            stopped=endpoint.why_stopped(run),
-            is_released=run in self.sessions and self.sessions[run].is_released,
-            is_uncollectable=endpoint.uncollectable is not None,
-            unreachable_since=None if unreachable_us is None else now - unreachable_us,
-            line_bytes_per_s=endpoint.line_bytes_per_s,
         )
 
 

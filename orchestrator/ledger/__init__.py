@@ -7,7 +7,7 @@ from orchestrator.ledger.claims import Claim
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.key import webhook_key
-from orchestrator.ledger.sqlite.lock import INTAKE_LOCK, dispatcher_lock, holder, intake_lock
+from orchestrator.ledger.sqlite.lock import INTAKE_LOCK, dispatcher_lock, held_since, holder, intake_lock
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
 from orchestrator.ledger.sqlite.opening import command_ledger, is_ready, no_ledger, open_ledger, read_ledger
 
@@ -19,6 +19,7 @@ __all__ = [
     "Ledger",
     "command_ledger",
     "dispatcher_lock",
+    "held_since",
     "holder",
     "intake_lock",
     "is_ready",

@@ -35,6 +35,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     queue_full: bool = False
     """Whether the latest 429 said that the service's queue is full."""
 
+    in_flight: int = 0
+    """Requests that wait for their answers at this moment, of `concurrent` at most (None: any number)."""
+
+    concurrent: int | None = None
+
 
 class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     """How a process stands with one run."""
@@ -50,6 +55,12 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
 
     stopped: str | None = None
     """Why going on to submit is pointless until somebody mends something."""
+
+    is_unserved: bool = False
+    """Whether the process was not asked to send jobs of it, or no more of them."""
+
+    is_bound: bool = False
+    """Whether as many jobs are outstanding there as can be collected in time."""
 
     is_released: bool = False
     """Whether somebody asked that no more of it is sent, without pausing it."""

@@ -9,8 +9,9 @@ from orchestrator.api import View
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.verifying import Verification
+from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import DoctorRequest, RunRequest, ServeRequest, VerifyRequest, Wish
 from orchestrator.views import EndpointLimits, MarginSummary, RunControl, RunStatus, Snapshot, Summary, UncertainSummary
 from tests.cli.command_line import Result, call
 
@@ -105,6 +106,7 @@ class FakeApp:
         self.requests: list[RunRequest] = []
         self.held_by: str | None = None
         self.outcome: str | None = None
+        self.diagnosis = Diagnosis(findings=(), runs=0)
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -126,6 +128,10 @@ class FakeApp:
     async def status(self, ledger: Path) -> list[RunStatus]:
         self.asked.append((ledger,))
         return list(self.runs)
+
+    async def doctor(self, request: DoctorRequest) -> Diagnosis:
+        self.asked.append((request,))
+        return self.diagnosis
 
     async def show(self, ledger: Path, name: str | None) -> RunStatus:
         self.asked.append((ledger, name))

@@ -152,22 +152,29 @@ class Dispatcher:
 
     def admissible(self, run: RunSending) -> int:
         """How many more jobs there is room for; those on their way count as sent (`core.admission`)."""
-        endpoint, now = self._endpoint, self._clock.now()
-        room = RoomFacts(
+        room = self._room(run)
+        if gates.is_deep(room):
+            self._count_running()
+        passage = gates.narrowest(gates.of_room(room, self._clock.now()))
+        return 0 if isinstance(passage, Closed) else passage.most or 0
+
+    def is_bound(self, run: RunSending) -> bool:
+        """Whether as many jobs are outstanding as can be collected in time."""
+        return gates.held_up(gates.of_room(self._room(run), self._clock.now())) is not None
+
+    def _room(self, run: RunSending) -> RoomFacts:
+        endpoint = self._endpoint
+        return RoomFacts(
             at_service=self._outstanding() + self._on_their_way(),
             own=run.at_service,
             status_per_s=endpoint.status_per_s,
             retention_us=endpoint.retention_us(run.run),
             queue_depth="off" if endpoint.is_local else endpoint.settings_of[run.run].queue_depth,
-            finished_per_s=endpoint.throughput.per_s(now),
+            finished_per_s=endpoint.throughput.per_s(self._clock.now()),
             running=endpoint.running,
             line_is_full=endpoint.api.up.waiting > 0,
             input_bytes=self.held.room_bytes,
         )
-        if gates.is_deep(room):
-            self._count_running()
-        passage = gates.narrowest(gates.of_room(room, now))
-        return 0 if isinstance(passage, Closed) else passage.most or 0
 
     def is_idle(self) -> bool:
         """Whether the endpoint has nothing of ours."""

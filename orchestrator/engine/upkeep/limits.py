@@ -134,6 +134,8 @@ class LimitKeeper:
                 throttled=meter.throttled,
                 sent=meter.sent,
                 queue_full=meter.queue_full,
+                in_flight=meter.in_flight,
+                concurrent=limits.api.limiter.limit(operation).concurrent,
             )
             for number, (_, limits) in self._endpoints.items()
             for operation in Operation

@@ -17,6 +17,7 @@ from typing import Final
 
 from orchestrator import declared
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
+from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
 """File systems on which neither the lock nor SQLite's write-ahead log can be trusted."""
@@ -30,6 +31,9 @@ DIGEST_CHARS: Final = 16
 
 LOCK_TRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.02
+
+SINCE: Final = " since "
+SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
 
 MOUNTS: Final = Path("/proc/self/mounts")
 
@@ -92,10 +96,10 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _sign(descriptor: int, now: int) -> None:
-    since = datetime.fromtimestamp(now / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    since = datetime.fromtimestamp(now / SECOND_US, UTC).strftime(SINCE_FORMAT)
     with suppress(OSError):  # a full disk: the lock holds without its text
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} since {since}\n".encode(), 0)
+        os.pwrite(descriptor, f"process {os.getpid()}{SINCE}{since}\n".encode(), 0)
 
 
 def _text(descriptor: int) -> str:
@@ -151,6 +155,16 @@ def holder(ledger: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def held_since(ledger: Path) -> int | None:
+    """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
+    try:
+        text = _beside(ledger, LOCK).read_text().partition(SINCE)[2].strip()
+        since = datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC)
+    except (OSError, ValueError):
+        return None
+    return int(since.timestamp()) * SECOND_US
 
 
 def refuse_second_name(ledger: Path) -> None:

@@ -81,11 +81,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="        room = RoomFacts(\n",
+        old="        room = self._room(run)\n",
         new=(
-            "        if self._prospects.outlook().of(endpoint.settings_of[self._run].ttl_us) is Prospect.LATE:\n"
+            "        ttl_us = self._endpoint.settings_of[run.run].ttl_us\n"
+            "        if run._prospects.outlook().of(ttl_us).name == 'LATE':\n"
             "            return 0\n"
-            "        room = RoomFacts(\n"
+            "        room = self._room(run)\n"
         ),
         tests=(
             f"{ADMISSION}::test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_back_who_has_a_longer_one",

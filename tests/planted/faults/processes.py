@@ -197,9 +197,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a paused run is said to be held up for longer than it is",
-        path="orchestrator/engine/engine.py",
+        path="orchestrator/engine/endpoints.py",
         old="endpoint.held_up(run, Wishes())",
-        new="endpoint.held_up(run, self.control.wishes(run))",
+        new="endpoint.held_up(run, Wishes(pause=True))",
         tests=("tests/engine/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(

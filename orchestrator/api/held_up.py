@@ -1,0 +1,58 @@
+"""What the ledger and the processes at work say of what holds runs up, as facts for `core.diagnosis`. Asks nobody."""
+
+from pathlib import Path
+
+from orchestrator import declared
+from orchestrator.core.diagnosis import LedgerState, RunState, Sending
+from orchestrator.core.pacing import Operation
+from orchestrator.ledger import held_since
+from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.heartbeats import RunSaid, Said
+from orchestrator.ledger.overview import Overview
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import LEDGER_DEFAULT
+from orchestrator.units import SECOND_US
+from orchestrator.views import CollectedBy
+
+
+def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> LedgerState:
+    """Who works on the ledger at `path`, and for how long that process has said nothing."""
+    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), held_since(path) or 0))
+    flags = () if path == LEDGER_DEFAULT else tuple(declared.LEDGER.words(path))
+    return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at), flags=flags)
+
+
+def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now: int) -> RunState:
+    """One run; `present` is what the processes at work say together."""
+    said = present.runs.get(run.id, RunSaid())
+    wishes = seen.wishes.get(run.id, Wishes())
+    return RunState(
+        name=run.name,
+        endpoint=run.endpoint,
+        counts=seen.counts.get(run.id, {}),
+        is_paused=wishes.pause,
+        is_cancelled=wishes.cancel,
+        held=said.held,
+        is_unserved=said.is_unserved,
+        unreachable_us=None if said.unreachable_since is None else max(0, now - said.unreachable_since),
+        is_bound=said.is_bound,
+        webhooks_fail=said.collecting is not None and said.collecting.by is CollectedBy.POLLING_INSTEAD,
+        safe_us=None if safe_s is None else round(safe_s * SECOND_US),
+        is_uncollectable=said.is_uncollectable,
+        sending=_sending(run, present),
+    )
+
+
+def _sending(run: Run, present: Said) -> Sending | None:
+    meters = (meter for meter in present.meters if meter.endpoint_id == run.endpoint_id)
+    meter = next((meter for meter in meters if meter.operation is Operation.RUN), None)
+    if meter is None:
+        return None
+    return Sending(
+        used=meter.used,
+        allowance=meter.allowance,
+        throttled=meter.throttled,
+        queue_full=meter.queue_full,
+        in_flight=meter.in_flight,
+        concurrent=meter.concurrent,
+    )

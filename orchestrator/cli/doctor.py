@@ -1,0 +1,64 @@
+"""`orchestrator doctor`."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from orchestrator import declared
+from orchestrator.api.config import Choices
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.execution import App, Work, carry_out
+from orchestrator.cli.options import also
+from orchestrator.cli.request import doctor_request
+from orchestrator.core.findings import Diagnosis, Finding
+from orchestrator.settings import DoctorRequest
+
+PERSON_EXIT_CODE: Final = 1
+
+_INDENT: Final = "  "
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The run; else every run that is not finished.")]
+Json = Annotated[bool | None, options.option(declared.JSON, "One JSON object on standard output.")]
+
+
+def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `doctor`."""
+
+    @commands.command()
+    @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+    def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
+        """Say what holds a run up, by what it was recognised, and what to do."""
+        request = doctor_request(name, choices)
+        return partial(_doctor, load, request, choices.is_on(declared.JSON)), request.ledger
+
+
+async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool) -> int:
+    diagnosis = await load().doctor(request)
+    if as_json:
+        printing.put_json(diagnosis)
+    else:
+        for line in diagnosis_lines(diagnosis):
+            printing.put(f"{tables.harmless(line)}\n".encode())
+        printing.flush()
+    return PERSON_EXIT_CODE if diagnosis.needs_person else 0
+
+
+def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """What was found, for people: the first line says what holds it up."""
+    for finding in diagnosis.findings:
+        yield from _finding_lines(finding)
+    if not diagnosis.findings:
+        runs = f"{diagnosis.runs:,} {'run is' if diagnosis.runs == 1 else 'runs are'} open"
+        yield f"nothing holds it up: {runs}" if diagnosis.runs else "nothing holds it up: no run is open"
+    for each in diagnosis.not_asked:
+        yield f"not looked at: {each}"
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    yield f"{finding.about}: {finding.sentence}"
+    for evidence in finding.evidence:
+        yield f"{_INDENT}seen: {evidence}"
+    yield f"{_INDENT}what to do: {finding.advice}"

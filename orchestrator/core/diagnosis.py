@@ -1,0 +1,340 @@
+"""What holds runs up: rules that look at facts and return findings, the first cause first.
+
+A rule knows one group of causes. Whatever a gate says is said here in the gate's words. Times are microseconds.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core import gates
+from orchestrator.core.findings import RANK, Cause, Finding
+from orchestrator.core.lifecycle import State
+from orchestrator.core.policy import rough_duration
+from orchestrator.core.responses import POINTLESS
+from orchestrator.units import MINUTE_US
+
+SILENT_US_MAX: Final = MINUTE_US
+"""A process that holds the ledger says every few seconds how it stands; after so long it does not work."""
+
+EXPIRING_US: Final = 10 * MINUTE_US
+"""So long before the first result may be gone, somebody should hear that nobody collects."""
+
+BINDING_SHARE: Final = 0.9
+"""A limit of which so much is used is what keeps jobs waiting. Less than all: a look falls between two requests."""
+
+NOBODY: Final = "nobody works on this ledger: nothing is sent or collected"
+SILENT: Final = "the process that holds this ledger does nothing"
+UNSERVED: Final = "nobody asked the process at work for this run: nothing of it is sent"
+UNREACHABLE: Final = "the service cannot be reached"
+EXPIRING: Final = "results are about to expire, and nobody collects them"
+WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
+RATE_BINDS: Final = "the rate limit of /run binds"
+CONCURRENCY_BINDS: Final = "the limit on requests at once binds"
+
+_BY_REASON: Final[Mapping[str, Cause]] = {
+    POINTLESS[401]: Cause.KEY_REFUSED,
+    POINTLESS[403]: Cause.KEY_REFUSED,
+    POINTLESS[404]: Cause.ENDPOINT_UNKNOWN,
+    POINTLESS[410]: Cause.ENDPOINT_UNKNOWN,
+}
+
+_ADVICE: Final[Mapping[Cause, str]] = {
+    Cause.KEY_REFUSED: "set ORCHESTRATOR_API_KEY to a key that may use this endpoint, and give the command again",
+    Cause.ENDPOINT_UNKNOWN: "see whether the endpoint's id and the service's URL are right, and it is still there",
+    Cause.STOPPED: "mend what it says; the process at work tries again by itself, at most every 10 minutes",
+}
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process at work stands with the limits of `/run` at an endpoint."""
+
+    used: int
+    allowance: int
+    throttled: int
+    queue_full: bool = False
+    in_flight: int = 0
+    concurrent: int | None = None
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, by its ledger and by what the process at work says of it."""
+
+    name: str
+    endpoint: str
+    counts: Mapping[str, int]
+    is_paused: bool = False
+    is_cancelled: bool = False
+    held: str | None = None
+    """Why nothing of it is sent, or single jobs only, as that process says: a gate's sentence, or why it is held."""
+
+    is_unserved: bool = False
+    """Whether that process was not asked to send it."""
+
+    unreachable_us: int | None = None
+    is_bound: bool = False
+    """Whether as many jobs are outstanding as can be collected in time."""
+
+    webhooks_fail: bool = False
+    safe_us: int | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
+
+    is_uncollectable: bool = False
+    sending: Sending | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs without an outcome."""
+        return self.queued + self.at_service
+
+    @property
+    def queued(self) -> int:
+        """Jobs that wait to be sent."""
+        return self.counts.get(State.QUEUED, 0)
+
+    @property
+    def at_service(self) -> int:
+        """Jobs that the service has, or may have."""
+        return sum(self.counts.get(state, 0) for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+
+class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's file, and who works on it."""
+
+    path: str
+    held_by: str | None = None
+    silent_us: int = 0
+    """For how long whoever holds it has said nothing."""
+
+    newer: str | None = None
+    """Why it cannot be read, where a newer program wrote it."""
+
+    busy: str | None = None
+    """Why it cannot be read, where somebody else has it."""
+
+    flags: tuple[str, ...] = ()
+    """What a command is told so that it finds the ledger."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known."""
+
+    ledger: LedgerState | None = None
+    runs: Sequence[RunState] = ()
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether a process is at work."""
+        return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
+
+    def command(self, *words: str) -> str:
+        """What to paste: `orchestrator`, these words, and where the ledger is."""
+        return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """What holds the runs up, the first cause first. Nothing where all goes as it should."""
+    found = [finding for rule in RULES for finding in rule(facts)]
+    return tuple(sorted(found, key=lambda finding: RANK[finding.cause]))
+
+
+def open_runs(facts: Facts) -> list[RunState]:
+    """Those that have jobs without an outcome, and are to get one."""
+    return [run for run in facts.runs if run.unfinished and not run.is_cancelled]
+
+
+# --- of the ledger, and of who works on it
+
+
+def _ledger(facts: Facts) -> Iterator[Finding]:
+    ledger = facts.ledger
+    if ledger is None:
+        return
+    if ledger.newer is not None:
+        yield Finding(
+            cause=Cause.LEDGER_NEWER,
+            about=ledger.path,
+            sentence="a newer program has written this ledger",
+            evidence=(ledger.newer,),
+            advice="upgrade this program, or use the one that wrote it",
+            needs_person=True,
+        )
+    if ledger.busy is not None:
+        yield _held_ledger(ledger, ledger.busy)
+    elif ledger.held_by is not None and not facts.is_worked_on and any(run.unfinished for run in facts.runs):
+        yield _held_ledger(ledger, f"{ledger.held_by}; it has said nothing for {rough_duration(ledger.silent_us)}")
+
+
+def _held_ledger(ledger: LedgerState, evidence: str) -> Finding:
+    return Finding(
+        cause=Cause.LEDGER_HELD,
+        about=ledger.path,
+        sentence=SILENT,
+        evidence=(evidence,),
+        advice="let it go on if it was stopped (kill -CONT PID), or end it and give its command again",
+        needs_person=True,
+    )
+
+
+def _nobody(facts: Facts) -> Iterator[Finding]:
+    """Whether anybody does something for the runs at all."""
+    if facts.ledger is None or (facts.ledger.held_by is not None and not facts.is_worked_on):
+        return
+    for run in facts.runs:
+        if facts.is_worked_on:
+            if run.is_unserved and run.queued and run.held is None and not (run.is_paused or run.is_cancelled):
+                yield _no_process(facts, run, UNSERVED, (facts.ledger.held_by or "",))
+        elif run.at_service or (run.queued and not (run.is_paused or run.is_cancelled)):
+            yield _no_process(facts, run, NOBODY, ())
+
+
+def _no_process(facts: Facts, run: RunState, sentence: str, evidence: tuple[str, ...]) -> Finding:
+    return Finding(
+        cause=Cause.NO_PROCESS,
+        about=run.name,
+        sentence=sentence,
+        evidence=(f"{run.queued:,} queued, {run.at_service:,} at the service", *evidence),
+        advice=facts.command("resume", run.name),
+        needs_person=True,
+    )
+
+
+def _expiring(facts: Facts) -> Iterator[Finding]:
+    for run in open_runs(facts):
+        is_collected = facts.is_worked_on and run.unreachable_us is None and not run.is_uncollectable
+        if run.safe_us is None or run.safe_us > EXPIRING_US or is_collected:
+            continue
+        when = f"the first may be gone in {rough_duration(run.safe_us)}" if run.safe_us else "some may be gone already"
+        advice = "see to what keeps the process at work from asking for them"
+        yield Finding(
+            cause=Cause.RESULTS_EXPIRE,
+            about=run.name,
+            sentence=EXPIRING,
+            evidence=(f"{run.at_service:,} at the service; {when}",),
+            advice=advice if facts.is_worked_on else facts.command("resume", run.name),
+            needs_person=True,
+        )
+
+
+# --- of single runs, by what the process at work says
+
+
+def _held(facts: Facts) -> Iterator[Finding]:
+    """What people asked of a run, and what its gates say."""
+    for run in open_runs(facts):
+        if run.is_paused and run.queued:
+            yield Finding(
+                cause=Cause.PAUSED,
+                about=run.name,
+                sentence=gates.PAUSED,
+                evidence=(f"{run.queued:,} queued",),
+                advice=facts.command("unpause", run.name),
+                needs_person=True,
+            )
+        elif run.held is not None and not run.is_paused and facts.is_worked_on:
+            yield _of_gate(run, run.held)
+
+
+def _of_gate(run: RunState, held: str) -> Finding:
+    if held in (gates.SUSPECT, gates.REFUSED, gates.UNANSWERED):
+        cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
+    elif held.startswith(gates.STOPPED):
+        cause = next((cause for reason, cause in _BY_REASON.items() if reason in held), Cause.STOPPED)
+        advice = _ADVICE[cause]
+    else:
+        cause, advice = Cause.RUN_HELD, "do what it says; the process at work tries again every 30 s"
+    return Finding(
+        cause=cause,
+        about=run.name,
+        sentence=held,
+        evidence=(f"the process at work says so; {run.queued:,} queued",),
+        advice=advice,
+        needs_person=cause is not Cause.TRYING,
+    )
+
+
+def _unreachable(facts: Facts) -> Iterator[Finding]:
+    for run in open_runs(facts):
+        if facts.is_worked_on and run.unreachable_us is not None:
+            yield Finding(
+                cause=Cause.UNREACHABLE,
+                about=run.name,
+                sentence=UNREACHABLE,
+                evidence=(f"no request of the process at work got through for {rough_duration(run.unreachable_us)}",),
+                advice="see whether this machine reaches the network; the process at work goes on by itself then",
+                needs_person=True,
+            )
+
+
+def _webhooks(facts: Facts) -> Iterator[Finding]:
+    for run in open_runs(facts):
+        if facts.is_worked_on and run.webhooks_fail:
+            yield Finding(
+                cause=Cause.WEBHOOK_UNREACHABLE,
+                about=run.name,
+                sentence=WEBHOOKS_MISSING,
+                evidence=("most webhooks of finished jobs have not come, as the process at work says",),
+                advice="see whether the webhook URL can be reached from outside; until then the run is only slower",
+                needs_person=True,
+            )
+
+
+def _limits(facts: Facts) -> Iterator[Finding]:
+    """Which of the limits keeps queued jobs waiting, where nothing else does."""
+    for run in open_runs(facts):
+        if not facts.is_worked_on or not run.queued or run.is_paused or run.is_unserved or run.held is not None:
+            continue
+        if run.is_bound:
+            yield _limited(
+                run,
+                Cause.OUTSTANDING_BOUND,
+                gates.OUTSTANDING,
+                f"{run.at_service:,} at the service",
+                "nothing; a higher limit of /status or a longer retention, where the service grants them, lets more go",
+            )
+        elif run.sending is not None:
+            yield from _sending(facts, run, run.sending)
+
+
+def _sending(facts: Facts, run: RunState, sending: Sending) -> Iterator[Finding]:
+    of_rate = f"{sending.used:,} of {sending.allowance:,} requests in this window, {sending.throttled:,} answered 429"
+    set_limit = "nothing; if the service grants you more: "
+    if sending.queue_full:
+        advice = "nothing; more workers let the queue get shorter"
+        yield _limited(run, Cause.QUEUE_FULL, gates.QUEUE_FULL, of_rate, advice)
+    elif sending.used >= BINDING_SHARE * sending.allowance:
+        yield _limited(
+            run,
+            Cause.RATE_LIMIT,
+            RATE_BINDS,
+            of_rate,
+            set_limit + facts.command("limits", "set", run.name, "run=N/SECONDS"),
+        )
+    elif sending.concurrent is not None and sending.in_flight >= BINDING_SHARE * sending.concurrent:
+        at_once = f"{sending.in_flight:,} of {sending.concurrent:,} requests at once; {of_rate}"
+        advice = set_limit + facts.command("limits", "set", run.name, "run=N/SECONDS:AT_ONCE")
+        yield _limited(run, Cause.CONCURRENCY, CONCURRENCY_BINDS, at_once, advice)
+
+
+def _limited(run: RunState, cause: Cause, sentence: str, evidence: str, advice: str) -> Finding:
+    return Finding(
+        cause=cause,
+        about=run.name,
+        sentence=sentence,
+        evidence=(f"{run.queued:,} queued; {evidence}",),
+        advice=advice,
+        needs_person=False,
+    )
+
+
+RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
+    _ledger,
+    _nobody,
+    _expiring,
+    _held,
+    _unreachable,
+    _webhooks,
+    _limits,
+)

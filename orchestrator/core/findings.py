@@ -1,0 +1,67 @@
+"""What may hold a run up: the causes in their rank, and what is said of one that was found."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class Cause(StrEnum):
+    """Each cause, the one to be looked at first first: what nothing gets past, then what only makes it slower."""
+
+    LEDGER_NEWER = "ledger-newer"
+    LEDGER_HELD = "ledger-held"
+    UNREACHABLE = "unreachable"
+    KEY_REFUSED = "key-refused"
+    ENDPOINT_UNKNOWN = "endpoint-unknown"
+    RESULTS_EXPIRE = "results-expire"
+    NO_PROCESS = "no-process"
+    RUN_HELD = "run-held"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    WEBHOOK_UNREACHABLE = "webhook-unreachable"
+    TRYING = "trying"
+    QUEUE_FULL = "queue-full"
+    OUTSTANDING_BOUND = "outstanding-bound"
+    CONCURRENCY = "concurrency"
+    RATE_LIMIT = "rate-limit"
+
+
+RANK: Final[Mapping[Cause, int]] = {cause: rank for rank, cause in enumerate(Cause)}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause that was found."""
+
+    cause: Cause
+    about: str
+    """The run, the endpoint or the file that it holds up."""
+
+    sentence: str
+    """What it is, as the progress display and `status` say it too."""
+
+    evidence: tuple[str, ...] = ()
+    """By what it was recognised."""
+
+    advice: str
+    """What to do."""
+
+    needs_person: bool
+    """Whether it stays until somebody does that."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found, the first cause first."""
+
+    findings: tuple[Finding, ...]
+    runs: int
+    """How many runs are open of those that were looked at."""
+
+    not_asked: tuple[str, ...] = ()
+    """What could not be looked at, and why."""
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether anything stays until somebody does something."""
+        return any(each.needs_person for each in self.findings)

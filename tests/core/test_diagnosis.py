@@ -1,0 +1,156 @@
+"""What holds runs up: each rule by itself, and the order in which they are told."""
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core import diagnosis, gates
+from orchestrator.core.diagnosis import Facts, LedgerState, RunState, Sending, findings
+from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
+from orchestrator.core.responses import POINTLESS
+from orchestrator.units import MINUTE_US
+
+PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+
+AT_WORK = LedgerState(path="l.db", held_by="process 7 since noon")
+NOBODY = LedgerState(path="l.db")
+RUN = RunState(name="night run", endpoint="abc", counts={"queued": 10, "outstanding": 3, "succeeded": 5})
+FREE = Sending(used=10, allowance=100, throttled=0, concurrent=200)
+
+
+def found(run: RunState = RUN, ledger: LedgerState | None = AT_WORK) -> list[Cause]:
+    return [each.cause for each in of(run, ledger)]
+
+
+def of(run: RunState = RUN, ledger: LedgerState | None = AT_WORK) -> tuple[Finding, ...]:
+    return findings(Facts(ledger=ledger, runs=[run]))
+
+
+def test_a_run_at_work_has_no_findings_and_nothing_at_all_has_none() -> None:
+    assert found() == found(replace(RUN, sending=FREE)) == found(RUN, None) == []
+    assert findings(Facts()) == findings(Facts(ledger=NOBODY)) == ()
+
+
+def test_a_finished_run_needs_nobody() -> None:
+    over = replace(RUN, counts={"succeeded": 9}, held=gates.REFUSED, is_paused=True, safe_us=0, unreachable_us=1)
+    assert found(over) == found(over, NOBODY) == found(over, replace(AT_WORK, silent_us=9 * MINUTE_US)) == []
+
+
+def test_a_ledger_that_cannot_be_read_is_all_that_is_said() -> None:
+    assert [each.cause for each in findings(Facts(ledger=replace(NOBODY, newer="0099")))] == [Cause.LEDGER_NEWER]
+    assert [each.cause for each in findings(Facts(ledger=replace(NOBODY, busy="process 7")))] == [Cause.LEDGER_HELD]
+
+
+def test_a_silent_process_is_told_from_none_and_from_one_that_has_just_spoken() -> None:
+    assert found(RUN, replace(AT_WORK, silent_us=diagnosis.SILENT_US_MAX)) == []
+    [finding] = of(RUN, replace(AT_WORK, silent_us=5 * MINUTE_US))
+    assert (finding.cause, finding.about) == (Cause.LEDGER_HELD, "l.db")
+    assert finding.evidence == ("process 7 since noon; it has said nothing for 5 min",)
+
+
+def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
+    [finding] = of(RUN, NOBODY)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, diagnosis.NOBODY)
+    assert finding.advice == "orchestrator resume 'night run'"
+    elsewhere = replace(NOBODY, flags=("--ledger", "my l.db"))
+    assert of(RUN, elsewhere)[0].advice == "orchestrator resume 'night run' --ledger 'my l.db'"
+    queued = replace(RUN, counts={"queued": 2})
+    assert found(replace(queued, is_paused=True), NOBODY) == [Cause.PAUSED]
+    assert found(replace(queued, is_cancelled=True), NOBODY) == []
+    assert found(replace(RUN, is_cancelled=True), NOBODY) == [Cause.NO_PROCESS]
+
+
+def test_a_pause_holds_up_what_is_queued() -> None:
+    assert found(replace(RUN, is_paused=True)) == [Cause.PAUSED]
+    assert found(replace(RUN, is_paused=True, counts={"outstanding": 3}, held=gates.REFUSED)) == []
+
+
+def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
+    unserved = replace(RUN, is_unserved=True)
+    [finding] = of(unserved)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, diagnosis.UNSERVED)
+    assert found(replace(unserved, held="there is no key")) == [Cause.RUN_HELD]
+    assert found(replace(unserved, is_paused=True)) == [Cause.PAUSED]
+    assert found(replace(unserved, is_cancelled=True)) == found(replace(unserved, counts={"outstanding": 1})) == []
+
+
+def test_results_expire_only_where_nobody_collects_them() -> None:
+    soon = replace(RUN, safe_us=diagnosis.EXPIRING_US)
+    assert found(soon) == []
+    assert found(replace(soon, is_uncollectable=True)) == [Cause.RESULTS_EXPIRE]
+    assert found(replace(soon, unreachable_us=1)) == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE]
+    assert found(soon, NOBODY) == [Cause.RESULTS_EXPIRE, Cause.NO_PROCESS]
+    assert found(replace(soon, safe_us=diagnosis.EXPIRING_US + 1), NOBODY) == [Cause.NO_PROCESS]
+    assert "in 10 min" in of(soon, NOBODY)[0].evidence[0]
+    assert "gone already" in of(replace(soon, safe_us=0), NOBODY)[0].evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("held", "cause"),
+    [
+        (gates.SUSPECT, Cause.TRYING),
+        (gates.REFUSED, Cause.TRYING),
+        (gates.UNANSWERED, Cause.TRYING),
+        (f"{gates.STOPPED}: {POINTLESS[401]}", Cause.KEY_REFUSED),
+        (f"{gates.STOPPED}: {POINTLESS[403]}", Cause.KEY_REFUSED),
+        (f"{gates.STOPPED}: {POINTLESS[404]}", Cause.ENDPOINT_UNKNOWN),
+        (f"{gates.STOPPED}: {POINTLESS[410]}", Cause.ENDPOINT_UNKNOWN),
+        (f"{gates.STOPPED}: {POINTLESS[402]}", Cause.STOPPED),
+        (f"{gates.STOPPED}: 20 executions in a row failed", Cause.STOPPED),
+        ("the process that works on this ledger has no API key", Cause.RUN_HELD),
+    ],
+)
+def test_a_gate_is_said_in_its_own_words(held: str, cause: Cause) -> None:
+    [finding] = of(replace(RUN, held=held))
+    assert (finding.cause, finding.sentence) == (cause, held)
+    assert finding.needs_person is (cause is not Cause.TRYING)
+    assert found(replace(RUN, held=held), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
+
+
+def test_webhooks_that_do_not_come_are_found() -> None:
+    assert found(replace(RUN, webhooks_fail=True)) == [Cause.WEBHOOK_UNREACHABLE]
+    assert found(replace(RUN, webhooks_fail=True), NOBODY) == [Cause.NO_PROCESS]
+
+
+@pytest.mark.parametrize(
+    ("sending", "cause"),
+    [
+        (replace(FREE, used=90), Cause.RATE_LIMIT),
+        (replace(FREE, in_flight=180), Cause.CONCURRENCY),
+        (replace(FREE, used=90, in_flight=180), Cause.RATE_LIMIT),
+        (replace(FREE, queue_full=True), Cause.QUEUE_FULL),
+    ],
+)
+def test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody(sending: Sending, cause: Cause) -> None:
+    run = replace(RUN, sending=sending)
+    [finding] = of(run)
+    assert (finding.cause, finding.needs_person) == (cause, False)
+    assert found(replace(run, counts={"outstanding": 9})) == []
+    assert found(replace(run, is_paused=True)) == [Cause.PAUSED]
+
+
+def test_the_bound_of_outstanding_jobs_comes_before_the_limits() -> None:
+    run = replace(RUN, is_bound=True, sending=replace(FREE, used=100))
+    assert [each.sentence for each in of(run)] == [gates.OUTSTANDING]
+    unlimited = replace(FREE, concurrent=None, in_flight=10_000)
+    assert found(replace(RUN, sending=unlimited)) == []
+
+
+def test_what_nothing_gets_past_comes_first() -> None:
+    worst = replace(RUN, unreachable_us=1, safe_us=0, held=gates.UNANSWERED, webhooks_fail=True)
+    causes = found(worst)
+    assert causes == sorted(causes, key=RANK.__getitem__)
+    assert causes == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE, Cause.WEBHOOK_UNREACHABLE, Cause.TRYING]
+
+
+def test_a_diagnosis_knows_whether_a_person_is_needed() -> None:
+    paused, trying = of(replace(RUN, is_paused=True)), of(replace(RUN, held=gates.REFUSED))
+    assert Diagnosis(findings=paused + trying, runs=1).needs_person
+    assert not Diagnosis(findings=trying, runs=1).needs_person
+
+
+def test_every_cause_has_its_row_on_the_page_in_its_rank() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| .+ \| .+ \| (?:yes|no|yes, if .+|no, but .+) \|$", PAGE, re.MULTILINE)
+    assert rows == list(Cause)

@@ -1,0 +1,94 @@
+"""A run at work on virtual time, and what `doctor` says of it from outside."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import httpx
+
+from orchestrator.api.controlling import control
+from orchestrator.api.doctoring import doctor
+from orchestrator.api.foreground import run
+from orchestrator.api.look import runs_now
+from orchestrator.client import Service
+from orchestrator.core.findings import Cause, Diagnosis
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.observers.view import Silent
+from orchestrator.engine.upkeep.heartbeat import BEAT_S
+from orchestrator.errors import StoppedError
+from orchestrator.ledger import holder, read_ledger
+from orchestrator.settings import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, Wish
+from tests.engine.rows import empty_ledger
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+from tests.simulation.world import ENDPOINT, URL
+
+
+class Patient:
+    """A ledger, and what people do beside the process that works on it."""
+
+    def __init__(self, folder: Path, clock: VirtualClock, transport: httpx.AsyncBaseTransport) -> None:
+        self.path = empty_ledger(folder / "ledger.db")
+        self.folder, self.clock = folder, clock
+        self.around = Dependencies(
+            clock=clock,
+            environ={},
+            service=lambda connection, clock: Service(
+                connection.serverless_url, "key", clock, limits=connection.limits, transport=transport
+            ),
+            connect=async_creator,
+            say_every_s=BEAT_S,  # seldom, or each test would take a second more
+            watch_every_s=BEAT_S,
+        )
+
+    async def diagnosis(self, name: str | None = None) -> Diagnosis:
+        return await doctor(DoctorRequest(ledger=self.path, name=name), self.around)
+
+    async def causes(self) -> list[Cause]:
+        """The causes that are found, in their order."""
+        return [finding.cause for finding in (await self.diagnosis()).findings]
+
+    async def shown(self) -> str | None:
+        """What `status` says of the first run."""
+        async with read_ledger(self.path, clock=self.clock, connect=async_creator(self.path)) as ledger:
+            return (await runs_now(ledger, holder(self.path)))[0].finding
+
+    async def wish(self, wish: Wish) -> None:
+        await control(self.path, "in", wish, self.around)
+
+    @asynccontextmanager
+    async def at_work(
+        self,
+        *,
+        jobs: int = 50,
+        settings: RunSettings | None = None,
+        limits: dict[Operation, Limit] | None = None,
+        inputs: Sequence[object] | None = None,
+    ) -> AsyncIterator[None]:
+        """While the block runs, a process works on the run `in`; it is killed at the end."""
+        source = self.folder / "in.jsonl"
+        given = inputs or [{"input": {"n": n}} for n in range(jobs)]
+        source.write_text("".join(json.dumps(each) + "\n" for each in given))
+        connection = ConnectionSettings(serverless_url=URL, api_key="key")
+        request = RunRequest(
+            name="in",
+            source=str(source),
+            endpoint=ENDPOINT,
+            ledger=self.path,
+            connection=connection
+            if limits is None
+            else ConnectionSettings(serverless_url=URL, api_key="key", limits={**connection.limits, **limits}),
+            settings=settings or RunSettings(),
+        )
+
+        async def serve() -> None:
+            with suppress(StoppedError):  # what stopped it is what is looked for
+                await run(request, Silent(), self.around)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve)
+            yield
+            group.cancel_scope.cancel()

@@ -1,0 +1,198 @@
+"""What `doctor` says of runs, by their ledger and the heartbeat of the process at work: each cause, made for real."""
+
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from orchestrator.core import diagnosis, gates
+from orchestrator.core.findings import Cause
+from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.responses import POINTLESS
+from orchestrator.emulator.faults import Faults
+from orchestrator.ledger import dispatcher_lock
+from orchestrator.settings import RunSettings, Wish
+from tests.engine.doctored import Patient
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import SimulatedService
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+
+
+class Unplugged:
+    """Whether the way to the service is cut."""
+
+    is_on = False
+
+    def __call__(self) -> bool:
+        return self.is_on
+
+
+def slow(_: object) -> float:
+    return 600.0
+
+
+async def test_nothing_is_found_of_a_run_that_goes_on_and_of_one_that_has_ended(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=5, seconds=lambda _: 10.0)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving(), patient.at_work(jobs=50):
+        await anyio.sleep(30)
+        diagnosis = await patient.diagnosis()
+        assert (diagnosis.findings, diagnosis.runs, diagnosis.needs_person) == ((), 1, False)
+        assert await patient.shown() is None
+        await anyio.sleep(100)
+        diagnosis = await patient.diagnosis("in")
+        assert (diagnosis.findings, diagnosis.runs) == ((), 0)
+
+
+async def test_a_rate_limit_that_binds_is_said_and_needs_nobody(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=500)
+    patient = Patient(tmp_path, clock, service.transport(travel_s=lambda: 0.03))
+    async with service.serving(), patient.at_work(jobs=100, limits={Operation.RUN: Limit(20, 10, 20)}):
+        await anyio.sleep(31)
+        diagnosis = await patient.diagnosis()
+        [finding] = diagnosis.findings
+        assert (finding.cause, finding.needs_person, diagnosis.needs_person) == (Cause.RATE_LIMIT, False, False)
+        assert "requests in this window, 0 answered 429" in finding.evidence[0]
+
+
+async def test_concurrency_that_binds_is_told_from_the_rate(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=500)
+    patient = Patient(tmp_path, clock, service.transport(travel_s=lambda: 2.0))
+    async with service.serving(), patient.at_work(jobs=200, limits={Operation.RUN: Limit(1000, 10, 4)}):
+        await anyio.sleep(31)
+        [finding] = (await patient.diagnosis()).findings
+        assert finding.cause is Cause.CONCURRENCY
+        assert "4 of 4 requests at once" in finding.evidence[0]
+
+
+async def test_a_queue_that_is_full_at_the_service_is_told_from_the_rate(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=5, seconds=slow, faults=Faults(throttled=1.0))
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving(), patient.at_work(jobs=200):
+        await anyio.sleep(20)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.sentence) == (Cause.QUEUE_FULL, gates.QUEUE_FULL)
+        assert await patient.shown() == gates.QUEUE_FULL
+
+
+async def test_as_many_outstanding_as_can_be_collected_is_said(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=5, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport())
+    limits = {Operation.STATUS: Limit(1, 10, 1)}
+    async with service.serving(), patient.at_work(jobs=300, limits=limits):
+        await anyio.sleep(60)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.sentence) == (Cause.OUTSTANDING_BOUND, gates.OUTSTANDING)
+
+
+async def test_a_paused_run_says_what_the_display_says_and_waits_for_a_person(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving(), patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
+        await anyio.sleep(10)
+        await patient.wish(Wish.PAUSE)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.sentence, finding.advice) == (
+            Cause.PAUSED,
+            gates.PAUSED,
+            f"orchestrator unpause in --ledger {patient.path}",
+        )
+        assert (await patient.diagnosis()).needs_person
+        assert await patient.shown() == gates.PAUSED
+        await patient.wish(Wish.CANCEL)
+        await anyio.sleep(10)
+        assert await patient.causes() == [], "a cancelled run is to come to nothing"
+
+
+class Refusing(httpx.AsyncBaseTransport):
+    """Answers each `/run` with `status`, from when that is set; everything else goes on."""
+
+    def __init__(self, onward: httpx.AsyncBaseTransport) -> None:
+        self.onward = onward
+        self.status: int | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.status is not None and request.url.path.endswith("/run"):
+            return httpx.Response(self.status, content=b"{}")
+        return await self.onward.handle_async_request(request)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [(403, Cause.KEY_REFUSED), (404, Cause.ENDPOINT_UNKNOWN)],
+)
+async def test_what_stops_the_sending_is_tried_for_a_minute_and_then_said(
+    status: int, cause: Cause, tmp_path: Path
+) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=2, seconds=lambda _: 100.0)
+    way = Refusing(service.transport())
+    patient = Patient(tmp_path, clock, way)
+    async with service.serving(), patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
+        await anyio.sleep(90)
+        way.status = status
+        await anyio.sleep(40)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.sentence, finding.needs_person) == (Cause.TRYING, gates.REFUSED, False)
+        await anyio.sleep(60)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.needs_person) == (cause, True)
+        assert finding.sentence == await patient.shown()
+        assert finding.sentence.startswith(f"{gates.STOPPED}: {POINTLESS[status]}")
+
+
+async def test_a_service_out_of_reach_comes_before_results_that_expire_of_it(tmp_path: Path) -> None:
+    clock, unplugged = VirtualClock(), Unplugged()
+    service = SimulatedService(clock, workers=1, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport(down=unplugged))
+    settings = RunSettings(queue_depth=2, retention_us=720_000_000)
+    async with service.serving(), patient.at_work(jobs=10, settings=settings):
+        await anyio.sleep(30)
+        unplugged.is_on = True
+        await anyio.sleep(60)
+        assert (await patient.causes())[0] is Cause.UNREACHABLE
+        assert Cause.RESULTS_EXPIRE not in await patient.causes()
+        await anyio.sleep(120)
+        assert (await patient.causes())[:2] == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE]
+        unplugged.is_on = False
+        await anyio.sleep(60)
+        assert await patient.causes() == []
+
+
+async def test_without_a_process_open_runs_wait_and_later_their_results_expire(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving():
+        async with patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
+            await anyio.sleep(30)
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.advice) == (Cause.NO_PROCESS, f"orchestrator resume in --ledger {patient.path}")
+        assert await patient.shown() == diagnosis.NOBODY
+        await anyio.sleep(1_500)
+        assert await patient.causes() == [Cause.RESULTS_EXPIRE, Cause.NO_PROCESS]
+        assert await patient.shown() == diagnosis.EXPIRING
+        await anyio.sleep(1_500)
+        assert "some may be gone already" in (await patient.diagnosis()).findings[0].evidence[0]
+
+
+async def test_a_process_that_holds_the_ledger_and_says_nothing_is_found(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving():
+        async with patient.at_work(jobs=30):
+            await anyio.sleep(30)
+        with dispatcher_lock(patient.path, now=clock.now()):
+            await anyio.sleep(3_600)
+            [*_, finding] = reversed((await patient.diagnosis()).findings)
+            assert (finding.cause, finding.sentence) == (Cause.LEDGER_HELD, diagnosis.SILENT)
+            assert "it has said nothing for" in finding.evidence[0]
