@@ -29,6 +29,7 @@ from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.pruning import Pruning
 from orchestrator.ledger.results import Results
 from orchestrator.ledger.runs import Runs
+from orchestrator.ledger.selection import Selection
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.sqlite.place import Place
@@ -59,6 +60,7 @@ class Ledger:
         self.notices = Notices(doors)
         self.cancels = Cancels(doors)
         self.results = Results(doors)
+        self.selection = Selection(doors)
         self.margins = MarginsOfRuns(doors)
         self.limits = ChosenLimits(doors)
         self.history = History(doors)

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
+    clusters,
     counts,
     events,
     intakes,
@@ -104,6 +105,6 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (counts, margins, intakes):
+    for table in (clusters, counts, margins, intakes):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(runs).where(never))

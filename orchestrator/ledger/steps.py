@@ -5,13 +5,14 @@ submission, outcome and counts follow in the same transaction, or nothing does.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.error_messages import error_key
 from orchestrator.core.job import (
     PAID_TWICE,
     RUN_CANCELLED,
@@ -35,13 +36,14 @@ from orchestrator.ledger.sqlite.statements import (
     Many,
     batch_of,
     field,
+    greatest,
     insert_new,
     lesser,
     replace_into,
     upsert,
     without_index,
 )
-from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, submissions
+from orchestrator.ledger.tables import clusters, counts, events, jobs, margins, notices, outcomes, submissions
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
@@ -247,7 +249,9 @@ async def _events_write(connection: AsyncConnection, done: Sequence[Transition])
 
 
 _OUTCOME = Many(replace_into(outcomes), *(column.name for column in outcomes.c))
-_OUTCOMES_DELETE = delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH))
+_OUTCOMES_DELETE = (
+    delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH)).returning(outcomes.c.job_id, outcomes.c.error_key)
+)
 
 _ENDED_WITH: Final = "; it had ended with: "
 """In the reason of a reopening, before the error message that the job had until then."""
@@ -273,14 +277,60 @@ _ERRORS_KEPT: Final = select(events.c.id, events.c.job_id, events.c.reason).wher
 
 
 async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
+    if ended_before := {step.before.id: step.after.run for step in done if is_terminal(step.before)}:
+        await _outcomes_forget(connection, done, ended_before)
     rows = [_outcome_row(step.after.id, step.outcome) for step in done if step.outcome is not None]
-    if rows:
-        await _errors_restore(connection, rows)
-        await _OUTCOME.execute(connection, rows)
+    if not rows:
+        return
+    await _errors_restore(connection, rows)
+    failed = [row for row in rows if row["trouble"] is not None]
+    for row in failed:
+        row["error_key"] = error_key(row["trouble"], row["message"])
+    await _OUTCOME.execute(connection, rows)
+    if failed:
+        await _clusters_add(connection, failed, {step.after.id: step for step in done})
+
+
+async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transition], run_of: Mapping[int, int]) -> None:
+    """Of jobs that had ended, and are reopened or have a result after all."""
     reopened = [step.after.id for step in done if step.event is Event.REOPENED]
     if reopened:
         await connection.execute(_ERRORS_KEEP, batch_of(reopened))
-        await connection.execute(_OUTCOMES_DELETE, batch_of(reopened))
+    gone = (await connection.execute(_OUTCOMES_DELETE, batch_of(run_of))).all()
+    fewer = Counter((run_of[row[0]], row[1]) for row in gone)
+    await _CLUSTER_REDUCE.execute(
+        connection, [{"b_run": run, "b_key": key, "b_n": n} for (run, key), n in fewer.items()]
+    )
+
+
+_CLUSTER = upsert(
+    clusters,
+    lambda new: {
+        "n": clusters.c.n + new.n,
+        "first_at": lesser(clusters.c.first_at, new.first_at),
+        "last_at": greatest(clusters.c.last_at, new.last_at),
+    },
+)
+_CLUSTER_REDUCE = Many(
+    update(clusters)
+    .where(clusters.c.run_id == bindparam("b_run"), clusters.c.error_key == bindparam("b_key"))
+    .values(n=clusters.c.n - bindparam("b_n"))
+)
+
+
+async def _clusters_add(
+    connection: AsyncConnection, failed: Sequence[Mapping[str, Any]], steps: Mapping[int, Transition]
+) -> None:
+    """Counts these outcomes, which `steps` brought, by job."""
+    ended: dict[tuple[int, int], list[int]] = {}
+    for row in failed:
+        step = steps[row["job_id"]]
+        ended.setdefault((step.after.run, row["error_key"]), []).append(step.at)
+    rows = [
+        {"run_id": run, "error_key": key, "n": len(at), "first_at": min(at), "last_at": max(at)}
+        for (run, key), at in ended.items()
+    ]
+    await connection.execute(_CLUSTER, rows)
 
 
 async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
@@ -306,6 +356,7 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
         "execution_ms": outcome.execution_ms,
         "margin_us": outcome.margin_us,
         "checksum": checksum(job, output),
+        "error_key": None,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, steps
+from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, selection, steps
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
 
@@ -27,6 +27,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "ledger": steps.ledger,
     "verify": audit.verify,
     "outputs": outputs.outputs,
+    "selection": selection.selection,
 }
 
 

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, steps
+from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, selection, steps
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -85,6 +85,11 @@ def test_an_audit_leaves_room_for_others() -> None:
     assert value_of("500 jobs: time", figures) > 0
     assert value_of("500 jobs: peak memory", figures) < 400
     assert value_of("commit of another process beside it, longest", figures) < 10_000
+
+
+def test_jobs_are_chosen_in_milliseconds() -> None:
+    figures = selection.selection(jobs=2_000)
+    assert [figure.is_kept for figure in figures] == [True, True, True]
 
 
 def test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page() -> None:

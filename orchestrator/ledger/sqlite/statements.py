@@ -133,6 +133,16 @@ def greatest(*values: Any) -> Any:
     return func.max(*values)
 
 
+def contains(text_: Any, part: str) -> ColumnElement[bool]:
+    """Whether `part`, whose letters of ASCII are small ones, is in `text_`, which may have capital ones."""
+    return func.instr(func.lower(text_), part) > 0
+
+
+def is_not_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether `condition` is false or unknown."""
+    return func.coalesce(condition, literal_column("0")) == literal_column("0")
+
+
 # --- tables
 
 KEPT_BY_KEY: Final[dict[str, Any]] = {"sqlite_with_rowid": False}

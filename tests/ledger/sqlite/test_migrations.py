@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.clock import SystemClock
+from orchestrator.core.error_messages import error_key
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import command_ledger, read_ledger
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
@@ -324,6 +325,33 @@ def test_a_ledger_of_the_first_release_keeps_its_runs_and_how_they_stand(tmp_pat
             return {name: (each.pause, each.cancel) for name, each in found.items()}
 
     assert anyio.run(wishes) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}
+
+
+LEFT_BY_0006 = """
+    INSERT INTO endpoints VALUES (1, 'https://api.example', 'abc');
+    INSERT INTO runs (id, name, endpoint_id, source, settings, created_at, intake_accepted)
+        VALUES (1, 'one', 1, '-', '{}', 1, 2), (2, 'two', 1, '-', '{}', 1, 2);
+    WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4100)
+        INSERT INTO jobs (id, run_id, endpoint_id, custom_id, intake_id, line, state, trouble, ended_at)
+        SELECT i, 1 + i / 4100, 1, i, 1, i, iif(i % 2, 'failed', 'succeeded'), iif(i % 2, 'lost', NULL), 1000 + i FROM n;
+    INSERT INTO outcomes (job_id, trouble, message)
+        SELECT id, trouble, iif(state = 'failed', 'no news of ' || id, NULL) FROM jobs;
+    UPDATE jobs SET state = 'failed', trouble = 'failed' WHERE id = 4100;
+    UPDATE outcomes SET trouble = 'failed', message = NULL WHERE job_id = 4100;
+"""
+
+
+def test_failures_of_an_older_ledger_are_clustered(tmp_path: Path) -> None:
+    path = old_ledger(tmp_path / "l.db", "0006")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(LEFT_BY_0006)
+    migrate(path)
+    lost, failed = error_key("lost", "no news of 1"), error_key("failed", None)
+    with closing(sqlite3.connect(path)) as connection:
+        keys = connection.execute("SELECT error_key, count(*) FROM outcomes GROUP BY 1 ORDER BY 2").fetchall()
+        clusters = connection.execute("SELECT * FROM clusters").fetchall()
+    assert keys == [(failed, 1), (None, 2049), (lost, 2050)]
+    assert clusters == [(1, lost, 2050, 1001, 5099), (2, failed, 1, 5100, 5100)]
 
 
 def test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone(tmp_path: Path) -> None:
