@@ -60,10 +60,10 @@ class Prospects:
 
     @property
     def passed_until(self) -> int | None:
-        """All that were due until then are claimed or passed over; None where it is time for another look."""
+        """All that were due until then are claimed or passed over; None where the latest look did not get so far."""
         if not self.are_passed_over:
             return -1
-        return None if self.have_changed() or not self._latest.is_at_end else self._latest.passed.due_at
+        return self._latest.passed.due_at if self._latest.is_at_end else None
 
     def have_changed(self) -> bool:
         """Whether somebody may be worth sending whom the latest look has passed over."""

@@ -149,9 +149,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody asks whether a silent endpoint is back for the sake of jobs that were passed over",
-        path="orchestrator/engine/sending/prospects.py",
-        old="return None if self.have_changed() or not ",
-        new="return None if not ",
+        path="orchestrator/engine/sending/run_sending.py",
+        old="return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)",
+        new="return min(none_s, AHEAD_US / SECOND_US)",
         tests=(f"{ADMISSION}::test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent",),
     ),
 )
