@@ -33,6 +33,9 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     """What came of it; None while nobody has acknowledged it."""
 
+    has_ended: bool = False
+    """Whether all of its jobs had their outcomes already, so that nothing came of it."""
+
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking for something."""
@@ -103,6 +106,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     expired: int
     paid_twice: int = 0
     failed_executions: int = 0
+    retried_executions: int = 0
+    """How many of these were followed by another one."""
+
     no_news: int = 0
     """Answers and webhooks that said nothing of the job that they should have been about."""
 
@@ -141,6 +147,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """`/run` requests that count in the service's present window, as far as we know."""
 
     window_allowed: int
+    window_s: float | None = None
+    """How long that window is."""
+
     throttled: int
     queue_full: bool = False
     """Whether the service takes no more submissions for now, because its queue is full."""
@@ -157,6 +166,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     uncertain_seen: int
     paid_twice: int = 0
     failed_executions: int = 0
+    retried_executions: int = 0
     stuck: StuckSummary = StuckSummary()
     janitor: JanitorSummary | None = None
     margin_min_s: float | None
@@ -184,6 +194,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     expired: int
     paid_twice: int = 0
     failed_executions: int = 0
+    retried_executions: int = 0
+    """How many of these were followed by another one."""
+
     no_news: int = 0
     """Answers and webhooks that said nothing of the job that they should have been about."""
 
@@ -221,6 +234,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """`/run` requests to the run's endpoint that count in the present window; None where nobody works on it."""
 
     window_allowed: int | None = None
+    window_s: float | None = None
     throttled: int | None = None
     """Requests to the run's endpoint that were answered 429, since the process at work began."""
 
@@ -239,6 +253,9 @@ class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests count in the present window; None where nobody has sent any."""
 
     allowed: int | None
+    window_s: float | None = None
+    """How long that window is."""
+
     throttled: int | None
 
 

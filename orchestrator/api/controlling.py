@@ -7,7 +7,7 @@ from orchestrator.api.naming import run_named
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
-from orchestrator.ledger.commands import NOT_TAKEN_IN, OBEYED, OF_ANOTHER, Action, Argument, NewPriority, Retried
+from orchestrator.ledger.commands import ENDED, NOT_TAKEN_IN, OBEYED, OF_ANOTHER, Action, Argument, NewPriority, Retried
 from orchestrator.settings import Wish
 from orchestrator.views import Acknowledged, RunControl
 
@@ -48,6 +48,7 @@ async def _control(
             cancelled=wishes.cancel,
             held_by=acknowledged.by,
             outcome=acknowledged.outcome,
+            has_ended=acknowledged.outcome == ENDED,
         )
 
 

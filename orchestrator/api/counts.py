@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE
+from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.margins import Margins
 from orchestrator.views import MarginSummary, UncertainSummary
@@ -23,6 +23,7 @@ def figures_of(counts: Mapping[str, int], margins: Margins) -> dict[str, Any]:
         "expired": counts.get("expired", 0),
         "paid_twice": counts.get(PAID_TWICE, 0),
         "failed_executions": counts.get(FAILED_EXECUTIONS, 0),
+        "retried_executions": counts.get(RETRIED_EXECUTIONS, 0),
         "no_news": counts.get(NO_NEWS, 0),
         "margin_s": MarginSummary(min=margins.min, p1=margins.p1),
     }

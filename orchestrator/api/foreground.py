@@ -5,7 +5,7 @@ and writes the same, and goes on in its place should it end.
 """
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 
 import anyio
 import msgspec
@@ -122,7 +122,7 @@ class Foreground:
         while True:
             with ExitStack() as held:
                 try:
-                    held.enter_context(self._dependencies.lock(self._request.ledger, now=self._clock.now()))
+                    held.enter_context(self._lock())
                 except LedgerBusyError:
                     if anyio.current_time() > until:
                         raise
@@ -131,6 +131,10 @@ class Foreground:
             if is_ready(self._request.ledger):
                 return await self._beside(around)
             await anyio.sleep(LOOK_S)
+
+    def _lock(self) -> AbstractContextManager[None]:
+        """The ledger's lock, for as long as the block lasts. Raises `LedgerBusyError`."""
+        return self._dependencies.lock(self._request.ledger, now=self._clock.now(), doing=f"run {self._request.name}")
 
     # --- served here
 
@@ -245,7 +249,7 @@ class Foreground:
 
     def _takes_over(self, held: ExitStack) -> bool:
         try:
-            held.enter_context(self._dependencies.lock(self._request.ledger, now=self._clock.now()))
+            held.enter_context(self._lock())
         except LedgerBusyError:  # somebody was faster
             return False
         self._view.say("the process that worked on this ledger has ended: this one goes on in its place")

@@ -86,5 +86,6 @@ def _line(operation: Operation, chosen: Chosen | None, meter: Reading | None) ->
         set_at=None if chosen is None else chosen.set_at,
         used=None if meter is None else meter.used,
         allowed=None if meter is None else meter.allowance,
+        window_s=None if meter is None else meter.window_s,
         throttled=None if meter is None else meter.throttled,
     )

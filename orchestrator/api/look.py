@@ -130,6 +130,7 @@ def _status(
         held_by=held_by,
         window_used=None if sending is None else sending.used,
         window_allowed=None if sending is None else sending.allowance,
+        window_s=None if sending is None else sending.window_s,
         throttled=sum(meter.throttled for meter in meters) if meters else None,
     )
 

@@ -3,13 +3,14 @@
 from orchestrator import declared
 from orchestrator.api.continuing import pause_command, resume_command
 from orchestrator.core.policy import format_duration
+from orchestrator.core.wording import collect_again, counted
 from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.intakes import Taken
 from orchestrator.settings import IN_FLIGHT_S_MAX, LOCAL, RunRequest
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import SECOND_US
 from orchestrator.views import Acknowledged
 
 STOPPING = (
@@ -22,9 +23,9 @@ def say_taken(view: View, name: str, taken: Taken) -> None:
     """What reading the input came to."""
     known = taken.rows - taken.new
     more = f" ({known:,} known already)" if known else ""
-    view.say(f"{name}: {_rows(taken.rows)} checked{more}")
+    view.say(f"{name}: {counted(taken.rows, 'row')} checked{more}")
     if taken.gone:
-        view.say(f"{_jobs(taken.gone)} of the run no longer in the input: kept in the run")
+        view.say(f"{counted(taken.gone, 'job')} of the run no longer in the input: kept in the run")
 
 
 def say_opened(view: View, ledger: Ledger) -> None:
@@ -52,7 +53,7 @@ def _say_unmarked(view: View, why: str | None) -> None:
 def say_recovered(view: View, recovered: Recovered) -> None:
     """What an earlier process left, and what going on will cost."""
     if recovered.outstanding:
-        view.say(f"{_jobs(recovered.outstanding)} still at the service: collecting first")
+        view.say(f"{counted(recovered.outstanding, 'job')} still at the service: collecting first")
     if recovered.to_repay:
         reasons = (
             (
@@ -63,7 +64,7 @@ def say_recovered(view: View, recovered: Recovered) -> None:
             (recovered.repay_timed_out, f"whose TTL at the service is over ({declared.TTL}, {declared.MAX_ATTEMPTS})"),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
-        view.warn(f"up to {_jobs(recovered.to_repay)} may be paid again: {why}")
+        view.warn(f"up to {counted(recovered.to_repay, 'job')} may be paid again: {why}")
 
 
 def say_joined(view: View, name: str, acknowledged: Acknowledged) -> None:
@@ -87,9 +88,9 @@ def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: flo
     """How things stand for somebody who interrupted the run."""
     at_service = standing.progress.at_service
     if at_service and standing.run.service_url == LOCAL:
-        view.say(f"{_jobs(at_service)} had not come back from the embedded service; they will run again")
+        view.say(f"{counted(at_service, 'job')} had not come back from the embedded service; they will run again")
     elif at_service:
-        view.say(f"{_jobs(at_service)} still at the service; {safe_text(safe_s)}")
+        view.say(f"{counted(at_service, 'job')} still at the service; {safe_text(safe_s)}")
     if is_reading:
         view.say("the input was not read to its end, so nothing of it was taken in: give the same command again")
     elif standing.progress.unfinished:
@@ -102,24 +103,11 @@ def refusal_advice(request: RunRequest, standing: Standing, safe_s: float | None
     if not at_service:
         return ""
     return (
-        f"{_jobs(at_service)} of this run at the service; {safe_text(safe_s)}; "
+        f"{counted(at_service, 'job')} of this run at the service; {safe_text(safe_s)}; "
         f"to go on without reading the input: {resume_command(request)}"
     )
 
 
 def safe_text(left_s: float | None) -> str:
-    """How long it is safe to stay away, which is `left_s`: rounded down, to whole minutes where it is that long."""
-    if left_s is None:
-        return "no result can expire yet"
-    if left_s < 1:
-        return "results may have expired already"
-    unit = MINUTE_US if left_s >= MINUTE_US / SECOND_US else SECOND_US
-    return f"it is safe to stay away for {format_duration(int(left_s * SECOND_US) // unit * unit)}"
-
-
-def _rows(n: int) -> str:
-    return "1 row" if n == 1 else f"{n:,} rows"
-
-
-def _jobs(n: int) -> str:
-    return "1 job" if n == 1 else f"{n:,} jobs"
+    """How soon to collect again, before `left_s` seconds have passed; None where nothing can expire."""
+    return "no result can expire yet" if left_s is None else collect_again(left_s)

@@ -6,6 +6,7 @@ from orchestrator.api import messages
 from orchestrator.api.look import runs_now
 from orchestrator.api.rescue import rescuing
 from orchestrator.core.lifecycle import State, unfinished
+from orchestrator.core.wording import counted
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.view import Silent, View
@@ -32,7 +33,7 @@ async def serve(
     dependencies = dependencies or Dependencies()
     serving = Serving(request, view or Silent(), dependencies, stop or anyio.Event())
     try:
-        with dependencies.lock(request.ledger, now=dependencies.clock.now()):
+        with dependencies.lock(request.ledger, now=dependencies.clock.now(), doing="orchestrator serve"):
             return await serving.run()
     except BaseExceptionGroup as group:
         raise leading(group) from group
@@ -93,10 +94,10 @@ class Serving:
             if session.is_released:
                 self._say(session.run, "stopped, as somebody asked")
             elif left:
-                self._say(session.run, "served", f"{left:,} of {total:,} jobs to go")
+                self._say(session.run, "served", f"{left:,} of {counted(total, 'job')} to go")
             else:
                 succeeded = session.progress.count(State.SUCCEEDED.value)
-                self._say(session.run, "finished", f"{succeeded:,} of {total:,} jobs succeeded")
+                self._say(session.run, "finished", f"{succeeded:,} of {counted(total, 'job')} succeeded")
 
     def _say(self, run: Run, what: str, figures: str = "") -> None:
         if self._told.get(run.id) != what:

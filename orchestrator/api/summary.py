@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from orchestrator.api.counts import figures_of
-from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE
+from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.engine.observers.standing import THROTTLED, Standing
@@ -57,6 +57,7 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
         sent=meter.sent,
         window_used=meter.used,
         window_allowed=meter.allowance,
+        window_s=meter.window_s,
         throttled=sum(each.throttled for each in said.meters),
         queue_full=meter.queue_full,
         held_up=held_up,
@@ -65,6 +66,7 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
         uncertain_seen=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
+        retried_executions=progress.count(RETRIED_EXECUTIONS),
         stuck=of_run.stuck,
         janitor=said.janitor,
         margin_min_s=progress.margin_min_s,

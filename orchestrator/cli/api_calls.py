@@ -14,6 +14,7 @@ from orchestrator.cli import api_show, printing
 from orchestrator.cli.access import confirm
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput
+from orchestrator.core.wording import counted
 from orchestrator.errors import OrchestratorError
 from orchestrator.views import RunStatus
 
@@ -107,7 +108,7 @@ async def stream(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     async for chunk in stream:
         api_show.put_chunk(chunk, as_json=shown.as_json)
         chunks += 1
-    shown.say(f"job {job} is {stream.status}; {chunks:,} {'chunk' if chunks == 1 else 'chunks'}")
+    shown.say(f"job {job} is {stream.status}; {counted(chunks, 'chunk')}")
     return 0 if stream.status == "COMPLETED" else JOB_FAILED_EXIT_CODE
 
 
@@ -168,7 +169,7 @@ def _at_service(run: RunStatus) -> int:
 
 
 def _stake(run: RunStatus, ledger: Path, at_service: int) -> str:
-    jobs = "1 job" if at_service == 1 else f"{at_service:,} jobs"
+    jobs = counted(at_service, "job")
     return f"run {run.run} of {ledger} has {jobs} at this endpoint; those that still wait in its queue go, too"
 
 

@@ -66,7 +66,7 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
-    return _told(await load().control(ledger, name, wish), _DONE[wish], as_json=as_json)
+    return _told(await load().control(ledger, name, wish), _DONE[wish], verb=wish, as_json=as_json)
 
 
 async def _cancel(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
@@ -90,10 +90,13 @@ async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: P
     return _told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
 
-def _told(found: RunControl, done: str, *, as_json: bool) -> int:
+def _told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
     if as_json:
         printing.put_json(found)
-    printing.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome)}")
+    if found.has_ended:
+        printing.say(f"{found.run} has finished; nothing to {verb}")
+    else:
+        printing.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome)}")
     return 0
 
 

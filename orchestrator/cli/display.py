@@ -13,6 +13,7 @@ from typing import Final
 from orchestrator.cli import printing
 from orchestrator.cli.figures import finished, lasting, offline, percent, rate, standstill, total, troubles, window
 from orchestrator.cli.notifying import READY, STOPPING, notify
+from orchestrator.core.wording import counted
 from orchestrator.views import Snapshot
 
 PLAIN_EVERY_S: Final = 5
@@ -94,11 +95,11 @@ class PlainView(QuietView):
 def progress_line(snapshot: Snapshot) -> str:
     """How the run stands, on one line."""
     if snapshot.reading and not finished(snapshot.counts):
-        return f"{snapshot.run}: reading the input, {snapshot.rows_read:,} rows checked"
+        return f"{snapshot.run}: reading the input, {counted(snapshot.rows_read, 'row')} checked"
     done, of = finished(snapshot.counts), total(snapshot.counts)
     parts = [
         *standstill(snapshot),
-        f"{done:,}/{of:,} jobs finished ({percent(done, of)})",
+        f"{done:,} of {counted(of, 'job')} finished ({percent(done, of)})",
         *(f"{snapshot.counts[state]:,} {state}" for state in TELLING if snapshot.counts.get(state)),
     ]
     if snapshot.jobs_per_s is not None:
@@ -106,14 +107,14 @@ def progress_line(snapshot: Snapshot) -> str:
     if snapshot.eta_s is not None and done < of:
         parts.append(f"{lasting(math.ceil(snapshot.eta_s))} left")
     if snapshot.window_used or snapshot.throttled:
-        parts.append(window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled))
+        parts.append(window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled))
     if snapshot.uncertain_seen:
         parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
     parts += troubles(snapshot)
     if snapshot.webhooks_fail:
         parts.append(WEBHOOKS_FAIL)
     parts += offline(snapshot.safe_offline_s)
-    return f"{snapshot.run}: {', '.join(parts)}"
+    return f"{snapshot.run}: {'; '.join(parts)}"
 
 
 def view_for_stderr(*, quiet: bool) -> QuietView:

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from orchestrator.core.gates import QUEUE_FULL, UNANSWERED
+from orchestrator.core.policy import format_duration, rough_duration
+from orchestrator.core.wording import collect_again, counted
+from orchestrator.units import SECOND_US
 from orchestrator.views import CollectedBy, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
@@ -25,13 +28,19 @@ def stuck_text(stuck: StuckSummary) -> str | None:
 def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
     """What costs money or waits for somebody, in a few words each."""
     if of.failed_executions:
-        yield f"{of.failed_executions:,} executions failed"
+        yield attempts_failed(of.failed_executions, of.retried_executions)
     if of.paid_twice:
         yield f"{of.paid_twice:,} paid twice"
     if text := stuck_text(of.stuck):
         yield text
     if of.janitor is not None and of.janitor.failing:
         yield f"the janitor cannot {', '.join(of.janitor.failing)}"
+
+
+def attempts_failed(failed: int, retried: int) -> str:
+    """How many executions failed, and how many of these were followed by another one."""
+    again = f" ({retried:,} {'was' if retried == 1 else 'were'} retried)" if retried else ""
+    return f"{counted(failed, 'attempt')} failed{again}"
 
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:
@@ -55,10 +64,28 @@ COLLECTED_BY: Final[Mapping[CollectedBy, str]] = {
 """How results are collected."""
 
 
+CLOSE_S: Final = 5 * 60
+"""A result that had less time left when it was collected is worth a word."""
+
+
+def closest_call(margin_s: float | None) -> Iterator[str]:
+    """How close a result came to being lost, where that was close."""
+    if margin_s is not None and margin_s < CLOSE_S:
+        yield f"collected {rough_duration(int(margin_s * SECOND_US))} before expiry"
+
+
 def offline(seconds: float | None) -> Iterator[str]:
-    """How long nobody needs to collect, where a result can expire at all."""
+    """How long a process that collects may be away, where a result can expire at all."""
     if seconds is not None:
-        yield f"safe to be offline for {lasting(seconds)}"
+        yield (
+            f"may be offline for {rough_duration(int(seconds * SECOND_US))}" if seconds >= 1 else collect_again(seconds)
+        )
+
+
+def again(seconds: float | None) -> Iterator[str]:
+    """How soon somebody has to collect where nobody does, where a result can expire at all."""
+    if seconds is not None:
+        yield collect_again(seconds)
 
 
 def finished(counts: Mapping[str, int]) -> int:
@@ -76,9 +103,10 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part // whole if whole else 0} %"
 
 
-def window(used: int, allowed: int, throttled: int) -> str:
+def window(used: int, allowed: int, window_s: float | None, throttled: int) -> str:
     """How the limits stand: what counts in the service's present window, and how often it has refused."""
-    return f"used {used}/{allowed} in this window, {throttled:,} × 429"
+    within = f" in {format_duration(round(window_s * SECOND_US))}" if window_s else ""
+    return f"{used:,} of {counted(allowed, 'request')}{within}, {f'{throttled:,}' if throttled else 'none'} throttled"
 
 
 def lasting(seconds: float) -> str:

@@ -115,5 +115,5 @@ def _put(endpoint: EndpointLimits) -> None:
 
 def _row(line: OperationLimits) -> tuple[str, str, str, str]:
     set_at = "" if line.set_at is None else f"{datetime.fromtimestamp(line.set_at // 1_000_000, UTC):%Y-%m-%d %H:%M}"
-    used = "" if line.used is None else window(line.used, line.allowed or 0, line.throttled or 0)
+    used = "" if line.used is None else window(line.used, line.allowed or 0, line.window_s, line.throttled or 0)
     return line.operation, line.limit.partition("=")[2], set_at, used

@@ -23,6 +23,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.display import WEBHOOKS_FAIL, QuietView
 from orchestrator.cli.figures import (
     STATES,
+    closest_call,
     finished,
     lasting,
     offline,
@@ -33,15 +34,19 @@ from orchestrator.cli.figures import (
     troubles,
     window,
 )
+from orchestrator.core.wording import counted
 from orchestrator.views import Snapshot
 
 REDRAW_EVERY_S: Final = 0.25
 """Fast enough to look alive, slow enough to be read."""
 
-NAME_WIDTH_MAX: Final = 20
+NAME_WIDTH_MAX: Final = 12
+"""A longer one stands on a line of its own."""
 
 WIDTH_MAX: Final = 100
 """A bar across a very wide terminal says no more."""
+
+BAR_WIDTH_MIN: Final = 5
 
 _STYLES: Final = {"uncertain": "yellow", "outstanding": "cyan", "succeeded": "green", "failed": "red"}
 
@@ -106,11 +111,16 @@ class Display:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Narrower than the terminal: a `^C` echoed behind a full line would push the display out of its place."""
         snapshot = self._snapshot
+        width = min(max(options.max_width - len("^C^C"), 1), WIDTH_MAX)
+        name = Text(snapshot.run, style="bold", no_wrap=True, overflow="ellipsis")
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.width = min(options.max_width - len("^C^C"), WIDTH_MAX)
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=NAME_WIDTH_MAX)
+        grid.width = width
+        grid.add_column(no_wrap=True)
         grid.add_column(ratio=1)
-        grid.add_row(Text(snapshot.run, style="bold"), _progress(snapshot))
+        if name.cell_len > NAME_WIDTH_MAX:  # the figures need their lines
+            yield name
+            name = Text()
+        grid.add_row(name, _progress(snapshot))
         if total(snapshot.counts):
             grid.add_row(_label("jobs"), _Spread(_counts(snapshot)))
             grid.add_row(_label("speed"), _Spread(_speed(snapshot)))
@@ -123,7 +133,9 @@ def _label(text: str) -> Text:
 
 
 class _Spread:
-    """Parts beside each other, as many on a line as fit; a number stays with its word."""
+    """Parts beside each other, as many on a line as fit; a number stays with its word. One that is longer than a line
+    goes on on the next.
+    """
 
     def __init__(self, parts: Iterable[Text]) -> None:
         self._parts = tuple(parts)
@@ -132,29 +144,42 @@ class _Spread:
         return Measurement(max(part.cell_len for part in self._parts), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = Text(no_wrap=True, overflow="ellipsis")
+        line = Text()
         for part in self._parts:
             if line and line.cell_len + len(GAP) + part.cell_len > options.max_width:
                 yield line
-                line = Text(no_wrap=True, overflow="ellipsis")
+                line = Text()
             line = line.append(GAP if line else "").append_text(part)
         yield line
 
 
 def _progress(snapshot: Snapshot) -> RenderableType:
     if snapshot.reading:
-        return Text(f"reading the input: {snapshot.rows_read:,} rows checked so far")
+        return Text(f"reading the input: {counted(snapshot.rows_read, 'row')} checked so far")
     done, of = finished(snapshot.counts), total(snapshot.counts)
-    line = Table.grid(padding=(0, 3, 0, 0), expand=True)
-    line.add_column(ratio=1)
-    line.add_column(no_wrap=True, justify="right")
-    line.add_column(no_wrap=True, justify="right", min_width=5)
-    line.add_row(
-        ProgressBar(total=max(of, 1), completed=done, complete_style="cyan", finished_style="green"),
-        f"{done:,}/{of:,}",
-        percent(done, of),
-    )
-    return line
+    return _Bar(done, of)
+
+
+class _Bar:
+    """How much is done: a bar where there is room for one, the numbers in any case."""
+
+    def __init__(self, done: int, of: int) -> None:
+        self._done, self._of = done, of
+        self._figures = f"{done:,}/{of:,}{GAP}{percent(done, of):>5}"
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(len(self._figures), options.max_width), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width < BAR_WIDTH_MIN + len(GAP) + len(self._figures):
+            yield Text(self._figures)
+            return
+        line = Table.grid(padding=(0, len(GAP), 0, 0), expand=True)
+        line.add_column(ratio=1)
+        line.add_column(no_wrap=True, justify="right")
+        bar = ProgressBar(total=max(self._of, 1), completed=self._done, complete_style="cyan", finished_style="green")
+        line.add_row(bar, self._figures)
+        yield line
 
 
 def _counts(snapshot: Snapshot) -> Iterable[Text]:
@@ -173,7 +198,7 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 def _service(snapshot: Snapshot) -> Iterable[Text]:
     for text in standstill(snapshot):
         yield Text(text, style="bold yellow")
-    used = window(snapshot.window_used, snapshot.window_allowed, snapshot.throttled)
+    used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
     yield Text(used, style="yellow" if snapshot.throttled else "")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
@@ -183,5 +208,5 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
         yield Text(WEBHOOKS_FAIL)
     for text in offline(snapshot.safe_offline_s):
         yield Text(text)
-    if snapshot.margin_min_s is not None:
-        yield Text(f"margin {lasting(snapshot.margin_min_s)}")
+    for text in closest_call(snapshot.margin_min_s):
+        yield Text(f"closest call: {text}", style="yellow")

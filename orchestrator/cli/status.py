@@ -12,8 +12,20 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.figures import COLLECTED_BY, STATES, finished, lasting, offline, percent, rate, troubles, window
+from orchestrator.cli.figures import (
+    COLLECTED_BY,
+    STATES,
+    again,
+    closest_call,
+    finished,
+    offline,
+    percent,
+    rate,
+    troubles,
+    window,
+)
 from orchestrator.cli.options import also
+from orchestrator.core import wording
 from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
@@ -116,7 +128,7 @@ def status_text(
         said.append(f"{of - len(runs):,} of {of:,} runs are not shown; all of them: orchestrator status --all")
     if held_by := next((run.held_by for run in runs if run.held_by), None):
         said.append(f"{held_by} is working on this ledger")
-    return tables.drawn(_table(runs), "", *map(Text, said), width=width, colours=colours)
+    return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
 
 
 def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None = None) -> str:
@@ -129,32 +141,23 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "since (UTC)": _minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
         **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
-        "now": ", ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
+        "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
         "worked on by": run.held_by or "nobody",
     }
     return tables.drawn(tables.lines(rows.items()), width=width, colours=colours)
 
 
-def _table(runs: Sequence[RunStatus]) -> "Table":
-    from rich.text import Text  # noqa: PLC0415
-
-    table = tables.columns((), ())
-    table.add_column("run", overflow="fold", min_width=8)
-    for heading in ("jobs", "done", "succeeded", "failed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("since (UTC)", no_wrap=True)
-    for run in runs:
-        jobs = run.jobs
-        failed = jobs.get("failed", 0)
-        table.add_row(
-            Text(run.run, style="bold"),
-            f"{jobs['total']:,}",
-            percent(finished(jobs), jobs["total"]),
-            Text(f"{jobs.get('succeeded', 0):,}", style="green"),
-            Text(f"{failed:,}", style="red" if failed else "dim"),
-            _minute(run.created_at),
-        )
-    return table
+def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":
+    jobs = [run.jobs for run in runs]
+    succeeded, failed = ([each.get(state, 0) for each in jobs] for state in ("succeeded", "failed"))
+    figures = (
+        tables.Figures("jobs", [f"{each['total']:,}" for each in jobs], can_go=2),
+        tables.Figures("done", [percent(finished(each), each["total"]) for each in jobs]),
+        tables.Figures("succeeded", [f"{n:,}" for n in succeeded], ["green"] * len(runs), can_go=3),
+        tables.Figures("failed", [f"{n:,}" for n in failed], ["red" if n else "dim" for n in failed], can_go=1),
+        tables.Figures("since (UTC)", [_minute(run.created_at) for run in runs], is_right=False, can_go=4),
+    )
+    return tables.of_names("run", [run.run for run in runs], figures, width=width)
 
 
 def _minute(at: int) -> str:
@@ -163,7 +166,7 @@ def _minute(at: int) -> str:
 
 def _remark(run: RunStatus) -> str:
     """What the table has no room for."""
-    return f"{run.run} at {run.endpoint}: {', '.join(_parts(run)) or 'nothing left to do'}"
+    return f"{run.run} at {run.endpoint}: {'; '.join(_parts(run)) or 'nothing left to do'}"
 
 
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
@@ -176,7 +179,7 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
     if run.window_used is not None and run.window_allowed is not None:
-        parts.append(window(run.window_used, run.window_allowed, run.throttled or 0))
+        parts.append(window(run.window_used, run.window_allowed, run.window_s, run.throttled or 0))
     if uncertain.seen:
         parts.append(
             f"{uncertain.seen:,} were uncertain ({uncertain.adopted:,} adopted, {uncertain.resubmitted:,} resubmitted)"
@@ -186,11 +189,10 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     if run.expired:
         parts.append(f"{run.expired:,} expired")
     if run.no_news:
-        parts.append(f"{run.no_news:,} answers were no news")
+        parts.append(f"{wording.counted(run.no_news, 'answer')} without news")
     parts += troubles(run)
     if run.collected_by is not None and finished(jobs) < jobs["total"]:
         parts.append(f"collected {COLLECTED_BY[run.collected_by]}")
-    parts += offline(run.safe_offline_s)
-    if run.margin_s.min is not None:
-        parts.append(f"smallest margin {lasting(run.margin_s.min)}")
+    parts += (again if run.collected_by is None else offline)(run.safe_offline_s)
+    parts += (f"closest call: {text}" for text in closest_call(run.margin_s.min))
     return parts

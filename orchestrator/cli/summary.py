@@ -5,7 +5,18 @@ from typing import Final
 
 from orchestrator import declared
 from orchestrator.api.continuing import results_command
-from orchestrator.cli.figures import ENDED, STATES, finished, lasting, rate, stuck_text
+from orchestrator.cli.figures import (
+    ENDED,
+    STATES,
+    again,
+    attempts_failed,
+    closest_call,
+    finished,
+    lasting,
+    rate,
+    stuck_text,
+)
+from orchestrator.core.wording import counted
 from orchestrator.settings import RunRequest
 from orchestrator.views import Snapshot, Summary
 
@@ -22,13 +33,14 @@ def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None)
 
 def _headline(summary: Summary) -> str:
     jobs, done = summary.jobs, finished(summary.jobs)
+    of = counted(jobs["total"], "job")
     if summary.interrupted:
-        return f"{summary.run}: interrupted; {done:,} of {jobs['total']:,} jobs are finished"
+        return f"{summary.run}: interrupted; {done:,} of {of} finished"
     if jobs["succeeded"] == jobs["total"]:
-        return f"{summary.run}: finished; all {jobs['total']:,} jobs succeeded"
+        return f"{summary.run}: finished; {'its job' if jobs['total'] == 1 else f'all {of}'} succeeded"
     if done == jobs["total"]:
-        return f"{summary.run}: finished; {jobs['succeeded']:,} of {jobs['total']:,} jobs succeeded"
-    return f"{summary.run}: stopped; {done:,} of {jobs['total']:,} jobs are finished"
+        return f"{summary.run}: finished; {jobs['succeeded']:,} of {of} succeeded"
+    return f"{summary.run}: stopped; {done:,} of {of} finished"
 
 
 def _counts(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -51,23 +63,21 @@ def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.paid_twice:
         yield "paid twice", f"{summary.paid_twice:,} (they ran beside another submission of their job)"
     if summary.failed_executions:
-        yield "executions", f"{summary.failed_executions:,} failed, with those that were tried again"
+        yield "attempts", attempts_failed(summary.failed_executions, summary.retried_executions)
     if summary.no_news:
-        yield "no news", f"{summary.no_news:,} answers and webhooks that said nothing of their job; not believed"
+        told = counted(summary.no_news, "answer or webhook", "answers and webhooks")
+        yield "no news", f"{told} that said nothing of their job; not believed"
     if text := stuck_text(summary.stuck):
         yield "stuck", text
     if summary.throttled:
-        yield "throttled", f"{summary.throttled:,} requests answered 429"
+        yield "throttled", f"{counted(summary.throttled, 'request')} answered 429"
 
 
 def _effort(summary: Summary, first: Snapshot | None) -> Iterator[tuple[str, str]]:
-    margin = summary.margin_s
-    if margin.min is not None:
-        most = f", {lasting(margin.p1)} or more for 99 %" if margin.p1 is not None else ""
-        yield "margin", f"{lasting(margin.min)} at the least{most}"
-    if summary.safe_offline_s is not None:
-        left_s = summary.safe_offline_s
-        yield "offline", f"safe for {lasting(left_s)}" if left_s else "results may have expired already: resume soon"
+    for text in closest_call(summary.margin_s.min):
+        yield "closest call", text
+    for text in again(summary.safe_offline_s):
+        yield "at service", text
     sent = [f"{count:,} /{operation}" for operation, count in summary.requests.items() if count]
     if sent:
         yield "requests", ", ".join(sent)

@@ -2,9 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from orchestrator.cli import printing
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NAME_CELLS: Final = 30
+"""So much of a name stands on one line wherever the screen has room for it."""
+
+GAP: Final = 2
+"""Between two columns of a table of names."""
+
+_BETWEEN_WORDS: Final = re.compile(r"[-_./: ]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -47,6 +54,72 @@ def columns(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> "Table
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     return table
+
+
+class Figures(NamedTuple):
+    """A column of a table of names."""
+
+    heading: str
+    cells: Sequence[str]
+    styles: Sequence[str] = ()
+    """One for each cell; none where it is empty."""
+
+    is_right: bool = True
+    can_go: int = 0
+    """The higher, the sooner the column is left out where there is no room for all; 0: never."""
+
+
+def of_names(heading: str, names: Sequence[str], figures: Sequence[Figures], *, width: int | None = None) -> "Table":
+    """Names, and figures beside each, in at most `width` columns (None: the terminal's).
+
+    Where that is too narrow, figures go before a name is broken; and it is broken between its words, where it has any.
+    """
+    from rich import box  # noqa: PLC0415
+    from rich.cells import cell_len  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    names = [plain(name) for name in names]
+    width = screen_width() if width is None else width
+    longest = max(map(cell_len, (heading, *names)))
+    widths = {each.heading: max(map(cell_len, (each.heading, *each.cells))) for each in figures}
+    shown = list(figures)
+    while _room(width, shown, widths) < min(longest, NAME_CELLS) and any(each.can_go for each in shown):
+        shown.remove(max(shown, key=lambda each: each.can_go))
+    room = max(1, min(longest, _room(width, shown, widths)))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table.add_column(heading, width=room, no_wrap=True)
+    for each in shown:
+        table.add_column(each.heading, justify="right" if each.is_right else "left", no_wrap=True)
+    for place, name in enumerate(names):
+        cells = (Text(each.cells[place], style=each.styles[place] if each.styles else "") for each in shown)
+        table.add_row(Text("\n".join(folded(name, room)), style="bold"), *cells)
+    return table
+
+
+def _room(width: int, shown: Sequence[Figures], widths: Mapping[str, int]) -> int:
+    """How wide names can be beside these columns."""
+    return width - sum(widths[each.heading] + GAP for each in shown)
+
+
+def folded(name: str, width: int) -> Iterator[str]:
+    """`name` on lines of at most `width`, broken after a dash, a dot or the like, where it has one in time."""
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    rest = name
+    while cell_len(rest) > width:
+        fits = next((rest[:n] for n in range(width, 1, -1) if cell_len(rest[:n]) <= width), rest[:1])
+        end = max((found.end() for found in _BETWEEN_WORDS.finditer(fits)), default=len(fits))
+        yield rest[:end].rstrip()
+        rest = rest[end:]
+    yield rest
+
+
+def screen_width() -> int:
+    """How many columns the terminal has, as far as somebody says."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(file=StringIO()).width
 
 
 def lines(rows: Iterable[tuple[str, str]]) -> "Table":

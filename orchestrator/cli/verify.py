@@ -15,6 +15,7 @@ from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also, flags_of, option
 from orchestrator.cli.request import verify_request
 from orchestrator.cli.run import SIGNAL_EXIT_CODE_BASE
+from orchestrator.core.wording import counted
 from orchestrator.settings import VerifyRequest
 
 if TYPE_CHECKING:
@@ -85,20 +86,20 @@ def verification_lines(verification: "Verification") -> list[str]:
     figures, files = verification.figures, verification.files
     lines = []
     for finding in verification.findings:
-        lines.append(f"{finding.kind}: {finding.count:,} {'problem' if finding.count == 1 else 'problems'}")
+        lines.append(f"{finding.kind}: {counted(finding.count, 'problem')}")
         lines += [f"  {example}" for example in finding.examples]
         if finding.count > len(finding.examples):
             lines.append(f"  ... and {finding.count - len(finding.examples):,} more")
         lines.append(f"  what to do: {finding.advice}")
-    runs = f"{figures.runs:,} {'run' if figures.runs == 1 else 'runs'}"
     looked_at = (
-        f"{runs}, {figures.jobs:,} jobs, {figures.events:,} events, {figures.submissions:,} submissions,"
-        f" {figures.outcomes:,} outcomes ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
+        f"{counted(figures.runs, 'run')}, {counted(figures.jobs, 'job')}, {counted(figures.events, 'event')},"
+        f" {counted(figures.submissions, 'submission')}, {counted(figures.outcomes, 'outcome')}"
+        f" ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
     )
     if files is not None:
-        looked_at += f"; {files.results:,} lines of results, {files.errors:,} of errors"
+        looked_at += f"; {counted(files.results, 'line')} of results, {files.errors:,} of errors"
         if files.newer:
-            looked_at += f"; {files.newer:,} jobs ended after the files were written"
-    verdict = "ok" if verification.ok else f"{sum(each.count for each in verification.findings):,} problems"
+            looked_at += f"; {counted(files.newer, 'job')} ended after the files were written"
+    verdict = "ok" if verification.ok else counted(sum(each.count for each in verification.findings), "problem")
     lines.append(f"{verdict}: {verification.ledger}: {looked_at}; {verification.wall_s:,.1f} s")
     return lines

@@ -10,17 +10,19 @@ suffers. Times are microseconds UTC.
 """
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from orchestrator.core.admission import QueueDepth, at_service_max, outstanding_max
 from orchestrator.core.refusals import PAUSE_US_MAX
+from orchestrator.units import SECOND_US
 
 PAUSED: Final = "paused: nothing is sent"
 CANCELLED: Final = "cancelled: nothing is sent"
 STOPPED: Final = "nothing more is sent"
-SUSPECT: Final = "it knows too few of the jobs: nothing is sent"
+SUSPECT: Final = "the service no longer knows many of our jobs; sending is paused"
 REFUSED: Final = "it refuses everything: trying again for a minute"
 UNANSWERED: Final = "submissions go unanswered: one at a time"
 OUTSTANDING: Final = "as many are outstanding as can be collected in time: waiting"
@@ -151,7 +153,12 @@ def stopped(endpoint: EndpointFacts, now: int) -> Passage:
 def suspect(endpoint: EndpointFacts, now: int) -> Passage:
     """It knows so few of its jobs that it must be to blame; where submissions are refused too, single ones find out."""
     is_suspect = now < endpoint.suspect_until and endpoint.submissions_refused_until is None
-    return Closed(SUSPECT, endpoint.suspect_until) if is_suspect else ANY
+    return Closed(suspected(endpoint.suspect_until), endpoint.suspect_until) if is_suspect else ANY
+
+
+def suspected(until: int) -> str:
+    """`SUSPECT`, until when."""
+    return f"{SUSPECT} until {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M} UTC"
 
 
 def refused(endpoint: EndpointFacts, now: int) -> Passage:

@@ -26,6 +26,7 @@ RAN: Final = "ran"
 """How a submission ended that was given up and ran after all, while no other one of its job is known to have run."""
 
 FAILED_EXECUTIONS: Final = "failed_executions"
+RETRIED_EXECUTIONS: Final = "retried_executions"
 """The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
 
 NO_NEWS: Final = "no_news"
@@ -356,7 +357,7 @@ def counters(step: Transition) -> tuple[str, ...]:
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
             found = (trouble.value,)
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT)):
-            found = (FAILED_EXECUTIONS,)
+            found = (FAILED_EXECUTIONS,) if step.event is Event.ABANDONED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
         case _:
             pass
     return found

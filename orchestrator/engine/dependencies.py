@@ -26,7 +26,7 @@ MakeService = Callable[[ConnectionSettings, Clock], Service]
 class HoldLedger(Protocol):
     """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
 
-    def __call__(self, ledger: Path, /, *, now: int) -> AbstractContextManager[None]:
+    def __call__(self, ledger: Path, /, *, now: int, doing: str = ...) -> AbstractContextManager[None]:
         """The block's context."""
         ...
 

@@ -15,7 +15,7 @@ from orchestrator.core.admission import Throughput
 from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
 from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.durations import Durations
-from orchestrator.core.gates import EndpointFacts
+from orchestrator.core.gates import EndpointFacts, suspected
 from orchestrator.core.given_ids import GivenIds
 from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
@@ -43,6 +43,7 @@ from orchestrator.core.responses import (
 from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
+from orchestrator.core.wording import counted
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
@@ -316,10 +317,9 @@ class Endpoint:
         """So many 404s that the endpoint must be to blame: nothing is declared lost, nothing new is submitted."""
         if not self.is_suspect(now):
             self.warn(
-                "many jobs are unknown to the service at once (404): none is declared lost, and submitting pauses until"
-                f" {SUSPECT_US // 1_000_000} s after the last such answer. Nothing needs to be done if the service is"
-                " at fault; if its queue was purged or the endpoint made anew, their jobs count as expired, and are"
-                " sent again, once their results could no longer be there"
+                f"{suspected(now + SUSPECT_US)}, or longer while it goes on so (404); none is declared lost. Nothing"
+                " needs to be done if the service is at fault; if its queue was purged or the endpoint made anew, their"
+                " jobs count as expired, and are sent again, once their results could no longer be there"
             )
         self._suspect_until = now + SUSPECT_US
 
@@ -448,7 +448,7 @@ class Endpoint:
                     f"Each may have been paid for. Ctrl-C stops, and {declared.STOP_AFTER_FAILURES} N would by itself"
                 )
             case Alarm.ENOUGH:
-                reason = f"{streak.in_row} executions in a row failed, the last one with: {sample}"
+                reason = f"{counted(streak.in_row, 'execution')} in a row failed, the last one with: {sample}"
                 if self._run(run).stop(reason):
                     self._changed()
             case None:

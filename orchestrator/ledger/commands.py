@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.wording import counted
 from orchestrator.ledger.control import wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
@@ -230,9 +231,10 @@ async def _wish(connection: AsyncConnection, command: Command, _now: int) -> Rep
     if not is_accepted:
         return Reply(NO_RUN if is_accepted is None else NOT_TAKEN_IN, is_refused=True)
     assert command.run is not None
-    await wish_set(connection, command.run, wish)
     left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
-    return Reply(_BEGUN[wish].format(left) if left else ENDED)
+    if left or wish is Wish.CONTINUE:  # rows that are added later are not meant
+        await wish_set(connection, command.run, wish)
+    return Reply(_BEGUN[wish].format(counted(left, "unfinished job")) if left else ENDED)
 
 
 async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:
@@ -270,7 +272,7 @@ _WISHES: Final[Mapping[Action, Wish]] = {
 _BEGUN: Final[Mapping[Wish, str]] = {
     Wish.PAUSE: "nothing more of it is sent",
     Wish.CONTINUE: "it goes on",
-    Wish.CANCEL: "nothing more of it is sent, and {} unfinished jobs are being cancelled",
+    Wish.CANCEL: "nothing more of it is sent; {} to be cancelled",
 }
 
 OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitable[Reply]]]] = {

@@ -24,13 +24,16 @@ STALE_US: Final = 30 * SECOND_US
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How an operation of an endpoint stands with its limit: `used` of `allowance` slots, requests and 429s so far."""
+    """How an operation of an endpoint stands with its limit: `used` of `allowance` slots of a window of `window_s`,
+    requests and 429s so far.
+    """
 
     endpoint_id: int
     operation: Operation
     used: int
     allowance: int
     throttled: int
+    window_s: float | None = None
     sent: int = 0
     queue_full: bool = False
     """Whether the latest 429 said that the service's queue is full."""

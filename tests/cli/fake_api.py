@@ -62,6 +62,7 @@ def snapshot(
         sent=0,
         window_used=994,
         window_allowed=1000,
+        window_s=10.0,
         throttled=throttled,
         uncertain_seen=uncertain_seen,
         margin_min_s=margin_min_s,
@@ -107,6 +108,7 @@ class FakeApp:
         self.held_by: str | None = None
         self.outcome: str | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
+        self.has_ended = False
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -163,6 +165,7 @@ class FakeApp:
             cancelled=wish is Wish.CANCEL,
             held_by=self.held_by,
             outcome=self.outcome,
+            has_ended=self.has_ended,
         )
 
     async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl:

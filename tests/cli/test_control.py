@@ -16,6 +16,8 @@ from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings, Wish
 from tests.cli.fake_api import FakeApp, invoke, run_status
+from tests.factories import a_row
+from tests.ledger.ledgers import added
 
 
 @pytest.mark.parametrize("wish", Wish)
@@ -35,9 +37,16 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
     app.outcome = None
     assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
-    app.held_by, app.outcome = None, "all of its jobs have their outcomes already"
+    app.held_by, app.outcome = None, "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
-    assert "captions is paused; it holds from the next start: all of its jobs have their outcomes already" in told
+    assert "captions is paused; it holds from the next start: nothing more of it is sent" in told
+
+
+@pytest.mark.parametrize("wish", Wish)
+def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
+    app = FakeApp(runs=[run_status(succeeded=3)])
+    app.outcome, app.has_ended = ENDED, True
+    assert invoke(app, wish, "captions").stderr == f"captions has finished; nothing to {wish}\n"
 
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
@@ -66,10 +75,11 @@ def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) 
     assert app.asked == [(Path("orchestrator.db"), "captions", Wish.CONTINUE)]
 
 
-async def taken_in(ledger: Ledger, *, accepted: bool = True) -> Run:
-    """The run `r`, of no rows."""
+async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> Run:
+    """The run `r`, of so many rows."""
     run = await ledger.runs.create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
     intake = await ledger.intakes.start(run)
+    await added(ledger, intake, [a_row(n) for n in range(1, jobs + 1)])
     if accepted:
         await ledger.intakes.accept(intake)
     return run
@@ -87,19 +97,22 @@ def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> Non
         anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
 
 
-def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_left(jobs: int, tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
-            await taken_in(ledger)
+            await taken_in(ledger, jobs=jobs)
             tasks.cancel_scope.cancel()
 
     anyio.run(made)
     asked = [
         anyio.run(partial(control, tmp_path / "l.db", "r", wish)) for wish in (Wish.PAUSE, Wish.CANCEL, Wish.CONTINUE)
     ]
-    assert [(each.paused, each.cancelled) for each in asked] == [(True, False), (True, True), (False, False)]
-    assert [each.outcome for each in asked] == [ENDED] * 3
+    wished = [(True, False), (True, True), (False, False)] if jobs else [(False, False)] * 3
+    assert [(each.paused, each.cancelled) for each in asked] == wished
+    assert [each.has_ended for each in asked] == [not jobs] * 3
+    assert asked[1].outcome == ("nothing more of it is sent; 1 unfinished job to be cancelled" if jobs else ENDED)
     given = anyio.run(partial(prioritize, tmp_path / "l.db", "r", 4))
     assert given.outcome == "it takes its turns with priority 4"
     with pytest.raises(UsageError, match="priority was refused: priority 40 is not from -10 to 10"):
@@ -114,7 +127,7 @@ def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
-            run = await taken_in(ledger)
+            run = await taken_in(ledger, jobs=1)
             await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
             tasks.cancel_scope.cancel()
 

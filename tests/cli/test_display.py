@@ -48,7 +48,7 @@ async def test_a_terminal_sees_four_aligned_lines() -> None:
         "captions  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━                             6,139/10,000    61 %",
         "jobs      3,581 queued   280 outstanding   6,101 succeeded   38 failed",
         "speed     98.7 jobs/s   40 s left   1 min 02 s so far",
-        "service   used 994/1000 in this window, 3 × 429   2 were uncertain   margin 24 min 10 s",
+        "service   994 of 1,000 requests in 10 s, 3 throttled   2 were uncertain",
     ]
 
 
@@ -59,17 +59,51 @@ async def test_a_narrow_terminal_sees_the_same_on_more_lines() -> None:
         "          6,101 succeeded   38 failed",
         "speed     98.7 jobs/s   40 s left",
         "          1 min 02 s so far",
-        "service   used 994/1000 in this window, 3 × 429",
-        "          2 were uncertain   margin 24 min 10 s",
+        "service   994 of 1,000 requests in 10 s, 3",
+        "          throttled",
+        "          2 were uncertain",
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("[red]x[/red]", "[red]x[/red]"), ("a/b c", "a/b c"), ("-lead", "-lead"), ("写" * 200, "写" * 9 + " …")],
+    [
+        ("[red]x[/red]", ["[red]x[/red]"]),
+        ("a/b c", ["a/b c"]),
+        ("-lead", ["-lead"]),
+        ("caption-the-archive-of-2025-b", ["caption-the-archive-of-2025-b", ""]),
+        ("写" * 200, ["写" * 39 + " …", ""]),
+    ],
 )
-async def test_a_name_is_drawn_as_it_is_and_a_long_one_cut(name: str, shown: str) -> None:
-    assert [line.split("  ")[0] for line in drawn(snapshot(run=name, queued=3))] == [shown, "jobs", "speed", "service"]
+async def test_a_name_is_drawn_as_it_is_and_a_long_one_on_a_line_of_its_own(name: str, shown: list[str]) -> None:
+    labels = [line.split("  ")[0] for line in drawn(snapshot(run=name, queued=3))]
+    assert labels == [*shown, "jobs", "speed", "service"]
+
+
+async def test_thirty_columns_are_enough_for_the_name_and_every_figure() -> None:
+    assert drawn(msgspec.structs.replace(HALFWAY, run="caption-the-archive-of-2025-b"), 30) == [
+        "caption-the-archive-of-2025-b",
+        "         6,139/10,000",
+        "         61 %",
+        "jobs     3,581 queued",
+        "         280 outstanding",
+        "         6,101 succeeded",
+        "         38 failed",
+        "speed    98.7 jobs/s",
+        "         40 s left",
+        "         1 min 02 s so far",
+        "service  994 of 1,000",
+        "         requests in 10 s,",
+        "         3 throttled",
+        "         2 were uncertain",
+    ]
+
+
+async def test_a_close_call_is_shown_and_any_other_margin_is_not() -> None:
+    close = msgspec.structs.replace(HALFWAY, margin_min_s=245.0, safe_offline_s=1_700.0)
+    assert "closest call: collected 4 min before expiry" in drawn(close, 120)[-1]
+    assert "may be offline for 28 min" in progress_line(close)
+    assert "closest" not in " ".join(drawn(HALFWAY, 120))
 
 
 async def test_reading_is_one_line() -> None:
@@ -79,9 +113,9 @@ async def test_reading_is_one_line() -> None:
 
 
 async def test_before_there_is_anything_to_say_nothing_is_made_up() -> None:
-    assert drawn(snapshot(queued=3, run="a-name-that-is-much-too-long"))[2:] == [
-        "speed                 ...   0 s so far",
-        "service               used 994/1000 in this window, 0 × 429",
+    assert drawn(snapshot(queued=3))[2:] == [
+        "speed     ...   0 s so far",
+        "service   994 of 1,000 requests in 10 s, none throttled",
     ]
 
 
@@ -129,22 +163,22 @@ async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "captions: 1/1,001 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
-        "captions: 2/1,002 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
-        "captions: 3/1,003 jobs finished (0 %), used 994/1000 in this window, 0 × 429",
+        "captions: 1 of 1,001 jobs finished (0 %); 994 of 1,000 requests in 10 s, none throttled",
+        "captions: 2 of 1,002 jobs finished (0 %); 994 of 1,000 requests in 10 s, none throttled",
+        "captions: 3 of 1,003 jobs finished (0 %); 994 of 1,000 requests in 10 s, none throttled",
     ]
 
 
 async def test_a_plain_line_says_what_matters() -> None:
     assert progress_line(HALFWAY) == (
-        "captions: 6,139/10,000 jobs finished (61 %), 280 outstanding, 38 failed, 98.7 jobs/s, 40 s left,"
-        " used 994/1000 in this window, 3 × 429, 2 were uncertain"
+        "captions: 6,139 of 10,000 jobs finished (61 %); 280 outstanding; 38 failed; 98.7 jobs/s; 40 s left;"
+        " 994 of 1,000 requests in 10 s, 3 throttled; 2 were uncertain"
     )
     assert progress_line(snapshot(reading=True, rows_read=5000)) == "captions: reading the input, 5,000 rows checked"
     waiting = msgspec.structs.replace(snapshot(succeeded=2, uncertain=1, uncertain_seen=3), window_used=0)
-    assert progress_line(waiting) == "captions: 2/3 jobs finished (66 %), 1 uncertain, 3 were uncertain"
+    assert progress_line(waiting) == "captions: 2 of 3 jobs finished (66 %); 1 uncertain; 3 were uncertain"
     idle = msgspec.structs.replace(snapshot(succeeded=2, eta_s=0.0), window_used=0)
-    assert progress_line(idle) == "captions: 2/2 jobs finished (100 %)"
+    assert progress_line(idle) == "captions: 2 of 2 jobs finished (100 %)"
 
 
 async def test_a_full_queue_at_the_service_is_shown() -> None:
@@ -163,12 +197,12 @@ async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None
     paused = msgspec.structs.replace(HALFWAY, held_up=PAUSED, eta_s=None)
     assert drawn(paused)[2:] == [
         "speed     98.7 jobs/s   1 min 02 s so far",
-        "service   paused: nothing is sent   used 994/1000 in this window, 3 × 429",
-        "          2 were uncertain   margin 24 min 10 s",
+        "service   paused: nothing is sent",
+        "          994 of 1,000 requests in 10 s, 3 throttled   2 were uncertain",
     ]
     gone = msgspec.structs.replace(HALFWAY, unreachable_s=185.4)
-    assert drawn(gone)[3].startswith("service   unreachable for 3 min 05 s   used 994/1000")
-    assert "captions: paused: nothing is sent, 6,139/10,000 jobs finished" in progress_line(paused)
+    assert drawn(gone)[3] == "service   unreachable for 3 min 05 s"
+    assert "captions: paused: nothing is sent; 6,139 of 10,000 jobs finished" in progress_line(paused)
     assert "unreachable for 3 min 05 s" in progress_line(gone)
     silent = msgspec.structs.replace(gone, held_up=UNANSWERED)
     assert drawn(silent) == drawn(gone), "the one explains the other"

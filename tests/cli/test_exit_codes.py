@@ -122,7 +122,7 @@ def test_the_json_object_has_the_documented_members_in_order() -> None:
     assert result.stdout == (
         '{"run":"captions","jobs":{"total":3,"queued":0,"submitting":0,"uncertain":0,"outstanding":0,"succeeded":3,'
         '"failed":0,"cancelled":0},"requests":{"run":3,"status":4},"throttled":0,"uncertain":{"seen":0,"adopted":0,'
-        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,"no_news":0,'
+        '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,"retried_executions":0,"no_news":0,'
         '"stuck":{"in_progress":0,"in_queue":0,"examples":[]},"margin_s":{"min":null,"p1":null},'
         '"safe_offline_s":null,"output":null,"errors":null,"wall_s":2.0,"interrupted":false}\n'
     )
@@ -141,7 +141,7 @@ def test_what_the_users_function_prints_stays_out_of_the_json() -> None:
 
 def test_a_stopped_run_shows_how_far_it_came_and_last_of_all_why_it_stopped() -> None:
     lines = invoke(FakeApp(stopped(StoppedError("401"), summary(queued=2, succeeded=1))), *RUN).stderr.splitlines()
-    assert lines[0] == "captions: stopped; 1 of 3 jobs are finished"
+    assert lines[0] == "captions: stopped; 1 of 3 jobs finished"
     assert lines[-1] == "error: 401"
 
 

@@ -23,6 +23,7 @@ LIMITS = EndpointLimits(
             set_at=1_767_225_600_000_000,
             used=498,
             allowed=500,
+            window_s=10.0,
             throttled=2,
         ),
         OperationLimits(
@@ -42,7 +43,7 @@ def test_show_is_a_table_of_each_endpoint() -> None:
     assert result.exit_code == 0
     assert program.asked == [(Path("l.db"), "captions")]
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
-        "run         500/10:100    2026-01-01 00:00   used 498/500 in this window, 2 × 429",
+        "run         500/10:100    2026-01-01 00:00   498 of 500 requests in 10 s, 2 throttled",
         "status      2000/10:400",
     ]
     assert result.stderr == "abc123 at https://api.example, used by captions, titles\n"

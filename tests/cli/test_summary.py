@@ -49,7 +49,6 @@ def test_whatever_went_wrong_is_told() -> None:
         "  lost       1 (the service forgot them early)",
         "  expired    2 (their results were gone when they were asked for)",
         "  throttled  12 requests answered 429",
-        "  margin     24 min 03 s at the least, 28 min 10 s or more for 99 %",
         "  requests   3 /run, 4 /status",
         "  took       1 min 41 s, 9.9 jobs/s",
         "  results    r.jsonl",
@@ -59,7 +58,7 @@ def test_whatever_went_wrong_is_told() -> None:
 
 def test_an_interrupted_run_says_what_is_left() -> None:
     lines = summary_lines(summary(interrupted=True, queued=6, uncertain=1, outstanding=2, succeeded=1), REQUEST, None)
-    assert lines[0] == "captions: interrupted; 1 of 10 jobs are finished"
+    assert lines[0] == "captions: interrupted; 1 of 10 jobs finished"
     assert [line.split() for line in lines[1:5]] == [
         ["succeeded", "1"],
         ["queued", "6"],
@@ -69,18 +68,41 @@ def test_an_interrupted_run_says_what_is_left() -> None:
     assert "took         2 s" in lines[-2]
 
 
-def test_one_margin_alone_is_told_alone() -> None:
-    lines = summary_lines(msgspec.structs.replace(summary(), margin_s=MarginSummary(min=60.0, p1=None)), REQUEST, None)
-    assert "  margin     1 min 00 s at the least" in lines
+@pytest.mark.parametrize(("margin_s", "told"), [(299.0, "4 min"), (61.0, "61 s"), (0.2, "1 s"), (300.0, None)])
+def test_a_margin_is_told_where_it_was_small(margin_s: float, told: str | None) -> None:
+    came = msgspec.structs.replace(summary(), margin_s=MarginSummary(min=margin_s, p1=None))
+    lines = [line for line in summary_lines(came, REQUEST, None) if "closest call" in line]
+    assert lines == ([f"  closest call  collected {told} before expiry"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("failed", "retried", "told"),
+    [
+        (60, 40, "60 attempts failed (40 were retried)"),
+        (1, 1, "1 attempt failed (1 was retried)"),
+        (2, 0, "2 attempts failed"),
+    ],
+)
+def test_failed_attempts_are_told_with_those_that_were_retried(failed: int, retried: int, told: str) -> None:
+    came = msgspec.structs.replace(summary(), failed_executions=failed, retried_executions=retried)
+    assert f"  attempts   {told}" in summary_lines(came, REQUEST, None)
+
+
+def test_one_job_is_one_job() -> None:
+    assert summary_lines(summary(succeeded=1), REQUEST, None)[0] == "captions: finished; its job succeeded"
+    assert summary_lines(summary(failed=1), REQUEST, None)[0] == "captions: finished; 0 of 1 job succeeded"
 
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(1_770.4, "safe for 29 min 30 s"), (0.0, "results may have expired already: resume soon")],
+    [
+        (1_770.4, "collect again within 29 min, or results expire"),
+        (0.0, "results may have expired already: resume soon"),
+    ],
 )
 def test_what_is_left_at_the_service_is_told_with_how_long_it_is_safe_there(seconds: float, told: str) -> None:
     left = msgspec.structs.replace(summary(outstanding=1), safe_offline_s=seconds)
-    assert f"  offline      {told}" in summary_lines(left, REQUEST, None)
+    assert f"  at service   {told}" in summary_lines(left, REQUEST, None)
 
 
 def test_nothing_sent_is_nothing_told() -> None:

@@ -33,7 +33,7 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_backe
         assert "@" in found.asked_by
         assert found.taken_at == command.taken_at
         assert found.done_at is not None
-        assert found.outcome == "nothing more of it is sent, and 2 unfinished jobs are being cancelled"
+        assert found.outcome == "nothing more of it is sent; 2 unfinished jobs to be cancelled"
         assert await ledger.commands.pending() == []
         assert await ledger.runs.wishes(run.id) == Wishes(cancel=True)
 

@@ -1,5 +1,7 @@
 """Why nothing is sent: each gate, and what they say together."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,7 +13,6 @@ from orchestrator.core.gates import (
     PAUSED,
     REFUSED,
     STOPPED,
-    SUSPECT,
     UNANSWERED,
     Closed,
     EndpointFacts,
@@ -27,6 +28,7 @@ from orchestrator.core.gates import (
     of_run,
     recalls,
     shallow,
+    suspected,
 )
 from orchestrator.core.refusals import PAUSE_US_MAX
 
@@ -88,8 +90,14 @@ def test_a_stopped_endpoint_is_closed_until_it_is_probed() -> None:
     assert narrowest(of(stopped="no such endpoint")) == Closed(why, recalls=True)
 
 
+def test_a_suspect_endpoint_says_until_when_it_is() -> None:
+    until = round(datetime(2026, 1, 1, 14, 5, 59, tzinfo=UTC).timestamp() * 1e6)
+    told = "the service no longer knows many of our jobs; sending is paused until 14:05 UTC"
+    assert suspected(until) == told
+
+
 def test_a_suspect_endpoint_is_closed_unless_single_submissions_find_out_anyway() -> None:
-    assert narrowest(of(suspect_until=LATER)) == Closed(SUSPECT, LATER)
+    assert narrowest(of(suspect_until=LATER)) == Closed(suspected(LATER), LATER)
     assert narrowest(of(suspect_until=NOW)) == ANY
     assert narrowest(of(suspect_until=LATER, submissions_refused_until=NOW)) == Open(1)
 

@@ -9,6 +9,7 @@ from orchestrator.core import job as transitions
 from orchestrator.core.job import (
     FAILED_EXECUTIONS,
     NO_NEWS,
+    RETRIED_EXECUTIONS,
     RUN_CANCELLED,
     RUN_CANCELLED_UNCERTAIN,
     Job,
@@ -348,4 +349,5 @@ def test_the_tallies_count_failed_executions_repeated_or_not(trouble: Trouble) -
     again = transitions.retried(job, trouble, due_at=AT, retry_until=None, reason="told", at=AT)
     over = transitions.abandoned(job, an_outcome(job, trouble), reason="told", at=AT)
 
-    assert counters(again) == counters(over) == (FAILED_EXECUTIONS,)
+    assert counters(again) == (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
+    assert counters(over) == (FAILED_EXECUTIONS,)

@@ -52,7 +52,7 @@ async def test_a_run_that_is_only_collected_for_is_cancelled_when_that_is_asked(
         await p.until(State.OUTSTANDING)
         assert transport.of("cancel") == []
         answer = await asked(p, Action.CANCEL, run=a)
-        assert answer.outcome == "nothing more of it is sent, and 20 unfinished jobs are being cancelled"
+        assert answer.outcome == "nothing more of it is sent; 20 unfinished jobs to be cancelled"
         await anyio.sleep(60)
         assert await counts(p, a) == {"cancelled": 20}
         assert len(transport.of("cancel")) == len({each.remote_id for each in transport.of("cancel")}) >= 10

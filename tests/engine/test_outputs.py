@@ -9,9 +9,9 @@ import pytest
 from orchestrator.api.files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.identity import check_reach
 from orchestrator.core.circuit_breaker import MANY
-from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT, UNANSWERED
+from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.engine.endpoint import TOLD_AGAIN_US, Endpoint
+from orchestrator.engine.endpoint import SUSPECT_US, TOLD_AGAIN_US, Endpoint
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.runs import Run
@@ -86,9 +86,9 @@ def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_s
         endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
     assert endpoint.held_up(1, Wishes()) == UNANSWERED
     endpoint.suspect(now)
-    assert endpoint.held_up(1, Wishes()) == SUSPECT
+    assert endpoint.held_up(1, Wishes()) == suspected(now + SUSPECT_US)
     endpoint.lack(2, "a variable is missing", ["SECRET"])
-    assert endpoint.held_up(1, Wishes()) == SUSPECT
+    assert endpoint.held_up(1, Wishes()) == suspected(now + SUSPECT_US)
     assert endpoint.held_up(2, Wishes()) == f"{STOPPED}: a variable is missing"
     endpoint.stop_submitting("no such endpoint")
     assert endpoint.held_up(1, Wishes()) == f"{STOPPED}: no such endpoint"

@@ -146,12 +146,12 @@ async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_
     ("left_s", "text"),
     [
         (None, "no result can expire yet"),
-        (-0.1, "results may have expired already"),
-        (0.9, "results may have expired already"),
-        (59.9, "it is safe to stay away for 59 s"),
-        (1_799.0, "it is safe to stay away for 29 min"),
-        (86_400.0, "it is safe to stay away for 1 day"),
+        (-0.1, "results may have expired already: resume soon"),
+        (0.9, "results may have expired already: resume soon"),
+        (59.9, "collect again within 59 s, or results expire"),
+        (1_799.0, "collect again within 29 min, or results expire"),
+        (86_400.0, "collect again within 1 day, or results expire"),
     ],
 )
-def test_the_time_that_one_may_stay_away_is_rounded_down(left_s: float | None, text: str) -> None:
+def test_the_time_to_collect_again_is_rounded_down(left_s: float | None, text: str) -> None:
     assert safe_text(left_s) == text

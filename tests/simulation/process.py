@@ -172,12 +172,12 @@ class Process:
     # --- its locks
 
     @contextmanager
-    def _lock(self, ledger: Path, /, *, now: int) -> Iterator[None]:
+    def _lock(self, ledger: Path, /, *, now: int, doing: str = "") -> Iterator[None]:
         machine, lives, true = self._machine, self._facts.lives, self._facts.true
         if machine.holder is not None:
             raise LedgerBusyError(f"{ledger}: {machine.holder} is working on this ledger")
         with ExitStack() as works:
-            works.enter_context(dispatcher_lock(ledger, now=now))
+            works.enter_context(dispatcher_lock(ledger, now=now, doing=doing))
             machine.holder, life, began_at = self, len(lives), true.now()
             lives.append((began_at, STILL))
 

@@ -309,7 +309,9 @@ def test_a_changed_input_is_refused_on_resume_and_changes_nothing(desk: Desk, se
 
     assert ended.exit_code == 2, ended
     assert "line 2: the input of custom_id 'row-1' is not what this run has for it" in ended.stderr
-    assert re.search(r"3 jobs of this run at the service; it is safe to stay away for (29|30) min", ended.stderr)
+    assert re.search(
+        r"3 jobs of this run at the service; collect again within (29|30) min, or results expire", ended.stderr
+    )
     assert len(service.accepted()) == 3
 
     service.change(hold=False)

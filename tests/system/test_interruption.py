@@ -50,7 +50,9 @@ def test_one_signal_stops_in_order_and_says_how_to_go_on(
     assert ended.summary["interrupted"] is True
     assert ended.summary["jobs"]["outstanding"] == JOBS
     assert desk.rows() == desk.rows("results.jsonl.errors.jsonl") == []
-    assert re.search(rf"{JOBS} jobs still at the service; it is safe to stay away for (29|30) min", ended.stderr)
+    assert re.search(
+        rf"{JOBS} jobs still at the service; collect again within (29|30) min, or results expire", ended.stderr
+    )
     command = resume_command_in(ended.stderr)
     assert "--ledger 'my ledger.db'" in command
 

@@ -11,6 +11,7 @@ from orchestrator.cli import tables
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.tables import plain
 from orchestrator.core.rate_windows import Window
+from orchestrator.core.wording import counted
 from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR: "red", PodStatus.EXITED: "dim"}
@@ -30,8 +31,7 @@ def put_pods(pods: Sequence[Pod]) -> None:
             f"{pod.cost:.3f}",
         )
     total = sum(pod.cost for pod in pods)
-    count = f"{len(pods)} {'pod' if len(pods) == 1 else 'pods'}"
-    tables.put(table, Text(f"\n{count}, ${total:.3f} an hour"))
+    tables.put(table, Text(f"\n{counted(len(pods), 'pod')}, ${total:.3f} an hour"))
 
 
 def put_pod(pod: Pod) -> None:
@@ -47,7 +47,7 @@ def window_line(window: Window, now: int) -> str:
         noun = "request" if window.remaining == 1 and not quota else "requests"
         parts.append(f"{window.remaining:,}{quota} {noun} left")
     elif window.quota is not None:
-        parts.append(f"{window.quota:,} requests")
+        parts.append(counted(window.quota, "request"))
     if window.window_s is not None:
         parts.append(f"per {lasting(window.window_s)}")
     if window.reset_at is not None:

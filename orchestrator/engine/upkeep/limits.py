@@ -132,6 +132,7 @@ class LimitKeeper:
                 used=meter.used,
                 allowance=meter.allowance,
                 throttled=meter.throttled,
+                window_s=limits.api.limiter.limit(operation).window_s,
                 sent=meter.sent,
                 queue_full=meter.queue_full,
                 in_flight=meter.in_flight,

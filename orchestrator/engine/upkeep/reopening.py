@@ -35,4 +35,4 @@ async def retried(ledger: Ledger, command: Command) -> Reply:
     if not reopened.total():
         return Reply("no job of it has failed or was cancelled")
     found = [f"{reopened[state]} {state}" for state in (State.FAILED, State.CANCELLED) if reopened[state]]
-    return Reply(f"{' and '.join(found)} jobs are queued again")
+    return Reply(f"{' and '.join(found)} {'job is' if reopened.total() == 1 else 'jobs are'} queued again")

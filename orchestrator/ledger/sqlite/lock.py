@@ -29,6 +29,9 @@ INTAKE_LOCK: Final = ".intake-"
 DIGEST_CHARS: Final = 16
 """How much of the digest of a run's name tells it: the name itself may be longer than that of a file."""
 
+SIGNATURE_BYTES_MAX: Final = 1_000
+"""The text in a lock: a run's name takes most of it."""
+
 LOCK_TRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.02
 
@@ -39,8 +42,8 @@ MOUNTS: Final = Path("/proc/self/mounts")
 
 
 @contextmanager
-def dispatcher_lock(ledger: Path, *, now: int) -> Iterator[None]:
-    """Holds the ledger's lock while the block runs.
+def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None]:
+    """Holds the ledger's lock while the block runs; `doing` is for those who ask what its holder does.
 
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder.
     """
@@ -49,7 +52,7 @@ def dispatcher_lock(ledger: Path, *, now: int) -> Iterator[None]:
     with _opened(path) as descriptor:
         if not _locked(descriptor):
             raise LedgerBusyError(_held_by(ledger, descriptor))
-        _sign(descriptor, now)
+        _sign(descriptor, now, doing)
         _forget_dead_intakes(ledger)
         yield
 
@@ -95,16 +98,16 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _sign(descriptor: int, now: int) -> None:
+def _sign(descriptor: int, now: int, doing: str = "") -> None:
     since = datetime.fromtimestamp(now / SECOND_US, UTC).strftime(SINCE_FORMAT)
     with suppress(OSError):  # a full disk: the lock holds without its text
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()}{SINCE}{since}\n".encode(), 0)
+        os.pwrite(descriptor, f"process {os.getpid()}{doing and f' ({doing})'}{SINCE}{since}\n".encode(), 0)
 
 
 def _text(descriptor: int) -> str:
     """Who holds a lock, for people."""
-    return os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+    return os.pread(descriptor, SIGNATURE_BYTES_MAX, 0).decode(errors="replace").strip() or "another process"
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

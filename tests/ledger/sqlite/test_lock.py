@@ -32,6 +32,8 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
         assert holder(ledger) == who
 
     assert holder(ledger) is None
+    with dispatcher_lock(ledger, now=EPOCH_AT, doing="run captions"):
+        assert holder(ledger) == f"process {os.getpid()} (run captions) since 2026-01-01 00:00:00 UTC"
     with dispatcher_lock(ledger, now=EPOCH_AT):
         pass
 
@@ -56,6 +58,8 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
     assert found is not None
     assert found.startswith(f"process {process.pid} since")
     assert holder(ledger) is None
+    with dispatcher_lock(ledger, now=EPOCH_AT, doing="run captions"):
+        assert holder(ledger) == f"process {os.getpid()} (run captions) since 2026-01-01 00:00:00 UTC"
     with dispatcher_lock(ledger, now=EPOCH_AT):
         pass
 

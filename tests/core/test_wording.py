@@ -1,0 +1,55 @@
+"""Sentences that are said in several places."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened
+from tests.texts import texts
+
+
+@pytest.mark.parametrize(("n", "told"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (1_000, "1,000 jobs")])
+def test_one_is_singular(n: int, told: str) -> None:
+    assert counted(n, "job") == told
+
+
+def test_a_plural_may_be_given() -> None:
+    assert [counted(n, "reply", "replies") for n in (1, 2)] == ["1 reply", "2 replies"]
+
+
+@pytest.mark.parametrize(
+    ("left_s", "told"),
+    [
+        (1_799.9, "collect again within 29 min, or results expire"),
+        (1.0, "collect again within 1 s, or results expire"),
+        (0.9, "results may have expired already: resume soon"),
+        (-5.0, "results may have expired already: resume soon"),
+    ],
+)
+def test_when_to_collect_again_is_rounded_down(left_s: float, told: str) -> None:
+    assert collect_again(left_s) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "chars", "short"),
+    [
+        ("bad seed", 8, "bad seed"),
+        ("bad seed 17", 9, "bad seed…"),
+        ("bad seed 17", 10, "bad seed…"),
+        ("bad seed 17", 8, "bad…"),
+        ("bad  seed", 6, "bad…"),
+        ("x" * 90, 10, "x" * 9 + "…"),
+        ("bad " + "x" * 90, 50, "bad " + "x" * 45 + "…"),
+        (" leading", 4, " le…"),
+    ],
+)
+def test_a_long_text_ends_after_a_whole_word(text: str, chars: int, short: str) -> None:
+    assert shortened(text, chars) == short
+
+
+@given(texts(), st.integers(1, 40))
+def test_what_is_shortened_fits_and_begins_as_the_text_does(text: str, chars: int) -> None:
+    short = shortened(text, chars)
+
+    assert len(short) <= chars or short == text
+    assert short == text or (short.endswith(ELLIPSIS) and text.startswith(short.removesuffix(ELLIPSIS)))
