@@ -238,7 +238,7 @@ def _held(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_gate(run: RunState, held: str) -> Finding:
-    if held in (gates.SUSPECT, gates.REFUSED, gates.UNANSWERED):
+    if held.startswith((gates.SUSPECT, gates.REFUSED, gates.UNANSWERED)):
         cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
     elif held.startswith(gates.STOPPED):
         cause = next((cause for reason, cause in _BY_REASON.items() if reason in held), Cause.STOPPED)

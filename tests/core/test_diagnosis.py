@@ -90,7 +90,7 @@ def test_results_expire_only_where_nobody_collects_them() -> None:
 @pytest.mark.parametrize(
     ("held", "cause"),
     [
-        (gates.SUSPECT, Cause.TRYING),
+        (gates.suspected(0), Cause.TRYING),
         (gates.REFUSED, Cause.TRYING),
         (gates.UNANSWERED, Cause.TRYING),
         (f"{gates.STOPPED}: {POINTLESS[401]}", Cause.KEY_REFUSED),

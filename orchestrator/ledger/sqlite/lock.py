@@ -163,7 +163,7 @@ def holder(ledger: Path) -> str | None:
 def held_since(ledger: Path) -> int | None:
     """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
     try:
-        text = _beside(ledger, LOCK).read_text().partition(SINCE)[2].strip()
+        text = _beside(ledger, LOCK).read_text().rpartition(SINCE)[2].strip()
         since = datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC)
     except (OSError, ValueError):
         return None
