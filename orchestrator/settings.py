@@ -240,6 +240,31 @@ class Wish(StrEnum):
     CANCEL = "cancel"
 
 
+class ResultOrder(StrEnum):
+    """In which order results are read."""
+
+    INPUT = "input"
+    COMPLETION = "completion"
+
+
+class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `orchestrator results` can be told."""
+
+    ledger: Path = LEDGER_DEFAULT
+    name: str | None = None
+    """The run, or the beginning of its name; None for the only one."""
+
+    errors: bool = False
+    """The failed and cancelled jobs instead of the results."""
+
+    failed: bool = False
+    """Of these the failed ones alone."""
+
+    order: ResultOrder = ResultOrder.INPUT
+    follow: bool = False
+    """Also what ends from now on, in order of completion, until the run has ended."""
+
+
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to verify: a ledger and, where `output` is given, the files of one of its runs."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.api.look import results, show, status
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
+    from orchestrator.api.watching import watch
     from orchestrator.engine.observers.view import View
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "show",
     "status",
     "verify",
+    "watch",
 ]
 
 _HOME = {
@@ -59,6 +61,7 @@ _HOME = {
     "show": "look",
     "status": "look",
     "verify": "verifying",
+    "watch": "watching",
 }
 
 

@@ -1,6 +1,7 @@
-"""Reads the outcomes of a run out of the ledger, in input order, page by page: no read lasts, and little is held."""
+"""Reads the outcomes of a run out of the ledger, page by page: no read lasts, and little is held."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from enum import Enum
 from typing import Final
 
@@ -8,12 +9,13 @@ import msgspec
 
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
-from orchestrator.errors import DamagedError
+from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.results import FinishedJob
+from orchestrator.ledger.results import Ended, FinishedJob
 from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500
+PAGE_EVENTS: Final = 5_000
 PAGE_BYTES_MAX: Final = 8 * MIB
 """A page has so many outputs, as they are stored, at most; one that is larger has a page to itself."""
 
@@ -21,11 +23,25 @@ DAMAGED: Final = "its output is damaged in the ledger; orchestrator verify tells
 
 
 class Rows(Enum):
-    """Which rows of a run are wanted: those of the results file, those of the errors file, or both."""
+    """Which rows of a run are wanted: those of the results file, those of the errors file or of it those
+    that have failed, or all.
+    """
 
     RESULTS = (State.SUCCEEDED,)
     ERRORS = (State.FAILED, State.CANCELLED)
+    FAILED = (State.FAILED,)
     ALL = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+
+    @property
+    def may_be_damaged(self) -> bool:
+        """Whether those that succeeded belong to them if their output cannot be unpacked any more; one that is stored
+        as it came can always be.
+        """
+        return self in (Rows.ERRORS, Rows.FAILED)
+
+    def has(self, job: FinishedJob) -> bool:
+        """Whether `job` is one of them, by its trouble."""
+        return self is Rows.ALL or (job.trouble is None) is (self is Rows.RESULTS)
 
 
 async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[FinishedJob]:
@@ -40,13 +56,42 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
         after=after,
         most=PAGE_JOBS,
         bytes_max=PAGE_BYTES_MAX,
-        packed_too=rows is Rows.ERRORS,  # an output that is stored as it came cannot be unreadable
+        packed_too=rows.may_be_damaged,
     ):
         after = (found[-1].line, found[-1].job)
         for job in found:
             row = _row_of(job)
-            if rows is Rows.ALL or (row.trouble is None) is (rows is Rows.RESULTS):
+            if rows.has(row):
                 yield row
+
+
+async def ended_jobs(
+    ledger: Ledger, run: int, rows: Rows, *, after: int = 0, follow: bool = False
+) -> AsyncIterator[tuple[int, FinishedJob]]:
+    """The run's finished jobs in the order in which they ended, each with its place there, from `after` a place on.
+
+    With `follow`: also those that end from now on, until all have. Raises `UsageError` where the run is deleted.
+    """
+    upto = after
+    async with aclosing(ledger.feed.changes()) as changes:
+        async for _ in changes:
+            is_over = not follow or await ledger.runs.has_ended(run)
+            while (found := await _ended(ledger, run, rows, upto)).upto is not None:
+                for place, job in found.jobs:
+                    row = _row_of(job)
+                    if rows.has(row):
+                        yield place, row
+                upto = found.upto
+            if await ledger.runs.is_gone(run):
+                raise UsageError("the run was deleted meanwhile")
+            if is_over:
+                return
+
+
+async def _ended(ledger: Ledger, run: int, rows: Rows, after: int) -> Ended:
+    return await ledger.results.ended(
+        run, rows.value, after=after, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX, packed_too=rows.may_be_damaged
+    )
 
 
 def _row_of(job: FinishedJob) -> FinishedJob:

@@ -19,6 +19,8 @@ from orchestrator.ledger.runs import Run
 from orchestrator.units import SECOND_US
 from orchestrator.views import Acknowledged, CollectedBy
 
+TAKES_PLACE: Final = "where it stands still for good, end it: this process goes on in its place"
+
 LOOK_S: Final = 0.25
 """How often to look whether the other process is still there, and has done anything."""
 
@@ -34,12 +36,16 @@ _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0,
 
 
 class Followed(Standing):
-    """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date."""
+    """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date.
 
-    def __init__(self, ledger: Ledger, run: Run, clock: Clock, view: View) -> None:
+    `silent` is what there is to say should that process stand still.
+    """
+
+    def __init__(self, ledger: Ledger, run: Run, clock: Clock, view: View, *, silent: str = TAKES_PLACE) -> None:
         super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=clock))
         self._ledger = ledger
         self._view = view
+        self._silent_advice = silent
         self._wishes = Wishes()
         self._beat = _NOBODY
         self._heard_at = ledger.now()
@@ -152,6 +158,6 @@ class Followed(Standing):
         if held_by is not None and silent_us > STALE_US and not self._is_silent:
             self._is_silent = True
             self._view.warn(
-                f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; where it stands "
-                "still for good, end it: this process goes on in its place"
+                f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; "
+                f"{self._silent_advice}"
             )

@@ -1,13 +1,14 @@
 """Looking at a ledger, beside whoever works on it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from orchestrator.api.counts import figures_of
-from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.api.export import Rows, ended_jobs, finished_jobs
 from orchestrator.api.files import check_is_there, line_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
@@ -21,8 +22,9 @@ from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.overview import Overview
+from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL
+from orchestrator.settings import LOCAL, ResultOrder, ResultsRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
 
@@ -150,17 +152,29 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
     return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
 
 
-async def results(ledger: Path, name: str | None, write: Callable[[bytes], None], *, errors: bool) -> int:
+async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:
     """Hands the lines of a run's results (or errors) to `write`, one after the other; returns how many lines.
 
     Raises `UsageError` where there is no such run, or, without a name, not one alone.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(request.ledger, clock=SystemClock()) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
-        run = await run_named(opened, name, not_accepted=holder(ledger) is not None)
+        is_read = holder(request.ledger) is not None
+        run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
         lines = 0
-        async for job in finished_jobs(opened, run.id, Rows.ERRORS if errors else Rows.RESULTS):
-            write(line_of(job))
-            lines += 1
+        async with aclosing(_jobs(opened, run.id, request)) as jobs:
+            async for job in jobs:
+                write(line_of(job))
+                lines += 1
         await check_is_there(opened, run.id)
         return lines
+
+
+async def _jobs(ledger: Ledger, run: int, request: ResultsRequest) -> AsyncGenerator[FinishedJob]:
+    rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
+    if request.order is ResultOrder.INPUT and not request.follow:
+        async for job in finished_jobs(ledger, run, rows):
+            yield job
+        return
+    async for _, job in ended_jobs(ledger, run, rows, follow=request.follow):
+        yield job

@@ -27,6 +27,7 @@ from orchestrator.cli.runs import add_runs
 from orchestrator.cli.serve import add_serve
 from orchestrator.cli.status import add_status
 from orchestrator.cli.verify import add_verify
+from orchestrator.cli.watch import add_watch
 
 EPILOG = (
     f"Try it without an account: orchestrator run INPUT {declared.ENDPOINT} local:FILE.py:FUNCTION."
@@ -78,7 +79,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
     working = (add_run, add_resume, add_serve)
-    of_ledgers = (add_status, add_runs, add_results, add_verify, add_control, add_limits)
+    of_ledgers = (add_status, add_runs, add_results, add_watch, add_verify, add_control, add_limits)
     for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
         add(commands, load)
     add_account(commands)

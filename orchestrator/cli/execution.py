@@ -29,9 +29,17 @@ from orchestrator.cli.request import ledger_of
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.settings import LEDGER_DEFAULT, DoctorRequest, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import (
+    LEDGER_DEFAULT,
+    DoctorRequest,
+    ResultsRequest,
+    RunRequest,
+    ServeRequest,
+    VerifyRequest,
+    Wish,
+)
 from orchestrator.units import MIB
-from orchestrator.views import EndpointLimits, RunControl, RunStatus, Summary
+from orchestrator.views import EndpointLimits, RunControl, RunStatus, Snapshot, Summary
 
 if TYPE_CHECKING:
     import anyio
@@ -72,7 +80,7 @@ class App(Protocol):
 
     async def show(self, ledger: Path, name: str | None) -> RunStatus: ...
 
-    async def results(self, ledger: Path, name: str | None, write: Callable[[bytes], None], *, errors: bool) -> int: ...
+    async def results(self, request: ResultsRequest, write: Callable[[bytes], None]) -> int: ...
 
     async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimits]: ...
 
@@ -93,6 +101,8 @@ class App(Protocol):
     async def export_run(
         self, ledger: Path, name: str | None, output: Path | None, errors: Path | None
     ) -> "Exported": ...
+
+    async def watch(self, ledger: Path, name: str | None, view: "View", *, stop: "anyio.Event") -> Snapshot: ...
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> "Verification": ...
 

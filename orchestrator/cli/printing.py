@@ -1,6 +1,7 @@
 """The two ways out: standard output carries data only (JSON, result lines), standard error everything for people."""
 
 import os
+import select
 import sys
 from contextlib import suppress
 from typing import IO, Final, NoReturn
@@ -45,6 +46,16 @@ def _given_up(error: OSError) -> ReaderLeftError | UnwritableError:
     return UnwritableError(
         f"standard output cannot be written ({error.strerror}); what it was to show is cut off, what was sent is sent"
     )
+
+
+def has_reader_left() -> bool:
+    """Whether standard output is a pipe that nobody reads any more. One that is closed says so without a write."""
+    output = select.poll()
+    try:
+        output.register(sys.stdout, 0)
+    except (OSError, ValueError):  # no file of the system's, as in a test
+        return False
+    return any(found & select.POLLERR for _, found in output.poll(0))
 
 
 def put_json(value: object) -> None:

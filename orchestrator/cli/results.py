@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,24 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of
+from orchestrator.errors import UsageError
+from orchestrator.settings import ResultOrder, ResultsRequest
+
+LOOK_S: Final = 0.5
+"""How often to see whether anybody still reads, while there is nothing to write."""
+
+Errors = Annotated[
+    bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines.")
+]
+Failed = Annotated[bool, typer.Option("--failed", metavar="", help="The failed jobs alone, as error lines.")]
+Order = Annotated[
+    ResultOrder | None,
+    typer.Option(metavar="|".join(ResultOrder), help="In which order. Default: input; with --follow, completion."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", metavar="", help="Go on with what arrives, until each job has its outcome."),
+]
 
 
 def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -22,20 +40,53 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
     @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG))
     def results(
         name: options.OnlyRun = None,
-        errors: Annotated[
-            bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead.")
-        ] = False,
+        errors: Errors = False,
+        failed: Failed = False,
+        order: Order = None,
+        follow: Follow = False,
         *,
         choices: Choices,
     ) -> tuple[Work, Path]:
         """Print a run's results so far as JSON lines, in input order; at any time, also while it runs."""
-        ledger = ledger_of(choices)
-        return partial(_results, load, ledger, name, errors), ledger
+        if errors and failed:
+            raise UsageError(f"{declared.ERRORS} has the failed jobs, too; give one of it and --failed")
+        if follow and order is ResultOrder.INPUT:
+            raise UsageError("--follow prints jobs as they end; --order input is for what has ended")
+        request = ResultsRequest(
+            ledger=ledger_of(choices),
+            name=name,
+            errors=errors,
+            failed=failed,
+            order=order or (ResultOrder.COMPLETION if follow else ResultOrder.INPUT),
+            follow=follow,
+        )
+        return partial(_results, load, request), request.ledger
 
 
-async def _results(load: Callable[[], App], ledger: Path, name: str | None, errors: bool) -> int:
-    count = await load().results(ledger, name, printing.put, errors=errors)
+async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
+    count = await (_followed(load, request) if request.follow else load().results(request, printing.put))
     printing.flush()
     if not count:
-        printing.say(f"{name or 'the run'} has no {'failed or cancelled jobs' if errors else 'results'} yet")
+        what = "failed jobs" if request.failed else "failed or cancelled jobs" if request.errors else "results"
+        printing.say(f"{request.name or 'the run'} has no {what}{'' if request.follow else ' yet'}")
     return 0
+
+
+async def _followed(load: Callable[[], App], request: ResultsRequest) -> int:
+    """The same, where somebody waits for each line; it ends, too, once nobody reads any more."""
+    import anyio  # noqa: PLC0415
+
+    def put(line: bytes) -> None:
+        printing.put(line)
+        printing.flush()
+
+    async def leave_when_nobody_reads() -> None:
+        while not printing.has_reader_left():  # noqa: ASYNC110  the system has no event for it
+            await anyio.sleep(LOOK_S)
+        raise printing.ReaderLeftError
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(leave_when_nobody_reads)
+        count = await load().results(request, put)
+        group.cancel_scope.cancel()
+    return count

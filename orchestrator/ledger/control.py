@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True):
     wishes: Wishes
 
 
-_UNFINISHED: Final = (
+UNFINISHED: Final = (
     select(literal_column("1"))
     .where(
         counts.c.run_id == runs.c.id,
@@ -43,7 +43,9 @@ _UNFINISHED: Final = (
     )
     .exists()
 )
-TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, _UNFINISHED).order_by(runs.c.id)
+"""Whether a run has unfinished jobs."""
+
+TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, UNFINISHED).order_by(runs.c.id)
 """The runs that are cancelled and have unfinished jobs."""
 
 _TAKE_BACK: Final = (

@@ -5,7 +5,8 @@ page in memory. Who writes in this process wakes its readers after each commit; 
 within a quarter of a second.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import anyio
@@ -83,14 +84,23 @@ class Feed:
 
         Whoever leaves off goes on after the `place` of the last event. Raises `StorageError`.
         """
+        async with aclosing(self.changes()) as changes:
+            async for _ in changes:
+                while page := await self._page(place):
+                    yield page
+                    place = page[-1].place
+
+    async def changes(self) -> AsyncGenerator[None]:
+        """Now, and again each time that anybody has committed something since, until its reader leaves off.
+
+        Raises `StorageError`.
+        """
         others: int | None = None
         while True:
             committed = self._committed  # before the look: what is committed during it is looked for once more
             if others is None:
                 others = await self._database.commits_of_others()
-            while page := await self._page(place):
-                yield page
-                place = page[-1].place
+            yield
             others = await self._changed(committed, others)
 
     async def _page(self, place: int) -> list[Happened]:

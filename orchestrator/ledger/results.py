@@ -1,15 +1,17 @@
 """Results: finished jobs with all that their rows in the files need."""
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.history import ENDING
 from orchestrator.ledger.records import fitting, unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.tables import jobs, outcomes, runs
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.tables import events, jobs, outcomes, runs
 
 
 class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,40 @@ _FINISHED = (
 )  # fmt: skip
 
 
+_later = events.alias("later")
+_EVENTS_PAGE: Final = (
+    select(events.c.id)
+    .where(events.c.id > bindparam("after"))
+    .order_by(events.c.id)
+    .limit(bindparam("most"))
+    .subquery()
+)
+_EVENTS_END: Final = select(func.max(_EVENTS_PAGE.c.id))
+_ENDED: Final = (
+    select(events.c.id, jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
+    .select_from(
+        events.join(jobs, jobs.c.id == events.c.job_id).outerjoin(outcomes, outcomes.c.job_id == events.c.job_id)
+    )
+    .where(
+        events.c.id > bindparam("after"),
+        events.c.id <= bindparam("upto"),
+        events.c.event.in_([literal_column(f"'{event}'") for event in ENDING]),
+        without_index(jobs.c.run_id) == bindparam("run"),
+        # One that was opened again since has not ended, or ends at a later event.
+        ~select(_later.c.id).where(_later.c.job_id == events.c.job_id, _later.c.id > events.c.id).exists(),
+    )
+    .order_by(events.c.id)
+)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """Some jobs of a run, in the order in which they ended, each with its place in that order."""
+
+    jobs: Sequence[tuple[int, FinishedJob]]
+    upto: int | None
+    """The place after which to go on; None where nothing has happened since."""
+
+
 class Results(Noun):
     """The finished jobs of a ledger."""
 
@@ -74,9 +110,6 @@ class Results(Noun):
         Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those
         that succeeded with a packed output.
         """
-        wanted: list[ColumnElement[bool]] = [jobs.c.state.in_([state.value for state in states])]
-        if packed_too:
-            wanted.append((jobs.c.state == State.SUCCEEDED.value) & (outcomes.c.packed == 1))
         accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
         line, job = after
         sizes = (
@@ -84,7 +117,7 @@ class Results(Noun):
             .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
             .where(
                 jobs.c.run_id == run,
-                or_(*wanted),
+                _is_wanted(states, packed_too=packed_too),
                 jobs.c.intake_id <= accepted,
                 (jobs.c.line > line) | ((jobs.c.line == line) & (jobs.c.id > job)),
                 jobs.c.line >= line,
@@ -96,12 +129,42 @@ class Results(Noun):
             found = (await connection.execute(sizes)).all()
             taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
             rows = (await connection.execute(_FINISHED, batch_of(taken))).all()
-        return [
-            FinishedJob(
-                line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
-                attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
-                remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
-                trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
-            )
-            for row in rows
-        ]  # fmt: skip
+        return list(map(_finished_of, rows))
+
+    async def ended(
+        self, run: int, states: Sequence[State], *, after: int, most: int, bytes_max: int, packed_too: bool = False
+    ) -> Ended:
+        """The jobs of `run` in `states` that ended by the `most` events of the ledger after place `after`.
+
+        Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` as for `page`. Each job comes
+        once, at the place at which it ended last.
+        """
+        async with self._doors.reading() as connection:
+            upto = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
+            if upto is None:
+                return Ended((), None)
+            query = _ENDED.where(_is_wanted(states, packed_too=packed_too))
+            found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
+            taken = found[: fitting((row[2] for row in found), bytes_max)]
+            rows = (await connection.execute(_FINISHED, batch_of(row[1] for row in taken))).all()
+        finished = {row[1]: _finished_of(row) for row in rows}
+        last = upto if len(taken) == len(found) else taken[-1][0]
+        return Ended([(place, finished[job]) for place, job, _ in taken], last)
+
+
+def _is_wanted(states: Sequence[State], *, packed_too: bool) -> ColumnElement[bool]:
+    """Whether a job is in `states`, or, with `packed_too`, has succeeded with a packed output."""
+    wanted: list[ColumnElement[bool]] = [jobs.c.state.in_([state.value for state in states])]
+    if packed_too:
+        wanted.append((jobs.c.state == State.SUCCEEDED.value) & (outcomes.c.packed == 1))
+    return or_(*wanted)
+
+
+def _finished_of(row: Any) -> FinishedJob:
+    """The job in a row of `_FINISHED`."""
+    return FinishedJob(
+        line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
+        attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
+        remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
+        trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
+    )  # fmt: skip

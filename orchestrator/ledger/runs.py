@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, literal_column, o
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
-from orchestrator.ledger.control import TO_CANCEL, Asked, Wishes
+from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import insert_new
 from orchestrator.ledger.steps import counts_add
@@ -180,6 +180,11 @@ class Runs(Noun):
         """
         may_go = (runs.c.cancel_requested == 1) | ~_AT_SERVICE
         return await self._doors.execute(update(runs).where(runs.c.id == run, may_go).values(intake_accepted=0)) > 0
+
+    async def has_ended(self, run: int) -> bool:
+        """Whether `run` was taken in, and each of its jobs has its outcome."""
+        ended = select(runs.c.intake_accepted > 0, ~UNFINISHED).where(runs.c.id == run)
+        return any(row[0] and row[1] for row in await self._doors.rows(ended))
 
     async def is_gone(self, run: int) -> bool:
         """Whether `run` was deleted, or is being deleted: it has counts, and nothing of it is accepted."""

@@ -11,7 +11,7 @@ from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import DoctorRequest, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
 from orchestrator.views import EndpointLimits, MarginSummary, RunControl, RunStatus, Snapshot, Summary, UncertainSummary
 from tests.cli.command_line import Result, call
 
@@ -105,6 +105,7 @@ class FakeApp:
         self.verification = verification
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
+        self.snapshots: Sequence[Snapshot] = ()
         self.held_by: str | None = None
         self.outcome: str | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
@@ -139,8 +140,8 @@ class FakeApp:
         self.asked.append((ledger, name))
         return next(run for run in self.runs if run.run == name or name is None)
 
-    async def results(self, ledger: Path, name: str | None, write: Callable[[bytes], None], *, errors: bool) -> int:
-        self.asked.append((ledger, name, errors))
+    async def results(self, request: ResultsRequest, write: Callable[[bytes], None]) -> int:
+        self.asked.append((request,))
         for line in self.lines:
             write(line)
         return len(self.lines)
@@ -187,6 +188,23 @@ class FakeApp:
     async def export_run(self, ledger: Path, name: str | None, output: Path | None, errors: Path | None) -> Exported:
         self.asked.append((ledger, name, output, errors))
         return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
+
+    async def watch(self, ledger: Path, name: str | None, view: View, *, stop: anyio.Event) -> Snapshot:
+        self.asked.append((ledger, name))
+        seen = iter(self.snapshots)
+        last = next(seen)
+
+        def look() -> Snapshot:
+            nonlocal last
+            last = next(seen, last)
+            return last
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(view.follow, look)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        return last
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
         self.asked.append((request,))

@@ -16,6 +16,7 @@ from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
+from orchestrator.settings import ResultOrder, ResultsRequest
 from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
@@ -136,7 +137,7 @@ def test_results_are_bytes_on_standard_output() -> None:
     app = FakeApp(lines=[b'{"a":1}\n', b'{"a":"\xc3\xa9"}\n'])
     result = invoke(app, "results", "captions")
     assert (result.exit_code, result.stdout_bytes, result.stderr) == (0, b'{"a":1}\n{"a":"\xc3\xa9"}\n', "")
-    assert app.asked == [(Path("orchestrator.db"), "captions", False)]
+    assert app.asked == [(ResultsRequest(name="captions"),)]
 
 
 def test_no_results_are_said_to_be_none() -> None:
@@ -273,7 +274,7 @@ def ended(process: "subprocess.Popen[bytes]") -> bytes:
 FLOOD = """
 from orchestrator.cli import build
 class App:
-    async def results(self, ledger, name, write, *, errors):
+    async def results(self, request, write):
         for _ in range(100_000):
             write(b'{"custom_id": "x"}\\n')
         return 100_000
@@ -293,7 +294,7 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
 LITTLE = """
 from orchestrator.cli import build
 class App:
-    async def results(self, ledger, name, write, *, errors):
+    async def results(self, request, write):
         write(b"x\\n")
         input()
         return 1
@@ -312,3 +313,42 @@ def test_a_reader_that_left_before_the_first_line_is_no_error_either() -> None:
         process.stdin.close()
         assert ended(process) == b""
     assert process.returncode == 0
+
+
+IDLE = """
+import anyio
+from orchestrator.cli import build
+class App:
+    async def results(self, request, write):
+        write(b"x\\n")
+        await anyio.sleep_forever()
+build(App)(["results", "captions", "--follow"])
+"""
+
+
+def test_who_follows_ends_when_its_reader_has_enough_even_if_nothing_comes_any_more() -> None:
+    with subprocess.Popen([sys.executable, "-c", IDLE], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x\n", "at once, and not when a buffer is full"
+        process.stdout.close()
+        assert ended(process) == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "request_"),
+    [
+        (("--errors",), ResultsRequest(errors=True)),
+        (("--failed", "--order", "completion"), ResultsRequest(failed=True, order=ResultOrder.COMPLETION)),
+        (("-f",), ResultsRequest(follow=True, order=ResultOrder.COMPLETION)),
+    ],
+)
+def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], request_: ResultsRequest) -> None:
+    app = FakeApp(lines=[b"x\n"])
+    assert invoke(app, "results", *words).stdout == "x\n"
+    assert app.asked == [(request_,)]
+
+
+@pytest.mark.parametrize("words", [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random")])
+def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
+    assert invoke(FakeApp(), "results", *words).exit_code == 2

@@ -10,7 +10,7 @@ from orchestrator.api.config import EMULATOR, RUNS, choose
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import AccountSettings, ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings import AccountSettings, ConnectionSettings, ResultsRequest, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
@@ -122,7 +122,8 @@ def test_status_and_results_find_the_ledger_in_the_file() -> None:
     app = FakeApp()
     invoke(app, "status")
     invoke(app, "results", "captions", "--errors")
-    assert app.asked == [(Path("elsewhere.db"),), (Path("elsewhere.db"), "captions", True)]
+    request = ResultsRequest(ledger=Path("elsewhere.db"), name="captions", errors=True)
+    assert app.asked == [(Path("elsewhere.db"),), (request,)]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from orchestrator.api.verifying import Verification, verify
 from orchestrator.core import job as transitions
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.settings import VerifyRequest
+from orchestrator.settings import ResultsRequest, VerifyRequest
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -225,7 +225,8 @@ def test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_sto
     assert "damaged in the ledger" in damaged["error"]["message"]
     for is_errors, name in ((False, "out"), (True, "err")):
         lines: list[bytes] = []
-        anyio.run(partial(results, tmp_path / "db", "run", lines.append, errors=is_errors))
+        request = ResultsRequest(ledger=tmp_path / "db", name="run", errors=is_errors)
+        anyio.run(results, request, lines.append)
         assert b"".join(lines) == (tmp_path / name).read_bytes()
     verification = verified(tmp_path)
     assert [(found.kind, found.count) for found in verification.findings] == [(Kind.CHECKSUM, 1)]

@@ -12,7 +12,7 @@ from orchestrator.api.look import results, show
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
-from orchestrator.settings import Wish
+from orchestrator.settings import ResultsRequest, Wish
 from tests.ledger.ledgers import a_run
 
 
@@ -46,7 +46,7 @@ def test_the_only_run_needs_no_name(tmp_path: Path) -> None:
     lines: list[bytes] = []
     ledger = with_runs(tmp_path / "l.db", "night")
     assert anyio.run(show, ledger, None).jobs["queued"] == 1
-    assert anyio.run(partial(results, ledger, None, lines.append, errors=False)) == 0
+    assert anyio.run(results, ResultsRequest(ledger=ledger), lines.append) == 0
     many = with_runs(tmp_path / "many.db", *(f"run-{n}" for n in range(12)))
     with pytest.raises(UsageError, match=r"name the run that you mean; there is: run-2, .*run-11 and 2 older ones"):
         anyio.run(show, many, None)
