@@ -271,3 +271,122 @@ class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[OperationLimits, ...]
     outcome: str | None = None
     """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """A job in a list. Times are microseconds UTC."""
+
+    custom_id: str
+    line: int
+    state: str
+    attempts: int
+    """Executions that came to an end, since the job was last opened."""
+
+    class_: str | None
+    """Why it failed or was cancelled."""
+
+    error: str | None
+    """What it failed with, by type and message."""
+
+    cluster: str | None
+    ended_at: int | None
+
+
+class FoundJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the jobs of a run."""
+
+    run: str
+    jobs: list[JobRow]
+    count: int
+    """How many there are."""
+
+    is_exact: bool
+    """Else there are at least so many: the search ended after many inputs."""
+
+    inputs_read: int
+    """How many inputs were read for that."""
+
+
+class ClusterRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """The failures of one kind. Times are microseconds UTC."""
+
+    number: int
+    """Its place in the list, the largest kind first."""
+
+    cluster: str
+    """Its name, for filters: it stays the same."""
+
+    count: int
+    share: float
+    """Of all failures and cancellations of the run."""
+
+    class_: str | None
+    sample: str
+    """What one of them says, by type and message."""
+
+    first_at: int
+    last_at: int
+    try_ids: tuple[str, ...]
+    """The `custom_id`s of the first ones."""
+
+
+class Failures(msgspec.Struct, frozen=True, kw_only=True):
+    """The failures and cancellations of a run by their kinds."""
+
+    run: str
+    jobs: int
+    kinds: int
+    clusters: list[ClusterRow]
+    """The largest ones first; there may be more."""
+
+
+class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """One event in the life of a job. Times are microseconds UTC."""
+
+    at: int
+    after_us: int
+    """Since the event before it."""
+
+    event: str
+    reason: str
+    class_: str | None
+    attempt: int
+    remote_id: str | None
+    """What the service calls the submission that it is about."""
+
+
+class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
+    """One submission of a job. Times are microseconds UTC."""
+
+    remote_id: str | None
+    sent_at: int
+    answered_at: int | None
+    ended_at: int | None
+    ended: str | None
+    """The event or class of trouble that ended it."""
+
+
+class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with all that happened to it."""
+
+    run: str
+    job: JobRow
+    paid_at_most: int
+    """Executions that may have been paid, all in all."""
+
+    max_attempts: int | None
+    """Of its own, since it was tried again with that."""
+
+    policy: msgspec.Raw | None
+    remote_id: str | None
+    status: str | None
+    delay_ms: int | None
+    execution_ms: int | None
+    error: str | None
+    """What it failed with, as it was told."""
+
+    timeline: list[TimelineStep]
+    submissions: list[SubmissionView]
+    input: msgspec.Raw | None
+    output: msgspec.Raw | str | None
+    """What it gave; as text where that is no JSON."""

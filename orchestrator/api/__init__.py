@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, show, status
+    from orchestrator.api.selecting import failures, job_show, jobs_list
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
@@ -27,6 +28,9 @@ __all__ = [
     "doctor",
     "emulate",
     "export_run",
+    "failures",
+    "job_show",
+    "jobs_list",
     "limits",
     "limits_reset",
     "limits_set",
@@ -49,6 +53,9 @@ _HOME = {
     "doctor": "doctoring",
     "emulate": "emulating",
     "export_run": "keeping_runs",
+    "failures": "selecting",
+    "job_show": "selecting",
+    "jobs_list": "selecting",
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",

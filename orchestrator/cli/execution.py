@@ -39,7 +39,7 @@ from orchestrator.settings import (
     Wish,
 )
 from orchestrator.units import MIB
-from orchestrator.views import EndpointLimits, RunControl, RunStatus, Snapshot, Summary
+from orchestrator.views import EndpointLimits, Failures, FoundJobs, RunControl, RunStatus, Snapshot, Summary, WholeJob
 
 if TYPE_CHECKING:
     import anyio
@@ -103,6 +103,12 @@ class App(Protocol):
     ) -> "Exported": ...
 
     async def watch(self, ledger: Path, name: str | None, view: "View", *, stop: "anyio.Event") -> Snapshot: ...
+
+    async def jobs_list(self, ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs: ...
+
+    async def job_show(self, ledger: Path, name: str | None, custom_id: str) -> WholeJob: ...
+
+    async def failures(self, ledger: Path, name: str | None, limit: int) -> Failures: ...
 
     async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> "Verification": ...
 

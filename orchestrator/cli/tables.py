@@ -122,6 +122,13 @@ def screen_width() -> int:
     return Console(file=StringIO()).width
 
 
+def text(line: str) -> "RenderableType":
+    """A line as it is, but for what a terminal would obey; a long one is broken between words."""
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(harmless(line))
+
+
 def lines(rows: Iterable[tuple[str, str]]) -> "Table":
     """One line for each thing that there is to say: its name and its value, whose line breaks stay."""
     from rich.table import Table  # noqa: PLC0415

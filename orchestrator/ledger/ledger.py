@@ -33,6 +33,7 @@ from orchestrator.ledger.selection import Selection
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.sqlite.place import Place
+from orchestrator.ledger.stories import Stories
 from orchestrator.ledger.submissions import Submissions
 from orchestrator.ledger.tables import runs
 from orchestrator.ledger.writer import Settled, Subscriber, Then, Writer
@@ -61,6 +62,7 @@ class Ledger:
         self.cancels = Cancels(doors)
         self.results = Results(doors)
         self.selection = Selection(doors)
+        self.stories = Stories(doors)
         self.margins = MarginsOfRuns(doors)
         self.limits = ChosenLimits(doors)
         self.history = History(doors)

@@ -11,8 +11,20 @@ from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.errors import UsageError
 from orchestrator.settings import DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
-from orchestrator.views import EndpointLimits, MarginSummary, RunControl, RunStatus, Snapshot, Summary, UncertainSummary
+from orchestrator.views import (
+    EndpointLimits,
+    Failures,
+    FoundJobs,
+    MarginSummary,
+    RunControl,
+    RunStatus,
+    Snapshot,
+    Summary,
+    UncertainSummary,
+    WholeJob,
+)
 from tests.cli.command_line import Result, call
 
 LOCAL = "local:handlers.py:caption"
@@ -139,6 +151,17 @@ class FakeApp:
     async def show(self, ledger: Path, name: str | None) -> RunStatus:
         self.asked.append((ledger, name))
         return next(run for run in self.runs if run.run == name or name is None)
+
+    async def jobs_list(self, ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
+        self.asked.append((ledger, name, where, limit))
+        return FoundJobs(run="captions", jobs=[], count=0, is_exact=True, inputs_read=0)
+
+    async def job_show(self, ledger: Path, name: str | None, custom_id: str) -> WholeJob:
+        raise UsageError(f"{name} has no job {custom_id!r}")
+
+    async def failures(self, ledger: Path, name: str | None, limit: int) -> Failures:
+        self.asked.append((ledger, name, limit))
+        return Failures(run="captions", jobs=0, kinds=0, clusters=[])
 
     async def results(self, request: ResultsRequest, write: Callable[[bytes], None]) -> int:
         self.asked.append((request,))

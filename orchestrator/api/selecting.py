@@ -1,0 +1,184 @@
+"""The jobs of a run that a filter means, the kinds of its failures, and one job as a whole."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.naming import run_named
+from orchestrator.clock import SystemClock
+from orchestrator.core.error_messages import told
+from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
+from orchestrator.core.filters import EVERY, And, ClusterIs, Filter
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.runs import Run
+from orchestrator.ledger.selection import Cluster, SelectedJob
+from orchestrator.ledger.stories import Story
+from orchestrator.views import ClusterRow, Failures, FoundJobs, JobRow, SubmissionView, TimelineStep, WholeJob
+
+PAGE: Final = 1_000
+SCAN_MAX: Final = 1_000_000
+"""After so many inputs that were read a list stops, and says so."""
+
+TRIES: Final = 3
+"""So many jobs of a cluster are named, to be looked at or tried first."""
+
+RANK_MAX: Final = 1_000
+"""The kinds of failures that have a number; there are rarely more than a few dozen."""
+
+
+async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
+    """Up to `limit` jobs of the run `name` that `where` means, in the order in which they were taken in.
+
+    Raises `UsageError` where there is no such run, or `where` is no filter.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        chosen = filter_of(where, now=opened.now())
+        jobs: list[JobRow] = []
+        after, read, is_last = 0, 0, False
+        while not is_last and read < SCAN_MAX and len(jobs) < limit:
+            page = await opened.selection.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
+            jobs += map(_row, page.jobs)
+            after, is_last, read = page.after, page.is_last, read + page.inputs_read
+        count, is_exact = len(jobs), is_last
+        if len(jobs) == limit and not is_last:
+            counted = await opened.selection.count(run.id, chosen)
+            count, is_exact = max(count, counted.n), counted.is_exact
+            read = max(read, counted.looked_at)
+        return FoundJobs(run=run.name, jobs=jobs, count=count, is_exact=is_exact, inputs_read=read)
+
+
+def filter_of(where: str, *, now: int) -> Filter:
+    """The filter that `where` is. Raises `UsageError`."""
+    try:
+        return parse(where, now=now)
+    except FilterError as error:
+        raise UsageError(f"the filter cannot be understood: {error}") from None
+
+
+def _row(job: SelectedJob) -> JobRow:
+    return JobRow(
+        custom_id=job.custom_id,
+        line=job.line,
+        state=job.state.value,
+        attempts=job.attempts,
+        class_=job.trouble,
+        error=None if job.message is None else told(job.message),
+        cluster=None if job.error_key is None else cluster_name(job.error_key),
+        ended_at=job.ended_at,
+    )
+
+
+async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
+    """The `limit` largest kinds of failures of the run `name`. Raises `UsageError` where there is no such run."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        kinds, total = await opened.selection.clustered(run.id)
+        largest = await opened.selection.clusters(run.id, most=limit)
+        rows = [await _cluster(opened, run, number, each, total) for number, each in enumerate(largest, 1)]
+        return Failures(run=run.name, jobs=total, kinds=kinds, clusters=rows)
+
+
+async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
+    first = await ledger.selection.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
+    return ClusterRow(
+        number=number,
+        cluster=cluster_name(cluster.error_key),
+        count=cluster.n,
+        share=cluster.n / total,
+        class_=cluster.trouble,
+        sample=told(cluster.message or ""),
+        first_at=cluster.first_at,
+        last_at=cluster.last_at,
+        try_ids=tuple(job.custom_id for job in first.jobs),
+    )
+
+
+async def chosen_by(ledger: Ledger, run: Run, where: str, cluster: str | None) -> Filter:
+    """What `where` means, of the kind of failures that is called `cluster`, or has that number in their list.
+
+    Raises `UsageError`.
+    """
+    chosen = filter_of(where, now=ledger.now())
+    if cluster is None:
+        return chosen
+    of_kind = ClusterIs(await _key(ledger, run, cluster))
+    return of_kind if chosen == EVERY else And((of_kind, chosen))
+
+
+async def _key(ledger: Ledger, run: Run, cluster: str) -> int:
+    if cluster.isascii() and cluster.isdigit() and 1 <= int(cluster) <= RANK_MAX:
+        listed = await ledger.selection.clusters(run.id, most=int(cluster))
+        if len(listed) < int(cluster):
+            raise UsageError(f"{run.name} has {len(listed):,} kinds of failures, and no number {cluster}")
+        return listed[-1].error_key
+    try:
+        return cluster_key(cluster)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
+    """The job `custom_id` of the run `name`, with all that happened to it. Raises `UsageError` without such a job."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        story = await opened.stories.of(run.id, custom_id)
+        if story is None:
+            raise UsageError(f"{run.name} has no job {custom_id!r}; its jobs: orchestrator jobs list {run.name}")
+        return _whole(run, story)
+
+
+def _whole(run: Run, story: Story) -> WholeJob:
+    outcome = story.outcome
+    return WholeJob(
+        run=run.name,
+        job=_row(story.job),
+        paid_at_most=story.job.paid_at_most,
+        max_attempts=story.attempts_max,
+        policy=None if story.policy is None else msgspec.Raw(story.policy),
+        remote_id=None if outcome is None else outcome.remote_id,
+        status=None if outcome is None else outcome.status,
+        delay_ms=None if outcome is None else outcome.delay_ms,
+        execution_ms=None if outcome is None else outcome.execution_ms,
+        error=story.job.message,
+        timeline=_timeline(story),
+        submissions=[
+            SubmissionView(
+                remote_id=each.remote_id,
+                sent_at=each.sent_at,
+                answered_at=each.answered_at,
+                ended_at=each.ended_at,
+                ended=each.ended,
+            )
+            for each in story.submissions
+        ],
+        input=None if story.input is None else msgspec.Raw(story.input),
+        output=None if outcome is None or outcome.output is None else _json_or_text(outcome.output),
+    )
+
+
+def _timeline(story: Story) -> list[TimelineStep]:
+    named = {each.id: each.remote_id for each in story.submissions}
+    before = story.events[:1] + story.events
+    return [
+        TimelineStep(
+            at=event.at,
+            after_us=event.at - earlier.at,
+            event=event.event,
+            reason=event.reason,
+            class_=event.trouble,
+            attempt=event.attempt,
+            remote_id=None if event.submission is None else named.get(event.submission),
+        )
+        for earlier, event in zip(before, story.events, strict=False)
+    ]
+
+
+def _json_or_text(output: bytes) -> msgspec.Raw | str:
+    try:
+        msgspec.json.decode(output)
+    except (msgspec.DecodeError, RecursionError):
+        return output.decode(errors="replace")
+    return msgspec.Raw(output)

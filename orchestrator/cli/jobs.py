@@ -1,0 +1,188 @@
+"""`orchestrator jobs` and `orchestrator failures`: single jobs of a run, and the kinds of its failures."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from orchestrator import declared
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.figures import lasting
+from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.options import also
+from orchestrator.cli.status import Json, JsonOfOne
+from orchestrator.units import MILLISECOND_US, SECOND_US
+from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
+
+LIMIT: Final = 100
+CLUSTERS: Final = 20
+ERROR_WIDTH: Final = 60
+BLOB_WIDTH: Final = 1_000
+"""So many characters of an input or output, and an error, are shown without `--raw`."""
+
+Where = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        "-w",
+        metavar="FILTER",
+        help="Which jobs, as in [bold]'class=timed_out attempts>2'[/]. Default: all.",
+    ),
+]
+Limit = Annotated[int, typer.Option(str(declared.LIMIT), "-n", metavar="N", min=1, help="Show at most so many.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's custom_id.")]
+Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and error whole, as they were stored.")]
+
+
+def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `jobs` with its verbs, and `failures`."""
+    flags = options.flags_of(declared.LEDGER, declared.CONFIG)
+    jobs = typer.Typer(
+        cls=NounGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
+    )
+    commands.add_typer(jobs, name="jobs")
+
+    @jobs.command("list")
+    @also(carry_out_at_ledger, **flags, json=Json)
+    def list_(name: options.OnlyRun = None, where: Where = "", limit: Limit = LIMIT) -> AtLedger:
+        """List the jobs of a run that a filter means, in the order in which they were taken in."""
+        return partial(_list, load, name, where, limit)
+
+    @jobs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def show(name: options.RunName, job: JobId, raw: Raw = False) -> AtLedger:
+        """Show one job: how it stands, all that happened to it and when, its input and its output."""
+        return partial(_show, load, name, job, raw)
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags, json=Json)
+    def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
+        """Show a run's failures by their kinds: how many, since when, what they say, and jobs to try."""
+        return partial(_failures, load, name, limit)
+
+
+async def _list(load: Callable[[], App], name: str | None, where: str, limit: int, ledger: Path, as_json: bool) -> int:
+    found = await load().jobs_list(ledger, name, where, limit)
+    tables.put_list(
+        found.jobs,
+        as_json=as_json,
+        none=f"{found.run} has no such jobs" if where else f"{found.run} has no jobs",
+        headings=("line", "id", "state", "attempts", "ended (UTC)", "error"),
+        row=_cells,
+    )
+    for line in _remarks(found):
+        printing.say(line)
+    return 0
+
+
+def _cells(job: JobRow) -> tuple[object, ...]:
+    error = "" if job.error is None else cut(job.error, ERROR_WIDTH)
+    told = f"{job.class_}: {error}" if job.class_ and error else job.class_
+    return job.line, job.custom_id, job.state, job.attempts, clock(job.ended_at), told
+
+
+def _remarks(found: FoundJobs) -> Iterator[str]:
+    at_least = "" if found.is_exact else "at least "
+    inputs = "1 input was" if found.inputs_read == 1 else f"{found.inputs_read:,} inputs were"
+    read = f"; {inputs} read for that" if found.inputs_read else ""
+    if len(found.jobs) < found.count or not found.is_exact:
+        yield f"{len(found.jobs):,} of {at_least}{found.count:,} jobs{read}"
+    elif read:
+        yield f"{found.count:,} {'job' if found.count == 1 else 'jobs'}{read}"
+
+
+async def _failures(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    found = await load().failures(ledger, name, limit)
+    if as_json:
+        printing.put_json(found.clusters)
+    elif not found.clusters:
+        printing.say(f"{found.run} has no failures")
+    else:
+        kinds = "1 kind" if found.kinds == 1 else f"{found.kinds:,} kinds"
+        printing.say(f"{found.jobs:,} of {found.run} failed or were cancelled, in {kinds}")
+        for cluster in found.clusters:
+            tables.put(*map(tables.text, _cluster_lines(cluster)))
+        if len(found.clusters) < found.kinds:
+            printing.say(
+                f"{found.kinds - len(found.clusters):,} more kinds are not shown; {declared.LIMIT} N shows more"
+            )
+    return 0
+
+
+def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
+    share = f"{100 * cluster.share:.1f} %"
+    yield f"{cluster.number}. {cluster.count:,} ({share}) {cluster.class_}: {cut(cluster.sample, BLOB_WIDTH)}"
+    yield f"   from {clock(cluster.first_at)} to {clock(cluster.last_at)} UTC, cluster={cluster.cluster}"
+    yield f"   to try: {', '.join(cluster.try_ids)}"
+
+
+async def _show(load: Callable[[], App], name: str, job: str, raw: bool, ledger: Path, as_json: bool) -> int:
+    found = await load().job_show(ledger, name, job)
+    if as_json:
+        printing.put_json(found)
+        return 0
+    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, map(_step, found.timeline)))
+    return 0
+
+
+def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
+    job = found.job
+    yield "job", f"{job.custom_id}, line {job.line:,} of {found.run}"
+    yield "state", job.state if job.class_ in {None, job.state} else f"{job.state}, {job.class_}"
+    yield "attempts", f"{job.attempts}; {found.paid_at_most} may have been paid"
+    if found.max_attempts is not None:
+        yield "at most", f"{found.max_attempts} attempts, since it was tried again so"
+    if found.policy is not None:
+        yield "policy", bytes(found.policy).decode()
+    if found.remote_id is not None:
+        yield "there", f"{found.remote_id}{f', {found.status}' if found.status else ''}"
+    if found.delay_ms is not None or found.execution_ms is not None:
+        yield "took", f"{_took(found.delay_ms)} in the queue, {_took(found.execution_ms)} to execute"
+    if found.error:
+        yield "error", found.error if raw else cut(job.error or "", BLOB_WIDTH)
+    if job.cluster is not None:
+        yield "cluster", job.cluster
+    yield "input", _blob(found.input, raw)
+    if found.output is not None:
+        yield "output", _blob(found.output, raw)
+
+
+_STEPS: Final = ("time (UTC)", "after", "event", "attempt", "reason", "there")
+
+
+def _step(step: TimelineStep) -> tuple[object, ...]:
+    after = lasting(step.after_us / SECOND_US) if step.after_us else ""
+    told = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
+    return clock(step.at), after, step.event, step.attempt, told, step.remote_id
+
+
+def _took(ms: int | None) -> str:
+    return "an unknown time" if ms is None else lasting(ms * MILLISECOND_US / SECOND_US)
+
+
+def _blob(blob: msgspec.Raw | str | None, raw: bool) -> str:
+    if blob is None:
+        return "it cannot be read any more"
+    text = blob if isinstance(blob, str) else bytes(blob).decode(errors="replace")
+    return text if raw else cut(text, BLOB_WIDTH)
+
+
+def cut(text: str, width: int) -> str:
+    """`text`, or its beginning up to the end of a word and an ellipsis, in `width` characters."""
+    if len(text) <= width:
+        return text
+    begin = text[: width - 1]
+    whole_words = begin.rpartition(" ")[0]
+    return f"{whole_words if len(whole_words) > width // 2 else begin}…"
+
+
+def clock(at: int | None) -> str:
+    """A time as people read it, in UTC."""
+    if at is None:
+        return ""
+    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,175 @@
+"""`orchestrator jobs` and `failures`, on a real ledger."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.cli.execution import load_api
+from orchestrator.cli.jobs import cut
+from orchestrator.clock import SystemClock
+from orchestrator.core import job as transitions
+from orchestrator.core.error_messages import error_key
+from orchestrator.core.filter_text import cluster_name
+from orchestrator.core.lifecycle import State
+from orchestrator.core.responses import Trouble
+from orchestrator.ledger import open_ledger
+from tests.cli.command_line import Result, call
+from tests.cli.fake_api import FakeApp, invoke
+from tests.factories import S, a_row, an_outcome
+from tests.ledger.ledgers import a_run, brought_to
+
+CLOCK = SystemClock()
+TOLD = json.dumps(
+    {"error_type": "<class 'RuntimeError'>", "error_message": "CUDA out of memory: 3 GiB", "extra": "x" * 2_000}
+)
+
+
+def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
+    """A ledger with the run `night`: one job queued, one succeeded, three failed for two reasons."""
+
+    async def made() -> None:
+        async with open_ledger(folder / "orchestrator.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            rows = [a_row(n, f"n-{n}", payload=b'{"lang":"%s"}' % (b"de" if n % 2 else b"en")) for n in range(1, 6)]
+            await a_run(ledger, rows, name="night")
+            await brought_to(ledger, State.SUCCEEDED, at, job=2)
+            for job, trouble, message in (
+                (3, Trouble.FAILED, TOLD), (4, Trouble.FAILED, TOLD.replace("3 GiB", "4 GiB")), (5, Trouble.LOST, "gone"),
+            ):  # fmt: skip
+                outstanding = await brought_to(ledger, State.OUTSTANDING, at + 60 * job * S, job=job)
+                outcome = an_outcome(outstanding, trouble, message=message, execution_ms=2_500)
+                step = transitions.abandoned(
+                    outstanding, outcome, reason="out of attempts", at=at + (60 * job + 30) * S
+                )
+                assert await ledger.step(step)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    return folder / "orchestrator.db"
+
+
+@pytest.fixture(name="night", scope="module")
+def _night(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Result]:
+    ledger = a_night(tmp_path_factory.mktemp("night"))
+
+    def told(*words: str) -> Result:
+        return call(load_api, [*words, "--ledger", str(ledger)], environment={"COLUMNS": "120"})
+
+    return told
+
+
+OOM = cluster_name(error_key("failed", TOLD))
+
+
+def test_jobs_are_listed_by_a_filter(night: Callable[..., Result]) -> None:
+    listed = night("jobs", "list", "night", "--where", 'error~"cuda out"')
+
+    assert [line.split() for line in listed.stdout.splitlines()[2:]] == [
+        [*f"{n} n-{n} failed 1 2026-01-01 00:0{n}:30 failed: RuntimeError: CUDA out of memory: {n} GiB".split()]
+        for n in (3, 4)
+    ]
+    assert listed.stderr == ""
+
+
+def test_a_list_in_json_has_the_same_jobs(night: Callable[..., Result]) -> None:
+    listed = night("jobs", "-w", "line<=3", "--json")
+
+    queued, succeeded, failed = json.loads(listed.stdout)
+    assert queued == {
+        "custom_id": "n-1", "line": 1, "state": "queued", "attempts": 0, "class": None, "error": None, "cluster": None,
+        "ended_at": None,
+    }  # fmt: skip
+    assert (succeeded["state"], succeeded["attempts"]) == ("succeeded", 1)
+    assert (failed["class"], failed["error"], failed["cluster"]) == (
+        "failed",
+        "RuntimeError: CUDA out of memory: 3 GiB",
+        OOM,
+    )
+
+
+def test_a_list_says_what_it_leaves_out_and_what_it_read(night: Callable[..., Result]) -> None:
+    assert night("jobs", "list", "--limit", "2").stderr == "2 of 5 jobs\n"
+    assert night("jobs", "-w", "input.lang=de", "-n", "1").stderr == "1 of 3 jobs; 5 inputs were read for that\n"
+    assert night("jobs", "-w", "line=3 input.lang=de").stderr == "1 job; 1 input was read for that\n"
+    assert night("jobs", "-w", "class=expired").stderr == "night has no such jobs\n"
+    assert invoke(FakeApp(), "jobs", "list").stderr == "captions has no jobs\n"
+
+
+def test_a_filter_that_is_none_is_refused_with_its_place(night: Callable[..., Result]) -> None:
+    refused = night("jobs", "list", "-w", "line<3 stat=failed")
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines() == [
+        'error: the filter cannot be understood: at character 8: there is no field "stat"; did you mean state?',
+        "  line<3 stat=failed",
+        "         ^",
+    ]
+
+
+def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None:
+    shown = night("failures", "night")
+
+    lost = cluster_name(error_key("lost", "gone"))
+    assert shown.stdout.splitlines() == [
+        "1. 2 (66.7 %) failed: RuntimeError: CUDA out of memory: 3 GiB",
+        f"   from 2026-01-01 00:03:30 to 2026-01-01 00:04:30 UTC, cluster={OOM}",
+        "   to try: n-3, n-4",
+        "2. 1 (33.3 %) lost: gone",
+        f"   from 2026-01-01 00:05:30 to 2026-01-01 00:05:30 UTC, cluster={lost}",
+        "   to try: n-5",
+    ]
+    assert shown.stderr == "3 of night failed or were cancelled, in 2 kinds\n"
+    assert night("failures", "--limit", "1").stderr.endswith("1 more kinds are not shown; --limit N shows more\n")
+    assert invoke(FakeApp(), "failures").stderr == "captions has no failures\n"
+
+
+def test_failures_in_json_lead_to_their_jobs(night: Callable[..., Result]) -> None:
+    first, second = json.loads(night("failures", "--json").stdout)
+    assert (first["number"], first["count"], first["class"], first["try_ids"]) == (1, 2, "failed", ["n-3", "n-4"])
+    assert second["share"] == 1 / 3
+    named = json.loads(night("jobs", "-w", f"cluster={first['cluster']}", "--json").stdout)
+    assert [job["custom_id"] for job in named] == first["try_ids"]
+
+
+def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result]) -> None:
+    lines = [line.split() for line in night("jobs", "show", "night", "n-3").stdout.splitlines()]
+
+    assert lines[:6] == [
+        ["job", "n-3,", "line", "3", "of", "night"],
+        ["state", "failed"],
+        ["attempts", "1;", "1", "may", "have", "been", "paid"],
+        ["there", "remote-1767225781000000,", "FAILED"],
+        ["took", "an", "unknown", "time", "in", "the", "queue,", "2.5", "s", "to", "execute"],
+        ["error", "RuntimeError:", "CUDA", "out", "of", "memory:", "3", "GiB"],
+    ]
+    assert ["input", '{"lang":"de"}'] in lines
+    steps = [line[2:] for line in lines if line[:1] == ["2026-01-01"]]
+    assert [" ".join(step) for step in steps] == [
+        "claimed 1 run remote-1767225781000000",
+        "1 s accepted 1 run remote-1767225781000000",
+        "29 s abandoned 1 failed: out of attempts remote-1767225781000000",
+    ]
+
+
+def test_a_job_is_shown_whole_when_that_is_asked(night: Callable[..., Result]) -> None:
+    assert "x" * 100 not in night("jobs", "show", "night", "n-3").stdout
+    assert night("jobs", "show", "night", "n-3", "--raw").stdout.count("x") > 2_000
+    whole = json.loads(night("jobs", "show", "night", "n-3", "--json").stdout)
+    assert (whole["input"], whole["error"], whole["output"]) == ({"lang": "de"}, TOLD, None)
+    assert [step["event"] for step in whole["timeline"]] == ["claimed", "accepted", "abandoned"]
+    assert [each["ended"] for each in whole["submissions"]] == ["failed"]
+    assert json.loads(night("jobs", "show", "night", "n-2", "--json").stdout)["output"] == {"n": 1}
+
+
+def test_a_job_that_is_not_there_is_told(night: Callable[..., Result]) -> None:
+    refused = night("jobs", "show", "night", "nobody")
+    assert refused.exit_code == 2
+    assert "night has no job 'nobody'; its jobs: orchestrator jobs list night" in refused.stderr
+
+
+def test_a_long_text_ends_at_a_word() -> None:
+    assert cut("one two three", 13) == "one two three"
+    assert cut("one two three", 12) == "one two…"
+    assert cut("onetwothreefour five", 8) == "onetwot…"
