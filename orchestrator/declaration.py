@@ -183,11 +183,13 @@ def number(metavar: str) -> Form[float]:
     return Form(Kind.NUMBER, metavar, parse, lambda value: (f"{value:g}",))
 
 
-def duration(parse: Callable[[int], int] = int) -> Form[int]:
-    """Durations; `parse` checks one in microseconds, and says what is kept of it."""
-    return Form(
-        Kind.DURATION, "D", lambda texts: parse(parse_duration(texts[-1])), lambda value: (format_duration(value),)
-    )
+def duration(parse: Callable[[int], int] = int, whole_us: Callable[[int], int] = int) -> Form[int]:
+    """Durations; `parse` checks one in microseconds and says what is kept of it, which `whole_us` brings back."""
+
+    def write(value: int) -> Sequence[str]:
+        return (format_duration(whole_us(value)),)
+
+    return Form(Kind.DURATION, "D", lambda texts: parse(parse_duration(texts[-1])), write)
 
 
 def one_of(kind: type[E], metavar: str | None = None) -> Form[E]:

@@ -132,7 +132,7 @@ def _milliseconds(field: str) -> Form[int]:
             raise ValueError("; ".join(problems))
         return milliseconds
 
-    return duration(parse)
+    return duration(parse, lambda milliseconds: milliseconds * MILLISECOND_US)
 
 
 def _retention(duration_us: int) -> int:
@@ -250,6 +250,21 @@ ERRORS: Final = _file(
     path(_output),
     "Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
     default="`OUTPUT.errors.jsonl`",
+)
+OVERWRITE: Final = Setting(
+    "overwrite",
+    SWITCH,
+    "Replaces an output file that is there already. Without it, that is refused unless the run has written it; what"
+    " another run of the ledger has written is never replaced.",
+    of=RunRequest,
+    panel=FILES,
+)
+AFRESH: Final = Setting(
+    "afresh",
+    SWITCH,
+    "Takes [nothing over](how-it-works.md#the-same-run-again) from the run's last command.",
+    of=RunRequest,
+    panel=FILES,
 )
 CONFIG: Final[Setting[str]] = Setting(
     "config",
@@ -400,16 +415,19 @@ Settings = tuple[Setting[Any], ...]
 _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY)
 
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
-"""What belongs to a process rather than to its run: the next one has to be told again."""
+"""What belongs to a process rather than to its run."""
+
+KEPT: Final[Settings] = (*_LINE, BODY_BYTES_MAX)
+"""What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
-    *(NAME, LEDGER, OUTPUT, ERRORS, CONFIG),
+    *(NAME, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     *(DETACH, JSON, QUIET),
 )
-RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, CONFIG, RETRY_FAILED, DETACH, JSON, QUIET)
+RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG, RETRY_FAILED, DETACH, JSON, QUIET)
 SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, JSON, QUIET)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)

@@ -111,6 +111,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where its results were written last, a full path; None: nowhere, or to a stream. A `resume` writes there, too."""
 
     errors: str | None = None
+    files_at: int = 0
+    """When these two were named (microseconds UTC): of several runs that name one file, it is the latest's."""
+
+    told: Mapping[str, tuple[str, ...]] = {}
+    """What the last command had set of its process, as texts by key (`api.remembering`)."""
 
     @property
     def limits(self) -> AttemptLimits:
@@ -186,6 +191,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     in_flags: frozenset[str] = frozenset()
     """The keys of what was set by its flag."""
 
+    @property
+    def chosen(self) -> frozenset[str]:
+        """The keys of all that was set, whichever way."""
+        return self.in_flags | self.in_environment | frozenset(self.in_file)
+
 
 def errors_beside(output: Path) -> Path:
     """Where the errors file is written if only its results file is named."""
@@ -214,6 +224,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
     retry_failed: bool = False
+    overwrite: bool = False
+    """Whether an output file may be replaced that is there already and that no run has written."""
+
+    afresh: bool = False
+    """Whether nothing is taken over from the last command of the run."""
+
     configuration: Configuration | None = None
     """What the next command has without a flag; None: the request was not made by a command line."""
 

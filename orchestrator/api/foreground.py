@@ -4,6 +4,7 @@ It is served here, or, where another process works on the ledger already, by tha
 and writes the same, and goes on in its place should it end.
 """
 
+import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 
@@ -22,9 +23,9 @@ from orchestrator.api.identity import (
     check_reach,
     find_run,
     settings_of,
-    with_files,
 )
 from orchestrator.api.look import safe_offline_s
+from orchestrator.api.remembering import recall
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
 from orchestrator.engine.dependencies import Dependencies
@@ -99,14 +100,28 @@ class Foreground:
 
     async def run(self) -> Summary:
         """Everything, in order. What can be refused is refused before anything is opened."""
-        request = self._request
-        check_given(request)
-        files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
+        check_given(self._request)
+        await self._recall()
         async with anyio.create_task_group() as around:
             around.start_soon(self._stop_when_asked)
             summary = await self._served(around)
             around.cancel_scope.cancel()
         return summary
+
+    async def _recall(self) -> None:
+        """Goes on with what the run was told last, where this request says nothing else."""
+        recalled = await recall(self._request, self._dependencies)
+        request = self._request = recalled.request
+        try:
+            files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
+        except UsageError as error:
+            if not recalled.has_files:
+                raise
+            raise UsageError(
+                f"{error} (the run's files were written there before; {declared.OUTPUT} names another)"
+            ) from error
+        if recalled.words:
+            self._view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
 
     async def _stop_when_asked(self) -> None:
         await self._stop.wait()
@@ -279,7 +294,6 @@ class Foreground:
             await check_same(ledger, self._standing.run)
         run = await find_run(ledger, self._request, self._view, alone=self._engine is not None)
         self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
-        self._keep_to_files(run)
         check_reach(run, self._request)
         if self._request.retry_failed and (await ledger.runs.wishes(run.id)).cancel:
             raise UsageError(
@@ -287,20 +301,7 @@ class Foreground:
                 f" with: {continue_command(self._request)}\nthen give this command again; it reopens what was"
                 " cancelled, too"
             )
-        return run, settings_of(run, self._request)
-
-    def _keep_to_files(self, run: Run) -> None:
-        """A resume writes to where the run's files were written before, unless it is told where."""
-        named, self._request = self._request, with_files(run, self._request)
-        if self._request is named:
-            return
-        try:
-            files.check_outputs(named.ledger, filter(None, (self._request.output, self._request.errors)))
-        except UsageError as error:
-            raise UsageError(
-                f"{error} (the run's files were written there before; {declared.OUTPUT} names another)"
-            ) from error
-        self._view.say(f"results go to {self._request.output}, as before")
+        return run, settings_of(run, self._request, now=self._clock.now())
 
     async def _take_in(self, ledger: Ledger, run: Run, settings: RunSettings, *, webhook_bytes: int) -> None:
         """Reads the input, if there is one, and makes the settings of the request those of the run."""

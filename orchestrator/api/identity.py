@@ -9,11 +9,12 @@ import msgspec
 from orchestrator import declared
 from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.naming import run_named
+from orchestrator.api.remembering import told
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import UsageError
-from orchestrator.formats.replace import is_stream, same_file
+from orchestrator.formats.replace import is_stream
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, PRIORITY_MAX, PRIORITY_MIN, STANDARD_INPUT, RunRequest, RunSettings
@@ -123,28 +124,20 @@ def _other_name_advice(request: RunRequest) -> str:
     return going_on if request.source is None else f"give this one another name with {declared.NAME}, or {going_on}"
 
 
-def with_files(run: Run, request: RunRequest) -> RunRequest:
-    """`request`, with the files that `run` was last written to if it is a resume that names none."""
-    settings = run.settings
-    if request.source is not None or request.output is not None or settings.output is None or settings.errors is None:
-        return request
-    return msgspec.structs.replace(request, output=Path(settings.output), errors=Path(settings.errors))
-
-
-def settings_of(run: Run, request: RunRequest) -> RunSettings:
+def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     """The settings from now on, with the files that `request` names; if none, or streams, those of before stay."""
-    settings = request.settings or run.settings
-    output, errors = request.output, request.errors
+    before = run.settings
+    settings = msgspec.structs.replace(request.settings or before, told=told(request))
+    output, errors, files_at = request.output, request.errors, now
     if output is None or errors is None or is_stream(output) or is_stream(errors):
-        return msgspec.structs.replace(settings, output=run.settings.output, errors=run.settings.errors)
-    return msgspec.structs.replace(settings, output=str(output.absolute()), errors=str(errors.absolute()))
+        return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)
+    return msgspec.structs.replace(
+        settings, output=str(output.absolute()), errors=str(errors.absolute()), files_at=files_at
+    )
 
 
 def check_reach(run: Run, request: RunRequest) -> None:
     """What a `resume` can only know now that the run is known. Raises `UsageError`."""
-    for path in (request.output, request.errors):
-        if path is not None and run.source != STANDARD_INPUT and same_file(path, Path(run.source)):
-            raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
     if run.service_url == LOCAL:
         return
     connection = request.connection

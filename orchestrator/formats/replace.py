@@ -123,6 +123,14 @@ def same_file(first: Path, second: Path) -> bool:
         return False
 
 
+def holds_data(path: Path) -> bool:
+    """Whether there is a file at `path` with anything in it."""
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
+
+
 def is_stream(path: Path) -> bool:
     """Whether `path` is written directly, as it comes: there is nothing to put a file in the place of."""
     if str(path.absolute()).startswith(_STREAM_PATHS):

@@ -9,7 +9,7 @@ from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.key import webhook_key
 from orchestrator.ledger.sqlite.lock import INTAKE_LOCK, dispatcher_lock, held_since, holder, intake_lock
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
-from orchestrator.ledger.sqlite.opening import command_ledger, is_ready, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.sqlite.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
 
 __all__ = [
     "INTAKE_LOCK",
@@ -22,6 +22,7 @@ __all__ = [
     "held_since",
     "holder",
     "intake_lock",
+    "is_made",
     "is_ready",
     "no_ledger",
     "open_ledger",

@@ -82,6 +82,8 @@ def test_every_key_can_stand_in_the_file() -> None:
         quiet = true
         output-required = true
         body-bytes-max = 1000
+        overwrite = true
+        afresh = false
     """)
     assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
     app = FakeApp()
@@ -162,7 +164,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         EmulateRequest: names_of(EmulateRequest),
         Policy: names_of(Policy),
         RunRequest: names_of(RunRequest) - {"named", "source", "connection", "settings", "configuration"},
-        RunSettings: names_of(RunSettings) - {"policy", "output", "errors"},  # of which the last two are remembered
+        RunSettings: names_of(RunSettings) - {"policy", "output", "errors", "files_at", "told"},  # what is remembered
     }
 
 

@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.policy import Policy
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings import ConnectionSettings, RunRequest
+from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, RunSettings
 from orchestrator.views import Summary
 from tests.engine.rows import empty_ledger
 from tests.engine.test_program import Silence, carried_out, request_in
@@ -19,6 +21,11 @@ from tests.simulation.world import ENDPOINT, URL, SimulatedService
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 JOBS = 20
+
+
+class Files(TypedDict, total=False):
+    output: Path
+    errors: Path
 
 
 class Desk:
@@ -77,3 +84,68 @@ async def test_a_run_of_which_the_service_took_a_job_stays_at_its_endpoint(tmp_p
             with pytest.raises(UsageError, match=rf"is for the endpoint {ENDPOINT} at {URL}; "):
                 await again(endpoint="other")
         assert (await desk.resume(endpoint=ENDPOINT)).jobs["succeeded"] == JOBS
+
+
+async def test_the_same_command_without_a_flag_goes_on_with_what_the_last_one_said(tmp_path: Path) -> None:
+    limits = {**CONTRACT_LIMITS, Operation.RUN: Limit(700, 10, 200)}
+    settings = RunSettings(max_attempts=5, policy=Policy(ttl_ms=3_600_000), priority=2)
+    keys = {"http://other": "env:OTHER_KEY", "http://third": "a-secret-key"}
+    connection = ConnectionSettings(serverless_url=URL, api_key="key", limits=limits, pacing="window", keys=keys)
+    async with desk_in(tmp_path) as desk:
+        flags = ("serverless-url", "output", "errors", "limit", "pacing", "service-key", "max-attempts", "ttl")
+        first = Configuration(in_flags=frozenset((*flags, "priority")))
+        await desk.run(connection=connection, settings=settings, configuration=first)
+        plain = ConnectionSettings(api_key="key")
+        nothing: dict[str, Any] = {"output": None, "errors": None, "settings": RunSettings(priority=1)}
+        by_variable = Configuration(in_environment=frozenset({"priority"}))
+        await desk.run(JOBS + 1, **nothing, connection=plain, configuration=by_variable)
+        (line,) = [line for line in desk.view.lines if line.startswith("in: as before: ")]
+        files = f"--output {tmp_path}/out.jsonl --errors {tmp_path}/errors.jsonl"
+        assert line == (
+            f"in: as before: {files} --serverless-url {URL} --limit run=700/10:200 --pacing window"
+            " --service-key http://other=env:OTHER_KEY --max-attempts 5 --ttl '1 h'"
+        )
+        assert len((tmp_path / "out.jsonl").read_text().splitlines()) == JOBS + 1
+        assert b"a-secret-key" not in (tmp_path / "ledger.db").read_bytes()
+
+        desk.view.lines.clear()
+        await desk.resume(connection=plain, configuration=Configuration())
+        assert desk.view.lines[0] == (
+            f"in: as before: {files} --limit run=700/10:200 --pacing window --service-key http://other=env:OTHER_KEY"
+            " --max-attempts 5 --priority 1 --ttl '1 h'"
+        )
+        desk.view.lines.clear()
+        await desk.run(**nothing, configuration=Configuration(), afresh=True)
+        await desk.resume(configuration=Configuration())
+        assert [line for line in desk.view.lines if "--limit" in line or "--max-attempts" in line] == []
+
+
+async def test_a_file_that_the_run_has_not_written_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        other, out = tmp_path / "other.jsonl", tmp_path / "out.jsonl"
+        out.write_text("")  # nothing is lost with it
+        await desk.run()
+        await desk.run()
+        other.write_text("dear")
+        for files in (Files(output=other), Files(errors=other)):
+            with pytest.raises(UsageError, match=rf"{other}: this file is there already.* --overwrite$"):
+                await desk.run(**files)
+        assert other.read_text() == "dear"
+        await desk.run(output=other, overwrite=True)
+        assert len(other.read_text().splitlines()) == JOBS
+        await desk.resume(output=other)
+
+
+async def test_a_file_that_another_run_has_written_is_not_replaced_whatever_is_said(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        out, link = tmp_path / "out.jsonl", tmp_path / "link.jsonl"
+        await desk.run()
+        link.symlink_to(out)
+        for path in (out, link):
+            with pytest.raises(UsageError, match=rf"{path}: the run 'in' of this ledger has written this file"):
+                await desk.run(name="two", output=path, errors=tmp_path / "e2", overwrite=True)
+        out.rename(tmp_path / "kept.jsonl")
+        await desk.run(1, name="two", output=out, errors=tmp_path / "e2")
+        with pytest.raises(UsageError, match=rf"{out}: the run 'two' of this ledger"):
+            await desk.resume()
+        await desk.resume(output=tmp_path / "in.out.jsonl", errors=tmp_path / "in.errors.jsonl")

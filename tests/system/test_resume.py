@@ -143,7 +143,7 @@ def test_a_resume_that_names_no_files_writes_to_those_of_before(desk: Desk, serv
     resumed = elsewhere.call("resume", "prompts", "--ledger", "../orchestrator.db", "--json")
 
     assert resumed.exit_code == 0, resumed
-    assert f"results go to {desk.folder}/there/r.jsonl, as before" in resumed.stderr
+    assert f"prompts: as before: --output {desk.folder}/there/r.jsonl --errors {desk.folder}/e.jsonl" in resumed.stderr
     assert resumed.summary["output"] == f"{desk.folder}/there/r.jsonl"
     assert resumed.summary["errors"] == f"{desk.folder}/e.jsonl"
     assert desk.ids("there/r.jsonl") == ["row-0", "row-1", "row-2"]

@@ -70,6 +70,11 @@ async def read_ledger(path: Path, *, clock: Clock, connect: Connect | None = Non
         await ledger.aclose()
 
 
+def is_made(path: Path) -> bool:
+    """Whether there is a ledger at `path`, of whichever version."""
+    return migrations.version_of(path) is not None
+
+
 def is_ready(path: Path) -> bool:
     """Whether there is a ledger at `path` that others have made, or brought to this program's schema.
 

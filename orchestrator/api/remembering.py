@@ -1,0 +1,174 @@
+"""What a run remembers of its last command, and whose an output file is.
+
+The next command of the run goes on with what the last one was told, where it says nothing else itself, and says what it
+takes over. What is of the run (`RunSettings`) is stored with it anyway; of what is of the process, the ledger keeps
+the texts (`RunSettings.told`), as a configuration file would have them: keys by the names of their variables only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from orchestrator import declared
+from orchestrator.api.naming import run_named
+from orchestrator.core.policy import Policy
+from orchestrator.declaration import Setting
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.local import is_local
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.replace import holds_data, is_stream, same_file
+from orchestrator.ledger import Ledger, is_made, read_ledger
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import LOCAL, STANDARD_INPUT, ConnectionSettings, RunRequest, RunSettings, errors_beside
+
+_OF_RUN: Final = tuple(setting for setting in (*declared.RUN, *declared.FILE_ONLY) if setting.of is RunSettings)
+_OF_POLICY: Final = tuple(setting for setting in declared.RUN if setting.of is Policy)
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A request with what its run remembers, and the words of a command line that say what was taken over."""
+
+    request: RunRequest
+    words: tuple[str, ...] = ()
+    has_files: bool = False
+    """Whether where the files go is among that."""
+
+
+async def recall(request: RunRequest, dependencies: Dependencies) -> Recalled:
+    """`request`, with what its run remembers.
+
+    Raises `UsageError` where a file would be lost that is there already and is not the run's, and for an unknown run.
+    """
+    path = request.ledger
+    if not is_made(path):
+        _check_files([], None, request)
+        return Recalled(request)
+    try:
+        async with read_ledger(path, clock=dependencies.clock, connect=dependencies.connect_to(path)) as ledger:
+            return await _recall(ledger, request)
+    except LedgerBusyError:  # an older program works with it, and nothing will be done while it does
+        return Recalled(request)
+
+
+async def _recall(ledger: Ledger, request: RunRequest) -> Recalled:
+    known = await ledger.runs.all()
+    if request.source is None:
+        run: Run | None = await run_named(ledger, request.name, not_accepted=True)
+    else:
+        run = next((run for run in known if run.name == request.name), None)
+    recalled = Recalled(request) if run is None else _recalled(request, run)
+    _check_files(known, run, recalled.request)
+    return recalled
+
+
+def _recalled(request: RunRequest, run: Run) -> Recalled:
+    before, configuration = run.settings, request.configuration
+    if configuration is None or request.afresh:  # a program says all of it
+        return Recalled(_with_files(request, before) if configuration is None and request.source is None else request)
+    words: list[str] = []
+    settings = request.settings or RunSettings()
+    changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
+    changes |= {RunSettings: {}, Policy: {}}
+    for setting, value in _remembered(run, request):
+        assert setting.of is not None
+        now = getattr(_holder(setting, request, settings), setting.name)
+        is_chosen = setting.key in configuration.chosen and (request.source is not None or setting in declared.RESUME)
+        if not is_chosen and value != now:
+            changes[setting.of][setting.name] = value
+            words += setting.words(value)
+    if request.settings is not None:
+        policy = msgspec.structs.replace(settings.policy, **changes[Policy])
+        settings = msgspec.structs.replace(settings, policy=policy, **changes[RunSettings])
+        changes[RunRequest]["settings"] = settings
+    connection = msgspec.structs.replace(request.connection, **changes[ConnectionSettings])
+    named = msgspec.structs.replace(request, connection=connection, **changes[RunRequest])
+    found = _with_files(named, before)
+    return Recalled(found, (*_file_words(named, found), *words), found is not named)
+
+
+def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -> msgspec.Struct:
+    """What of the request has the field of `setting`."""
+    if setting.of is Policy:
+        return settings.policy
+    if setting.of is RunSettings:
+        return settings
+    return request.connection if setting.of is ConnectionSettings else request
+
+
+def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], Any]]:
+    """What the run's last command had set, with its values."""
+    before = run.settings
+    if run.service_url != LOCAL and request.endpoint is not None and not is_local(request.endpoint):
+        yield declared.SERVERLESS_URL, run.service_url
+    for setting in declared.KEPT:
+        if texts := before.told.get(setting.key):
+            try:
+                yield setting, setting.form.read(texts)
+            except (ValueError, UsageError):
+                continue  # a newer program's: this one does without
+    for setting in _OF_RUN:
+        yield setting, getattr(before, setting.name)
+    for setting in _OF_POLICY:
+        yield setting, getattr(before.policy, setting.name)
+
+
+def _with_files(request: RunRequest, before: RunSettings) -> RunRequest:
+    """`request`, with the files that the run was last written to if it names none."""
+    if request.output is not None or before.output is None or before.errors is None:
+        return request
+    return msgspec.structs.replace(request, output=Path(before.output), errors=Path(before.errors))
+
+
+def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
+    if found is named or found.output is None or found.errors is None:
+        return ()
+    beside = found.errors == errors_beside(found.output)
+    return [*declared.OUTPUT.words(found.output), *([] if beside else declared.ERRORS.words(found.errors))]
+
+
+def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
+    """What a run is to remember of the process that carries `request` out: texts by key, and no secret."""
+    found = {}
+    for setting in declared.KEPT:
+        value = getattr(_holder(setting, request, RunSettings()), setting.name)
+        if value is not None and value != setting.unset:
+            texts = tuple(setting.form.write(value.absolute() if isinstance(value, Path) else value))
+            if texts:
+                found[setting.key] = texts
+    return found
+
+
+# --- whose a file is
+
+
+def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
+    """Raises `UsageError` where writing an output would destroy what is not this run's."""
+    for path in (request.output, request.errors):
+        if path is None:
+            continue
+        if run is not None and run.source != STANDARD_INPUT and same_file(path, Path(run.source)):
+            raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
+        if is_stream(path) or not holds_data(path):
+            continue
+        owner = _owner(path, known, run)
+        if owner is not None and owner != run:
+            raise UsageError(
+                f"{path}: the run {owner.name!r} of this ledger has written this file; write to another, or move it"
+            )
+        if owner is None and not request.overwrite:
+            raise UsageError(
+                f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
+                f" add {declared.OVERWRITE}"
+            )
+
+
+def _owner(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:
+    """Which run has written to `path` last, as far as the ledger knows."""
+    owners = [each for each in known if any(same_file(path, file) for file in _files_of(each))]
+    return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
+
+
+def _files_of(run: Run) -> Iterator[Path]:
+    return (Path(file) for file in (run.settings.output, run.settings.errors) if file is not None)
