@@ -226,14 +226,14 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a resume forgets where the files are",
         path="orchestrator/api/foreground.py",
-        old="return run, settings_of(run, self._request)",
+        old="return run, settings_of(run, self._request, now=self._clock.now())",
         new="return run, self._request.settings or run.settings",
         tests=("tests/system/test_resume.py::test_a_resume_that_names_no_files_writes_to_those_of_before",),
     ),
     Fault(
         name="a slip of the pen leaves a ledger",
         path="orchestrator/api/foreground.py",
-        old="        check_given(request)\n",
+        old="        check_given(self._request)\n",
         new="",
         tests=("tests/system/test_bad_input.py::test_a_slip_of_the_pen_leaves_nothing_behind",),
     ),
