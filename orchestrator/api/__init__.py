@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
     from orchestrator.api.keeping_runs import delete, export_run, rename
+    from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, show, status
     from orchestrator.api.selecting import failures, job_show, jobs_list
@@ -31,6 +32,9 @@ __all__ = [
     "failures",
     "job_show",
     "jobs_list",
+    "ledger_backup",
+    "ledger_compact",
+    "ledger_info",
     "limits",
     "limits_reset",
     "limits_set",
@@ -56,6 +60,9 @@ _HOME = {
     "failures": "selecting",
     "job_show": "selecting",
     "jobs_list": "selecting",
+    "ledger_backup": "ledgers",
+    "ledger_compact": "ledgers",
+    "ledger_info": "ledgers",
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",

@@ -54,7 +54,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
     except ValueError as error:
         raise UsageError(f"{to!r}: {error}") from None
     given = dependencies or Dependencies()
-    async with _alone(ledger, name, given) as (opened, run):
+    async with _alone(ledger, name, given, doing="runs rename") as (opened, run):
         if to != run.name:
             with given.holding_intakes(ledger)(to):
                 await opened.intakes.clear(to)
@@ -69,7 +69,7 @@ async def delete(ledger: Path, name: str, dependencies: Dependencies | None = No
     Raises `UsageError` where there is no such run, somebody works on the ledger, or jobs of it are at the service and
     it is not to be cancelled.
     """
-    async with _alone(ledger, name, dependencies or Dependencies()) as (opened, run):
+    async with _alone(ledger, name, dependencies or Dependencies(), doing="runs delete") as (opened, run):
         counts = await opened.runs.counts(run.id)
         if not await opened.runs.take_back(run.id):
             raise UsageError(
@@ -82,10 +82,10 @@ async def delete(ledger: Path, name: str, dependencies: Dependencies | None = No
 
 
 @asynccontextmanager
-async def _alone(ledger: Path, name: str, given: Dependencies) -> AsyncIterator[tuple[Ledger, Run]]:
+async def _alone(ledger: Path, name: str, given: Dependencies, *, doing: str) -> AsyncIterator[tuple[Ledger, Run]]:
     """The ledger and its run `name`, on which nobody works and for which nobody takes in while the block runs."""
     async with beside(ledger, given) as opened:
-        with given.lock(ledger, now=given.clock.now()):
+        with given.lock(ledger, now=given.clock.now(), doing=doing):
             run = await run_named(opened, name)
             with given.holding_intakes(ledger)(run.name):
                 await opened.intakes.clear(run.name)

@@ -21,6 +21,7 @@ from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.execution import App, explain, load_api
 from orchestrator.cli.jobs import add_jobs
+from orchestrator.cli.ledger import add_ledger
 from orchestrator.cli.limits import add_limits
 from orchestrator.cli.results import add_results
 from orchestrator.cli.run import add_resume, add_run
@@ -80,7 +81,17 @@ def build(load: Callable[[], App]) -> typer.Typer:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
     working = (add_run, add_resume, add_serve)
-    of_ledgers = (add_status, add_runs, add_jobs, add_results, add_watch, add_verify, add_control, add_limits)
+    of_ledgers = (
+        add_status,
+        add_runs,
+        add_jobs,
+        add_results,
+        add_watch,
+        add_verify,
+        add_control,
+        add_limits,
+        add_ledger,
+    )
     for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
         add(commands, load)
     add_account(commands)

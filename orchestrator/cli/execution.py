@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.api.emulated import EmulateRequest
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
+    from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
     from orchestrator.api.verifying import Verification
 
 GC_THRESHOLD: Final = 100_000
@@ -101,6 +102,12 @@ class App(Protocol):
     async def export_run(
         self, ledger: Path, name: str | None, output: Path | None, errors: Path | None
     ) -> "Exported": ...
+
+    async def ledger_info(self, ledger: Path) -> "LedgerInfo": ...
+
+    async def ledger_backup(self, ledger: Path, copy: Path) -> "BackedUp": ...
+
+    async def ledger_compact(self, ledger: Path) -> "Compacted": ...
 
     async def watch(self, ledger: Path, name: str | None, view: "View", *, stop: "anyio.Event") -> Snapshot: ...
 

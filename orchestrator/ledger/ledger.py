@@ -36,6 +36,7 @@ from orchestrator.ledger.sqlite.place import Place
 from orchestrator.ledger.stories import Stories
 from orchestrator.ledger.submissions import Submissions
 from orchestrator.ledger.tables import runs
+from orchestrator.ledger.upkeep import Upkeep
 from orchestrator.ledger.writer import Settled, Subscriber, Then, Writer
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
@@ -68,6 +69,7 @@ class Ledger:
         self.history = History(doors)
         self.pruning = Pruning(doors)
         self.audit = Audit(doors, database)
+        self.upkeep = Upkeep(doors, database)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

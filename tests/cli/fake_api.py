@@ -8,11 +8,13 @@ import anyio
 from orchestrator.api import View
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
+from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError
 from orchestrator.settings import DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.units import MIB
 from orchestrator.views import (
     EndpointLimits,
     Failures,
@@ -117,6 +119,7 @@ class FakeApp:
         self.verification = verification
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
+        self.info: LedgerInfo | None = None
         self.snapshots: Sequence[Snapshot] = ()
         self.held_by: str | None = None
         self.outcome: str | None = None
@@ -211,6 +214,19 @@ class FakeApp:
     async def export_run(self, ledger: Path, name: str | None, output: Path | None, errors: Path | None) -> Exported:
         self.asked.append((ledger, name, output, errors))
         return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
+
+    async def ledger_info(self, ledger: Path) -> LedgerInfo:
+        self.asked.append((ledger,))
+        assert self.info is not None
+        return self.info
+
+    async def ledger_backup(self, ledger: Path, copy: Path) -> BackedUp:
+        self.asked.append((ledger, copy))
+        return BackedUp(ledger=str(ledger), copy=str(copy), file_bytes=2 * MIB)
+
+    async def ledger_compact(self, ledger: Path) -> Compacted:
+        self.asked.append((ledger,))
+        return Compacted(ledger=str(ledger), bytes_before=3 * MIB, bytes_after=MIB)
 
     async def watch(self, ledger: Path, name: str | None, view: View, *, stop: anyio.Event) -> Snapshot:
         self.asked.append((ledger, name))

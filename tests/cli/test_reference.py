@@ -36,6 +36,8 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     ("noun", "page"),
     [
         ("limits", "reference.md"),
+        ("runs", "reference.md"),
+        ("ledger", "reference.md"),
         ("api", "interface-jobs.md"),
         ("pods", "interface-pods.md"),
         ("endpoints", "interface-endpoints.md"),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiosqlite
 import anyio
@@ -39,6 +39,15 @@ DAMAGE_ROWS_MAX: Final = 100
 
 Connect = Callable[[], Awaitable[aiosqlite.Connection]]
 """Makes a raw connection to the database file; the simulation brings one without a thread."""
+
+
+class Size(NamedTuple):
+    """How large a ledger is, pages in the write-ahead log included."""
+
+    pages: int
+    page_bytes: int
+    free_pages: int
+    """Pages that nothing uses."""
 
 
 def threaded(path: Path) -> Connect:
@@ -153,6 +162,22 @@ class Database:
         async with self.reading() as connection:
             pages = (await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()
             return int(pages) * int((await connection.exec_driver_sql("PRAGMA page_size")).scalar_one())
+
+    async def size(self) -> Size:
+        """The pages of the ledger."""
+        async with self.reading() as connection:
+            names = ("page_count", "page_size", "freelist_count")
+            found = [int((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()) for name in names]
+        return Size(*found)
+
+    async def compact(self) -> None:
+        """Writes the file anew without unused pages; from then on `give_back` works on it, whoever made it.
+
+        Nobody else writes meanwhile. Raises `StorageError`, also where the disk has no room for it: the file is then as
+        it was.
+        """
+        for statement in ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            await self._asked(statement)
 
     async def copy_to(self, path: Path) -> None:
         """Writes all that is committed into the empty file at `path`. Raises `StorageError`."""
