@@ -5,6 +5,7 @@ the message, so that the two cannot drift apart.
 """
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 PROBLEMS_SHOWN_MAX = 20
 """How many bad lines of an input are printed; the rest is counted."""
@@ -72,8 +73,20 @@ class DamagedError(OrchestratorError):
     """What the ledger holds of this cannot be unpacked any more: the disk or another program has changed it."""
 
 
+class Hurdle(StrEnum):
+    """Where on the way to a service a request ended."""
+
+    DNS = "dns"
+    PROXY = "proxy"
+    TLS = "tls"
+    TIME_OUT = "time-out"
+
+
 class NotSent(OrchestratorError):
     """The request never left: the service cannot have seen it, so it may be repeated."""
+
+    hurdle: Hurdle | None = None
+    """What was in its way, where that is known."""
 
 
 class CutShort(NotSent):
@@ -82,6 +95,8 @@ class CutShort(NotSent):
 
 class Unanswered(OrchestratorError):
     """The request may have left, and no usable answer came: whether it took effect is unknown."""
+
+    hurdle: Hurdle | None = None
 
 
 RANKS: tuple[type[BaseException], ...] = (StorageError, StoppedError, OrchestratorError)

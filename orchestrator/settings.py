@@ -242,10 +242,14 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at: a ledger, or one of its runs."""
+    """What to look at: a ledger, or one of its runs, or those at one endpoint, and what to ask their services with."""
 
     ledger: Path = LEDGER_DEFAULT
     name: str | None = None
+    endpoint: str | None = None
+    """The id of one to ask, whether a run uses it or not; without a ledger it alone is looked at."""
+
+    connection: ConnectionSettings = ConnectionSettings()
 
 
 class Wish(StrEnum):

@@ -1,26 +1,52 @@
-"""`doctor`: gathers what is known of a ledger's runs, and has it judged (`core.diagnosis`)."""
+"""`doctor`: gathers what is known of a ledger's runs, asks their services, and has it judged (`core.diagnosis`)."""
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from orchestrator import declared
+from orchestrator.api.asking import ASK_S_MAX, service_state
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.look import picture
 from orchestrator.api.naming import run_named
-from orchestrator.core.diagnosis import Facts, LedgerState, findings, open_runs
+from orchestrator.client import Service
+from orchestrator.core.diagnosis import findings
+from orchestrator.core.facts import Facts, LedgerState, ServiceState
 from orchestrator.core.findings import Diagnosis
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.settings import DoctorRequest
+from orchestrator.settings import LOCAL, ConnectionSettings, DoctorRequest
+
+ASKED_MAX: Final = 20
+"""No more endpoints than these are asked at once: a ledger may know hundreds."""
+
+Target = tuple[str, str]
+"""A service URL, and the id of an endpoint there."""
 
 
-async def doctor(request: DoctorRequest, dependencies: Dependencies | None = None) -> Diagnosis:
-    """What holds up the runs that `request` names. Raises `UsageError` where there is no ledger, or no such run."""
+async def doctor(
+    request: DoctorRequest, dependencies: Dependencies | None = None, *, within_s: float = ASK_S_MAX
+) -> Diagnosis:
+    """What holds up the runs that `request` names. `within_s` is how long a service may take to answer.
+
+    Raises `UsageError` where there is no ledger, or no such run.
+    """
     given = dependencies or Dependencies()
     facts = await _of_ledger(request, given)
-    return Diagnosis(findings=findings(facts), runs=len(open_runs(facts)))
+    services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts))
+    facts = replace(facts, services=services)
+    return Diagnosis(findings=findings(facts), runs=len(facts.open_runs), not_asked=tuple(not_asked))
 
 
 async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:
     """What the ledger says, or why it cannot be read."""
     path = request.ledger
+    if request.endpoint is not None and request.name is None and not path.exists():
+        return Facts()
     try:
         async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
             return await _facts(ledger, request)
@@ -34,8 +60,55 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     held_by, now = holder(request.ledger), ledger.now()
     only = None if request.name is None else await run_named(ledger, request.name)
     seen, present, safe_s = await picture(ledger, held_by, only=only)
-    runs = [run for run in seen.runs if run.accepted]
+    runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
     return Facts(
         ledger=ledger_state(request.ledger, seen, held_by, now),
         runs=[run_state(run, seen, present, safe_s.get(run.id), now) for run in runs],
     )
+
+
+def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
+    """The endpoints to ask: those of open runs, and the one that was named."""
+    found = dict.fromkeys((run.service_url, run.endpoint) for run in facts.open_runs if run.service_url != LOCAL)
+    if request.endpoint is not None and not found:
+        return [(request.connection.serverless_url.rstrip("/"), request.endpoint)]
+    return list(found)
+
+
+class _Round:
+    """Asks endpoints how they are, each once, those of one service over the same connections."""
+
+    def __init__(self, request: DoctorRequest, given: Dependencies, within_s: float) -> None:
+        self._connection = request.connection
+        self._given = given
+        self._within_s = within_s
+        self._states: dict[Target, ServiceState] = {}
+
+    async def asked(self, targets: Sequence[Target]) -> tuple[list[ServiceState], list[str]]:
+        """What they answered, and what could not be asked."""
+        urls = dict.fromkeys(url for url, _ in targets[:ASKED_MAX])
+        not_asked = [f"{len(targets) - ASKED_MAX:,} further endpoints"] if len(targets) > ASKED_MAX else []
+        async with anyio.create_task_group() as group:
+            for url in urls:
+                connection = self._connection_to(url, is_only=len(urls) == 1)
+                if connection.api_key:
+                    endpoints = [endpoint for of, endpoint in targets[:ASKED_MAX] if of == url]
+                    group.start_soon(self._ask_service, connection, endpoints)
+                else:
+                    not_asked.append(
+                        f"{url}: there is no API key for it; set ORCHESTRATOR_API_KEY, or give {declared.SERVICE_KEY}"
+                    )
+        return [self._states[target] for target in targets if target in self._states], not_asked
+
+    def _connection_to(self, url: str, *, is_only: bool) -> ConnectionSettings:
+        """Where there is one service only, the API key is the one for it, as of a `resume`."""
+        key = self._connection.key_for(url, self._given.environ) or (self._connection.api_key if is_only else "")
+        return replace(self._connection, serverless_url=url, api_key=key)
+
+    async def _ask_service(self, connection: ConnectionSettings, endpoints: Sequence[str]) -> None:
+        async with self._given.service(connection, self._given.clock) as service, anyio.create_task_group() as group:
+            for endpoint in endpoints:
+                group.start_soon(partial(self._ask, service, connection.serverless_url, endpoint))
+
+    async def _ask(self, service: Service, url: str, endpoint: str) -> None:
+        self._states[url, endpoint] = await service_state(service, url, endpoint, within_s=self._within_s)

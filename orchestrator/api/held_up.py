@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from orchestrator import declared
-from orchestrator.core.diagnosis import LedgerState, RunState, Sending
+from orchestrator.core.facts import LedgerState, RunState, Sending
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger import held_since
 from orchestrator.ledger.control import Wishes
@@ -29,6 +29,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
     return RunState(
         name=run.name,
         endpoint=run.endpoint,
+        service_url=run.service_url,
         counts=seen.counts.get(run.id, {}),
         is_paused=wishes.pause,
         is_cancelled=wishes.cancel,
@@ -39,6 +40,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         webhooks_fail=said.collecting is not None and said.collecting.by is CollectedBy.POLLING_INSTEAD,
         safe_us=None if safe_s is None else round(safe_s * SECOND_US),
         is_uncollectable=said.is_uncollectable,
+        is_low_priority=bool(run.settings.policy.low_priority),
         sending=_sending(run, present),
     )
 

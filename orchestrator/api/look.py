@@ -14,7 +14,8 @@ from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
-from orchestrator.core.diagnosis import Facts, findings
+from orchestrator.core.diagnosis import findings
+from orchestrator.core.facts import Facts
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger import Ledger, holder, read_ledger

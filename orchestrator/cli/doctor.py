@@ -1,5 +1,6 @@
 """`orchestrator doctor`."""
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,15 @@ from orchestrator.settings import DoctorRequest
 
 PERSON_EXIT_CODE: Final = 1
 
+_FLAGS: Final = (declared.SERVERLESS_URL, declared.SERVICE_KEY, declared.LEDGER, declared.CONFIG)
+
 _INDENT: Final = "  "
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The run; else every run that is not finished.")]
+Endpoint = Annotated[
+    str | None,
+    options.option(declared.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."),
+]
 Json = Annotated[bool | None, options.option(declared.JSON, "One JSON object on standard output.")]
 
 
@@ -28,10 +35,10 @@ def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `doctor`."""
 
     @commands.command()
-    @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+    @also(carry_out, endpoint=Endpoint, **options.flags_of(*_FLAGS), json=Json)
     def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
         """Say what holds a run up, by what it was recognised, and what to do."""
-        request = doctor_request(name, choices)
+        request = doctor_request(name, choices, os.environ)
         return partial(_doctor, load, request, choices.is_on(declared.JSON)), request.ledger
 
 

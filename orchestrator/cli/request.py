@@ -101,9 +101,18 @@ def verify_request(choices: Choices) -> VerifyRequest:
     return VerifyRequest(ledger=ledger_of(choices), name=choices[declared.NAME], output=output, errors=errors)
 
 
-def doctor_request(name: str | None, choices: Choices) -> DoctorRequest:
-    """What `orchestrator doctor` asks for."""
-    return DoctorRequest(ledger=ledger_of(choices), name=name)
+def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:
+    """What `orchestrator doctor` asks for. Raises `UsageError`."""
+    endpoint = choices[declared.ENDPOINT]
+    if endpoint is not None and endpoint.startswith(LOCAL):
+        raise UsageError(f"{declared.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
+    connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.DOCTOR))
+    return DoctorRequest(
+        ledger=ledger_of(choices),
+        name=name,
+        endpoint=endpoint,
+        connection=msgspec.structs.replace(connection, api_key=api_key(environment, needed=False)),
+    )
 
 
 def ledger_of(choices: Choices) -> Path:

@@ -30,7 +30,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.addresses import is_loopback
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
-from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
+from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError
 from orchestrator.units import MIB, SECOND_US
 
 CONNECT_S_MAX: Final = 10.0
@@ -56,6 +56,14 @@ _NEVER_LEFT_ELSEWHERE: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.
 
 _FOREIGN_ERRORS: Final = (httpx.HTTPError, httpx.StreamError, aiohttp.ClientError, HttpProcessingError, OSError)
 """Whatever the libraries let through, `TimeoutError` included (it is an `OSError`)."""
+
+_HURDLES: Final = (
+    ((aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError), Hurdle.PROXY),
+    ((aiohttp.ClientConnectorDNSError,), Hurdle.DNS),
+    ((aiohttp.ClientSSLError, aiohttp.ServerFingerprintMismatch), Hurdle.TLS),
+    ((TimeoutError, httpx.TimeoutException), Hurdle.TIME_OUT),
+)
+"""What each of them tells about the way; the first that fits counts."""
 
 _WORDS: Final = {
     aiohttp.ServerDisconnectedError: "it was closed before one came",
@@ -122,6 +130,7 @@ class Transport:
             with patience.scope:
                 return self._answer(await self._carrier.carry(request, patience), sent_at)
             failure = Unanswered(f"no complete answer: nothing came for {limit_s:g} s")
+            failure.hurdle = Hurdle.TIME_OUT
         except aiohttp.ClientHttpProxyError as error:
             if error.status == _PROXY_AUTHENTICATION:  # the same answer as to a request that needs no tunnel
                 return Answer(status=error.status, body=b"", sent_at=sent_at, answered_at=self._clock.now())
@@ -154,9 +163,14 @@ class Transport:
             never_left = isinstance(cause, _NEVER_LEFT)
         else:
             never_left = isinstance(error, _NEVER_LEFT_ELSEWHERE)
+        reason = self._reason(cause or error)
+        meaning: NotSent | Unanswered
         if never_left:
-            return NotSent(f"no connection to {self._way_to(request, cause)}: {self._reason(cause or error)}")
-        return Unanswered(f"the connection gave no complete answer: {self._reason(cause or error)}")
+            meaning = NotSent(f"no connection to {self._way_to(request, cause)}: {reason}")
+        else:
+            meaning = Unanswered(f"the connection gave no complete answer: {reason}")
+        meaning.hurdle = next((hurdle for kinds, hurdle in _HURDLES if isinstance(cause or error, kinds)), None)
+        return meaning
 
     def _way_to(self, request: Request, cause: BaseException | None) -> str:
         """Where there was no connection to: the proxy, or the service, through the proxy if there is one."""

@@ -3,21 +3,15 @@
 A rule knows one group of causes. Whatever a gate says is said here in the gate's words. Times are microseconds.
 """
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-import msgspec
-
-from orchestrator.core import gates
+from orchestrator.core import gates, service_rules
+from orchestrator.core.facts import Facts, LedgerState, RunState, Sending
 from orchestrator.core.findings import RANK, Cause, Finding
-from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import rough_duration
 from orchestrator.core.responses import POINTLESS
 from orchestrator.units import MINUTE_US
-
-SILENT_US_MAX: Final = MINUTE_US
-"""A process that holds the ledger says every few seconds how it stands; after so long it does not work."""
 
 EXPIRING_US: Final = 10 * MINUTE_US
 """So long before the first result may be gone, somebody should hear that nobody collects."""
@@ -28,7 +22,6 @@ BINDING_SHARE: Final = 0.9
 NOBODY: Final = "nobody works on this ledger: nothing is sent or collected"
 SILENT: Final = "the process that holds this ledger does nothing"
 UNSERVED: Final = "nobody asked the process at work for this run: nothing of it is sent"
-UNREACHABLE: Final = "the service cannot be reached"
 EXPIRING: Final = "results are about to expire, and nobody collects them"
 WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
 RATE_BINDS: Final = "the rate limit of /run binds"
@@ -48,101 +41,10 @@ _ADVICE: Final[Mapping[Cause, str]] = {
 }
 
 
-class Sending(msgspec.Struct, frozen=True, kw_only=True):
-    """How the process at work stands with the limits of `/run` at an endpoint."""
-
-    used: int
-    allowance: int
-    throttled: int
-    queue_full: bool = False
-    in_flight: int = 0
-    concurrent: int | None = None
-
-
-class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, by its ledger and by what the process at work says of it."""
-
-    name: str
-    endpoint: str
-    counts: Mapping[str, int]
-    is_paused: bool = False
-    is_cancelled: bool = False
-    held: str | None = None
-    """Why nothing of it is sent, or single jobs only, as that process says: a gate's sentence, or why it is held."""
-
-    is_unserved: bool = False
-    """Whether that process was not asked to send it."""
-
-    unreachable_us: int | None = None
-    is_bound: bool = False
-    """Whether as many jobs are outstanding as can be collected in time."""
-
-    webhooks_fail: bool = False
-    safe_us: int | None = None
-    """For how long no result can expire if nobody collects; None where none can."""
-
-    is_uncollectable: bool = False
-    sending: Sending | None = None
-
-    @property
-    def unfinished(self) -> int:
-        """Jobs without an outcome."""
-        return self.queued + self.at_service
-
-    @property
-    def queued(self) -> int:
-        """Jobs that wait to be sent."""
-        return self.counts.get(State.QUEUED, 0)
-
-    @property
-    def at_service(self) -> int:
-        """Jobs that the service has, or may have."""
-        return sum(self.counts.get(state, 0) for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
-
-
-class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
-    """The ledger's file, and who works on it."""
-
-    path: str
-    held_by: str | None = None
-    silent_us: int = 0
-    """For how long whoever holds it has said nothing."""
-
-    newer: str | None = None
-    """Why it cannot be read, where a newer program wrote it."""
-
-    busy: str | None = None
-    """Why it cannot be read, where somebody else has it."""
-
-    flags: tuple[str, ...] = ()
-    """What a command is told so that it finds the ledger."""
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known."""
-
-    ledger: LedgerState | None = None
-    runs: Sequence[RunState] = ()
-
-    @property
-    def is_worked_on(self) -> bool:
-        """Whether a process is at work."""
-        return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
-
-    def command(self, *words: str) -> str:
-        """What to paste: `orchestrator`, these words, and where the ledger is."""
-        return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
-
-
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """What holds the runs up, the first cause first. Nothing where all goes as it should."""
     found = [finding for rule in RULES for finding in rule(facts)]
     return tuple(sorted(found, key=lambda finding: RANK[finding.cause]))
-
-
-def open_runs(facts: Facts) -> list[RunState]:
-    """Those that have jobs without an outcome, and are to get one."""
-    return [run for run in facts.runs if run.unfinished and not run.is_cancelled]
 
 
 # --- of the ledger, and of who works on it
@@ -202,7 +104,7 @@ def _no_process(facts: Facts, run: RunState, sentence: str, evidence: tuple[str,
 
 
 def _expiring(facts: Facts) -> Iterator[Finding]:
-    for run in open_runs(facts):
+    for run in facts.open_runs:
         is_collected = facts.is_worked_on and run.unreachable_us is None and not run.is_uncollectable
         if run.safe_us is None or run.safe_us > EXPIRING_US or is_collected:
             continue
@@ -223,7 +125,7 @@ def _expiring(facts: Facts) -> Iterator[Finding]:
 
 def _held(facts: Facts) -> Iterator[Finding]:
     """What people asked of a run, and what its gates say."""
-    for run in open_runs(facts):
+    for run in facts.open_runs:
         if run.is_paused and run.queued:
             yield Finding(
                 cause=Cause.PAUSED,
@@ -256,12 +158,13 @@ def _of_gate(run: RunState, held: str) -> Finding:
 
 
 def _unreachable(facts: Facts) -> Iterator[Finding]:
-    for run in open_runs(facts):
-        if facts.is_worked_on and run.unreachable_us is not None:
+    told = {(each.endpoint, each.service_url) for each in facts.services if each.failure is not None}
+    for run in facts.open_runs:
+        if facts.is_worked_on and run.unreachable_us is not None and (run.endpoint, run.service_url) not in told:
             yield Finding(
                 cause=Cause.UNREACHABLE,
                 about=run.name,
-                sentence=UNREACHABLE,
+                sentence=service_rules.UNREACHABLE,
                 evidence=(f"no request of the process at work got through for {rough_duration(run.unreachable_us)}",),
                 advice="see whether this machine reaches the network; the process at work goes on by itself then",
                 needs_person=True,
@@ -269,7 +172,7 @@ def _unreachable(facts: Facts) -> Iterator[Finding]:
 
 
 def _webhooks(facts: Facts) -> Iterator[Finding]:
-    for run in open_runs(facts):
+    for run in facts.open_runs:
         if facts.is_worked_on and run.webhooks_fail:
             yield Finding(
                 cause=Cause.WEBHOOK_UNREACHABLE,
@@ -283,7 +186,7 @@ def _webhooks(facts: Facts) -> Iterator[Finding]:
 
 def _limits(facts: Facts) -> Iterator[Finding]:
     """Which of the limits keeps queued jobs waiting, where nothing else does."""
-    for run in open_runs(facts):
+    for run in facts.open_runs:
         if not facts.is_worked_on or not run.queued or run.is_paused or run.is_unserved or run.held is not None:
             continue
         if run.is_bound:
@@ -337,4 +240,8 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _unreachable,
     _webhooks,
     _limits,
+    service_rules.way,
+    service_rules.answer,
+    service_rules.clock,
+    service_rules.workers,
 )

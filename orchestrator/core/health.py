@@ -9,8 +9,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint in good health. None: the answer does not say."""
 
     jobs_in_progress: int | None
+    jobs_in_queue: int | None = None
     workers_idle: int | None
     workers_running: int | None
+    workers_initializing: int | None = None
+    workers_throttled: int | None = None
+    workers_unhealthy: int | None = None
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -36,8 +40,12 @@ def health_of(status: int, body: bytes) -> Health | None:
         return None
     return Health(
         jobs_in_progress=_number(answer.jobs, "inProgress"),
+        jobs_in_queue=_number(answer.jobs, "inQueue"),
         workers_idle=_number(answer.workers, "idle"),
         workers_running=_number(answer.workers, "running"),
+        workers_initializing=_number(answer.workers, "initializing"),
+        workers_throttled=_number(answer.workers, "throttled"),
+        workers_unhealthy=_number(answer.workers, "unhealthy"),
     )
 
 

@@ -46,6 +46,10 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     scaler_value: float = 4
     cold_start_s: float = 0.0
     """From the start of a worker until it can take a job; a process of its own takes what it takes on top."""
+    machines: int | None = None
+    """How many workers there is a machine for; those that find none are shown as throttled. None for any number."""
+    is_broken: bool = False
+    """Each worker ends by itself when it should be ready, and another one is tried after a pause."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.workers_min <= self.workers_max:
@@ -56,6 +60,10 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_fixed(self) -> bool:
         return self.workers_min == self.workers_max
+
+    def with_machine(self, workers: int) -> int:
+        """How many of so many workers there is a machine for."""
+        return workers if self.machines is None else min(workers, self.machines)
 
 
 def fixed(workers: int) -> Scaling:
@@ -120,6 +128,7 @@ class Fleet:
         self._unnamed = 0
         """Jobs held by workers that are not in the fleet: whoever drives the world has workers of its own."""
         self._crashes = 0
+        self._throttled = 0
         self._restart_at = 0
         self._settled = False
 
@@ -134,7 +143,14 @@ class Fleet:
         running = busy + self._unnamed
         idle = max(0, len(self._workers) + len(self._guests) - starting - running)
         unhealthy = min(1, self._crashes)
-        return WorkerCounts(idle=idle, initializing=starting, ready=idle, running=running, unhealthy=unhealthy)
+        return WorkerCounts(
+            idle=idle,
+            initializing=starting,
+            ready=idle,
+            running=running,
+            throttled=self._throttled,
+            unhealthy=unhealthy,
+        )
 
     def running(self) -> int:
         """How many workers are up, busy or not (contract, Limits: `number_of_running_workers`)."""
@@ -149,7 +165,9 @@ class Fleet:
         stopped = tuple(self._surplus(len(waiting), in_progress, now))
         for worker_id in stopped:
             self.gone(worker_id)
-        missing = self._wanted(waiting, in_progress, now) - len(self._workers)
+        wanted = self._wanted(waiting, in_progress, now)
+        self._throttled = wanted - self.scaling.with_machine(wanted)
+        missing = self.scaling.with_machine(wanted) - len(self._workers)
         started = tuple(self._start(now) for _ in range(missing)) if now >= self._restart_at else ()
         self._settled = now >= self._restart_at and len(self._workers) <= self.scaling.workers_max
         return Change(started=started, stopped=stopped, readied=readied or self._finish_cold_starts(now))
@@ -251,9 +269,13 @@ class Fleet:
     def _finish_cold_starts(self, now: int) -> bool:
         done = [key for key, worker in self._starting.items() if worker.ready_at is not None and worker.ready_at <= now]
         for worker_id in done:
+            if self.scaling.is_broken:
+                self.crashed(worker_id, now)
+                continue
             worker = self._starting.pop(worker_id)
             worker.idle_since = now
             self._free[worker_id] = worker
+            self._crashes = 0
         return bool(done)
 
     def _forget_guests(self, now: int) -> None:
@@ -302,11 +324,11 @@ class Fleet:
 
     def _scaling_times(self, waiting: Mapping[str, Job], in_progress: int) -> Iterable[int]:
         live, scaling = len(self._workers), self.scaling
-        room = live < scaling.workers_max
-        if live < scaling.workers_min or (room and waiting and not live):
+        room = live < scaling.with_machine(scaling.workers_max)
+        if live < scaling.with_machine(scaling.workers_min) or (room and waiting and not live):
             yield self._restart_at
         elif room and scaling.scaler is Scaler.REQUEST_COUNT:
-            if self._needed(len(waiting), in_progress) > live:
+            if scaling.with_machine(self._needed(len(waiting), in_progress)) > live:
                 yield self._restart_at
         elif room:
             for job in islice(self._uncovered(waiting), 1):

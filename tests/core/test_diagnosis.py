@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core import diagnosis, gates
-from orchestrator.core.diagnosis import Facts, LedgerState, RunState, Sending, findings
+from orchestrator.core.diagnosis import findings
+from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending
 from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.responses import POINTLESS
 from orchestrator.units import MINUTE_US
@@ -44,7 +45,7 @@ def test_a_ledger_that_cannot_be_read_is_all_that_is_said() -> None:
 
 
 def test_a_silent_process_is_told_from_none_and_from_one_that_has_just_spoken() -> None:
-    assert found(RUN, replace(AT_WORK, silent_us=diagnosis.SILENT_US_MAX)) == []
+    assert found(RUN, replace(AT_WORK, silent_us=SILENT_US_MAX)) == []
     [finding] = of(RUN, replace(AT_WORK, silent_us=5 * MINUTE_US))
     assert (finding.cause, finding.about) == (Cause.LEDGER_HELD, "l.db")
     assert finding.evidence == ("process 7 since noon; it has said nothing for 5 min",)

@@ -20,7 +20,22 @@ from orchestrator.core.health import Health, health_of, is_of_service
 def test_what_health_says_is_read_and_what_it_does_not_say_is_unknown(
     body: bytes, jobs: int | None, idle: int | None, running: int | None
 ) -> None:
-    assert health_of(200, body) == Health(jobs_in_progress=jobs, workers_idle=idle, workers_running=running)
+    found = health_of(200, body)
+    assert found is not None
+    assert (found.jobs_in_progress, found.workers_idle, found.workers_running) == (jobs, idle, running)
+
+
+def test_all_figures_of_the_queue_and_the_workers_are_read() -> None:
+    body = b'{"jobs":{"inQueue":5},"workers":{"initializing":1,"throttled":2,"unhealthy":3}}'
+    assert health_of(200, body) == Health(
+        jobs_in_progress=None,
+        jobs_in_queue=5,
+        workers_idle=None,
+        workers_running=None,
+        workers_initializing=1,
+        workers_throttled=2,
+        workers_unhealthy=3,
+    )
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,36 @@ def test_a_lost_worker_is_replaced_under_another_name() -> None:
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Scaling(**wrong)
+
+
+def test_workers_without_a_machine_are_throttled_until_there_is_one() -> None:
+    subject = fleet(workers_min=2, machines=1)
+    assert subject.next_due({}, 0) == 0
+    assert len(subject.adjust({}, 0, T0).started) == 1
+    assert (subject.counts().idle, subject.counts().throttled, subject.next_due({}, 0)) == (1, 1, None)
+    subject.scale(Scaling(workers_min=2))
+    assert len(subject.adjust({}, 0, T0).started) == 1
+    assert subject.counts().throttled == 0
+
+
+@pytest.mark.parametrize("scaler", Scaler)
+def test_a_job_that_finds_no_machine_for_a_worker_waits_and_nothing_is_due(scaler: Scaler) -> None:
+    subject = fleet(workers_max=3, machines=0, scaler=scaler)
+    assert subject.adjust(waiting(T0), 0, T0).started == ()
+    assert (subject.counts().initializing, subject.counts().throttled) == (0, 1)
+    assert subject.next_due(waiting(T0), 0) is None
+
+
+def test_a_broken_worker_ends_when_it_should_be_ready_and_the_next_one_waits_longer() -> None:
+    subject = fleet(workers_min=1, cold_start_s=10, is_broken=True)
+    subject.adjust({}, 0, T0)
+    assert subject.counts().unhealthy == 0
+    assert subject.adjust({}, 0, T0 + 10 * SECOND_US).started == ()
+    assert (subject.counts().unhealthy, subject.reserve()) == (1, None)
+    assert subject.next_due({}, 0) == T0 + 11 * SECOND_US
+    assert len(subject.adjust({}, 0, T0 + 11 * SECOND_US).started) == 1
+    subject.adjust({}, 0, T0 + 21 * SECOND_US)
+    assert subject.next_due({}, 0) == T0 + 23 * SECOND_US
+    subject.scale(Scaling(workers_min=1))
+    subject.adjust({}, 0, T0 + 23 * SECOND_US)
+    assert (subject.counts().unhealthy, subject.counts().ready) == (0, 1)

@@ -45,7 +45,8 @@ class Patient:
         )
 
     async def diagnosis(self, name: str | None = None) -> Diagnosis:
-        return await doctor(DoctorRequest(ledger=self.path, name=name), self.around)
+        connection = ConnectionSettings(api_key="key")
+        return await doctor(DoctorRequest(ledger=self.path, name=name, connection=connection), self.around)
 
     async def causes(self) -> list[Cause]:
         """The causes that are found, in their order."""

@@ -1,0 +1,138 @@
+"""What is known of a ledger, its runs and their services, for the rules of `core.diagnosis`. Times are microseconds."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.health import Health
+from orchestrator.core.lifecycle import State
+from orchestrator.errors import Hurdle
+from orchestrator.units import MINUTE_US
+
+SILENT_US_MAX: Final = MINUTE_US
+"""A process that holds the ledger says every few seconds how it stands; after so long it does not work."""
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process at work stands with the limits of `/run` at an endpoint."""
+
+    used: int
+    allowance: int
+    throttled: int
+    queue_full: bool = False
+    in_flight: int = 0
+    concurrent: int | None = None
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, by its ledger and by what the process at work says of it."""
+
+    name: str
+    endpoint: str
+    service_url: str = ""
+    counts: Mapping[str, int]
+    is_paused: bool = False
+    is_cancelled: bool = False
+    held: str | None = None
+    """Why nothing of it is sent, or single jobs only, as that process says: a gate's sentence, or why it is held."""
+
+    is_unserved: bool = False
+    """Whether that process was not asked to send it."""
+
+    unreachable_us: int | None = None
+    is_bound: bool = False
+    """Whether as many jobs are outstanding as can be collected in time."""
+
+    webhooks_fail: bool = False
+    safe_us: int | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
+
+    is_uncollectable: bool = False
+    is_low_priority: bool = False
+    """Whether its jobs make the endpoint start no workers."""
+
+    sending: Sending | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs without an outcome."""
+        return self.queued + self.at_service
+
+    @property
+    def queued(self) -> int:
+        """Jobs that wait to be sent."""
+        return self.counts.get(State.QUEUED, 0)
+
+    @property
+    def at_service(self) -> int:
+        """Jobs that the service has, or may have."""
+        return sum(self.counts.get(state, 0) for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+
+class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's file, and who works on it."""
+
+    path: str
+    held_by: str | None = None
+    silent_us: int = 0
+    """For how long whoever holds it has said nothing."""
+
+    newer: str | None = None
+    """Why it cannot be read, where a newer program wrote it."""
+
+    busy: str | None = None
+    """Why it cannot be read, where somebody else has it."""
+
+    flags: tuple[str, ...] = ()
+    """What a command is told so that it finds the ledger."""
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint answered when it was asked how it is."""
+
+    endpoint: str
+    service_url: str
+    failure: str | None = None
+    """Why there is no answer."""
+
+    hurdle: Hurdle | None = None
+    """Where on the way the question ended, where that is known."""
+
+    status: int | None = None
+    is_of_service: bool = True
+    """Whether the answer is the service's own."""
+
+    health: Health | None = None
+    ahead_us: int | None = None
+    """How far this machine's clock is ahead of the service's, at least; negative where it is behind. None where the
+    answer does not tell.
+    """
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known."""
+
+    ledger: LedgerState | None = None
+    runs: Sequence[RunState] = ()
+    services: Sequence[ServiceState] = ()
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether a process is at work."""
+        return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
+
+    def command(self, *words: str) -> str:
+        """What to paste: `orchestrator`, these words, and where the ledger is."""
+        return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+
+    @property
+    def open_runs(self) -> list[RunState]:
+        """Those that have jobs without an outcome, and are to get one."""
+        return [run for run in self.runs if run.unfinished and not run.is_cancelled]
+
+    def runs_at(self, service: ServiceState) -> list[RunState]:
+        """The open runs at that endpoint."""
+        its = (service.endpoint, service.service_url)
+        return [run for run in self.open_runs if (run.endpoint, run.service_url) == its]
