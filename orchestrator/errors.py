@@ -30,14 +30,17 @@ class UsageError(OrchestratorError):
 class InputError(UsageError):
     """The input has errors; nothing was sent.
 
-    `problems` holds the first messages, one for each bad line; `total` counts all of them.
+    `problems` holds the first messages, one for each bad line; `total` counts all of them. `taken` rows before them are
+    in the run, and are sent.
     """
 
-    def __init__(self, source: str, problems: Sequence[str], total: int, advice: str = "") -> None:
+    def __init__(self, source: str, problems: Sequence[str], total: int, advice: str = "", *, taken: int = 0) -> None:
         self.source = source
         self.problems = tuple(problems[:PROBLEMS_SHOWN_MAX])
         self.total = total
-        lines = [f"{source}: {total} {'problem' if total == 1 else 'problems'}; nothing was sent", *self.problems]
+        self.taken = taken
+        kept = f"the {taken:,} rows before are in the run" if taken else "nothing was sent"
+        lines = [f"{source}: {total} {'problem' if total == 1 else 'problems'}; {kept}", *self.problems]
         if total > len(self.problems):
             lines.append(f"... and {total - len(self.problems)} more")
         if advice:

@@ -10,7 +10,7 @@ import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -80,6 +80,11 @@ class Choices:
             in_flags=frozenset(flags),
         )
         """What the next command has without a flag."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, object], said: Callable[[Setting[Any]], str] = str) -> Self:
+        """What was given (as `choose` takes it) of the settings of runs, and nothing else."""
+        return cls(RUNS, file={}, environment={}, flags=_of_flags(given, RUNS, said), named=None)
 
     def __getitem__(self, setting: Setting[T]) -> T | None:
         """Its value. What is wrong with it becomes a `UsageError` that names the place."""

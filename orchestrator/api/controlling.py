@@ -1,5 +1,6 @@
 """Asking something of whoever works on a ledger, and what came of it."""
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -59,13 +60,16 @@ async def asked(
     run: int | None = None,
     endpoint: int | None = None,
     argument: Argument | None = None,
+    wake: Callable[[], None] = lambda: None,
 ) -> Acknowledged:
-    """Asks whoever works on the ledger, and waits a while for the acknowledgement.
+    """Asks whoever works on the ledger, and waits a while for the acknowledgement. `wake` is called once it is asked:
+    an engine of this program's notices only by itself what others ask.
 
     Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
     `UsageError` for what is refused, but for what concerned another process alone, which has ended: `OF_ANOTHER`.
     """
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
+    wake()
     command = await ledger.commands.one(number)
     if (held_by := holder(ledger.path)) is not None:
         command = await ledger.commands.answer(number)

@@ -60,7 +60,7 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
     ):
         after = (found[-1].line, found[-1].job)
         for job in found:
-            row = _row_of(job)
+            row = row_of(job)
             if rows.has(row):
                 yield row
 
@@ -78,7 +78,7 @@ async def ended_jobs(
             is_over = not follow or await ledger.runs.has_ended(run)
             while (found := await _ended(ledger, run, rows, upto)).upto is not None:
                 for place, job in found.jobs:
-                    row = _row_of(job)
+                    row = row_of(job)
                     if rows.has(row):
                         yield place, row
                 upto = found.upto
@@ -94,7 +94,7 @@ async def _ended(ledger: Ledger, run: int, rows: Rows, after: int) -> Ended:
     )
 
 
-def _row_of(job: FinishedJob) -> FinishedJob:
+def row_of(job: FinishedJob) -> FinishedJob:
     """`job` with its output unpacked, or as a failure where that cannot be done."""
     if not job.packed or job.trouble is not None:
         return job

@@ -48,7 +48,7 @@ def row_batches(
 
     It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
     """
-    with _opened(source) as stream:
+    with opened(source) as stream:
         rows = read_rows(
             stream,
             environ=environ,
@@ -61,7 +61,7 @@ def row_batches(
             yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
-def _opened(source: str) -> AbstractContextManager[BinaryIO]:
+def opened(source: str) -> AbstractContextManager[BinaryIO]:
     if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)
     try:

@@ -9,7 +9,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client import Deliverer, InProcess, Service
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.handlers import load_handler
+from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.engine.local import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
@@ -20,13 +20,21 @@ WORKERS: Final = 8
 
 
 class Embedded:
-    """An emulator that serves the function which `endpoint` names, within the limits that the client keeps.
+    """An emulator that serves the function which `endpoint` names, or `function`, within the limits that the client
+    keeps.
 
     Raises `UsageError` where the function cannot be loaded.
     """
 
-    def __init__(self, endpoint: str, connection: ConnectionSettings, settings: RunSettings, clock: Clock) -> None:
-        handler = load_handler(absolute(endpoint).removeprefix(LOCAL))
+    def __init__(
+        self,
+        endpoint: str,
+        connection: ConnectionSettings,
+        settings: RunSettings,
+        clock: Clock,
+        function: Handler | None = None,
+    ) -> None:
+        handler = function or load_handler(absolute(endpoint).removeprefix(LOCAL))
         self._deliverer = Deliverer(clock)
         self._emulator = Emulator(
             EmulatorSettings(

@@ -1,5 +1,8 @@
 """The services that a process reaches, one client for each service URL; embedded ones are begun here, too."""
 
+from collections.abc import Callable
+from typing import Any
+
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
@@ -28,6 +31,9 @@ class Services:
         self._open_files = dependencies.open_files()
         self.connections = requests_part(self._open_files, listens=connection.listen is not None)
         """How many requests there may be at once, by the files that the process may have open."""
+
+        self.functions: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        """Functions of this program's, by the endpoints that stand for them: these need no file to be loaded from."""
 
         self._services: dict[str, Service] = {}
 
@@ -84,7 +90,8 @@ class Services:
     async def _embedded(self, run: Run, settings: RunSettings) -> Service:
         from orchestrator.engine.embedded import Embedded  # noqa: PLC0415  no other run needs the emulator
 
-        embedded = Embedded(run.endpoint, self._connection, settings, self._dependencies.clock)
+        function = self.functions.get(run.endpoint)
+        embedded = Embedded(run.endpoint, self._connection, settings, self._dependencies.clock, function)
         await self._outer.start(embedded.serve)
         return embedded.service
 

@@ -74,7 +74,7 @@ def read_rows(
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
     a whole request body.
     """
-    lines = _Lines(environ, run_policy, webhook_bytes, body_bytes_max)
+    lines = RowReader(environ, run_policy, webhook_bytes, body_bytes_max)
     line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
     size, number, is_begun = _size(stream), 0, False
     try:
@@ -111,8 +111,8 @@ def _size(stream: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-class _Lines:
-    """Reads line after line; remembers which form the file is in, and since which line."""
+class RowReader:
+    """Reads line after line; remembers which form the file is in, and since which line. Takes what `read_rows` does."""
 
     def __init__(self, environ: Mapping[str, str], run_policy: Policy, webhook_bytes: int, body_bytes_max: int) -> None:
         self._environ = environ
@@ -124,6 +124,7 @@ class _Lines:
         self._form_line = 0
 
     def read(self, number: int, text: bytes) -> Row | Problem:
+        """The row that the line `text`, without white space around it, is; or why it is none."""
         try:
             if not text.isascii():
                 text.decode()

@@ -82,6 +82,9 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     first_job: int
     """No number of its new jobs is lower: between two of its transactions another intake's highest may go."""
 
+    as_they_come: bool = False
+    """Whether its jobs count as soon as they land, rather than once all of it is accepted."""
+
 
 class Clash(msgspec.Struct, frozen=True):
     """A row that cannot be taken: its line, and what is wrong with it."""

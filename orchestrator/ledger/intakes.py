@@ -1,8 +1,11 @@
 """The writes of an intake: rows become jobs, which count only once the whole input was checked and accepted.
 
 An intake lands in bounded transactions. Its jobs carry its number, and `runs.intake_accepted` says up to which number
-jobs exist for everybody else. Several may be at work, each for a run of its own and each in a process of its own; what
-one that was refused or cut off has left is cleared before the next one of its run, and on the next open.
+jobs exist for everybody else. An intake may also have its jobs count as they come: each transaction then accepts what
+it lands, at a cost that does not grow, and nothing of it is ever cleared.
+
+Several may be at work, each for a run of its own and each in a process of its own; what one that was refused or cut off
+has left is cleared before the next one of its run, and on the next open.
 """
 
 from collections import Counter
@@ -20,6 +23,7 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.pace import ROWS_ALONE, Pace
+from orchestrator.ledger.records import NUMBER_MAX
 from orchestrator.ledger.removal import jobs_remove_some, numbers_keep, run_remove, submissions_remove_some
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
@@ -34,7 +38,7 @@ Result = TypeVar("Result")
 
 
 async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> None:
-    """Takes in what can be taken."""
+    """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
     await _insert(connection, intake, rows.fresh)
     if rows.same:
         await connection.execute(insert(intake_known), rows.same)
@@ -43,6 +47,10 @@ async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> No
         await connection.execute(_REPEATS_SET, repeats)
     new, known = len(rows.fresh), len(rows.same)
     counted = {"new_rows": intakes.c.new_rows + new, "known_rows": intakes.c.known_rows + known}
+    if intake.as_they_come:
+        is_accepted = update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id)
+        await connection.execute(is_accepted)
+        await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
     await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(counted))
 
 
@@ -90,6 +98,8 @@ async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> T
     await connection.execute(
         update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id, rows_accepted=new + known)
     )
+    if intake.as_they_come:
+        return Taken(rows=new + known, new=new, gone=before - new - known)
     await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
     return Taken(rows=new + known, new=new, gone=before - known)
 
@@ -214,18 +224,27 @@ class Intakes(Noun):
         super().__init__(doors)
         self.pace = Pace()
 
-    async def start(self, run: Run) -> Intake:
-        """Begins an intake for `run`; what an earlier one left was cleared."""
+    async def start(self, run: Run, *, as_they_come: bool = False) -> Intake:
+        """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
+        was cleared.
+        """
 
         async def block(transaction: Transaction) -> Intake:
             first_job = await _next_job(transaction.connection)
-            row = {"run_id": run.id, "started_at": self._doors.now(), "first_job": first_job}
+            hidden_from = NUMBER_MAX if as_they_come else first_job
+            row = {"run_id": run.id, "started_at": self._doors.now(), "first_job": hidden_from}
             made = await transaction.connection.execute(insert(intakes), row)
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
-            return Intake(id=number, run=run.id, endpoint=run.endpoint_id, first_job=first_job)
+            return Intake(
+                id=number, run=run.id, endpoint=run.endpoint_id, first_job=first_job, as_they_come=as_they_come
+            )
 
         return await self._doors.write(block)
+
+    async def last_line(self, run: int) -> int:
+        """The last line that a job of `run` stands on; 0 where it has none."""
+        return int(await self._doors.value(select(func.coalesce(func.max(jobs.c.line), 0)).where(jobs.c.run_id == run)))
 
     async def add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
         """Takes in rows, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""

@@ -1,12 +1,13 @@
 """Results: finished jobs with all that their rows in the files need."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.history import ENDING
 from orchestrator.ledger.records import fitting, unpack
@@ -84,6 +85,25 @@ _ENDED: Final = (
 )
 
 
+_FIRST_EVENT: Final = select(
+    func.min(select(func.min(events.c.id)).where(events.c.job_id == jobs.c.id).correlate(jobs).scalar_subquery())
+).where(jobs.c.run_id == bindparam("run"))
+_LATEST_EVENT: Final = select(func.coalesce(func.max(events.c.id), 0))
+_LAST_EVENT: Final = _LATEST_EVENT.where(events.c.job_id == bindparam("job"))
+_IN_ORDER: Final = (
+    select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0), jobs.c.state)
+    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        (jobs.c.line > bindparam("line")) | ((jobs.c.line == bindparam("line")) & (jobs.c.id > bindparam("job"))),
+        jobs.c.line >= bindparam("line"),
+    )
+    .order_by(jobs.c.line, jobs.c.id)
+    .limit(bindparam("most"))
+)
+_ENDS: Final = frozenset(state.value for state in TERMINAL)
+
+
 class Ended(msgspec.Struct, frozen=True):
     """Some jobs of a run, in the order in which they ended, each with its place in that order."""
 
@@ -150,6 +170,29 @@ class Results(Noun):
         finished = {row[1]: _finished_of(row) for row in rows}
         last = upto if len(taken) == len(found) else taken[-1][0]
         return Ended([(place, finished[job]) for place, job, _ in taken], last)
+
+    async def in_order(self, run: int, *, after: tuple[int, int], most: int, bytes_max: int) -> list[FinishedJob]:
+        """Up to `most` jobs of `run` after the one at `(line, id)`, in input order, up to the first that has not ended;
+        fewer as with `page`.
+        """
+        line, job = after
+        async with self._doors.reading() as connection:
+            parameters = {"run": run, "line": line, "job": job, "most": most}
+            found = list(takewhile(lambda row: row[2] in _ENDS, await connection.execute(_IN_ORDER, parameters)))
+            taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
+            rows = (await connection.execute(_FINISHED, batch_of(taken))).all()
+        return list(map(_finished_of, rows))
+
+    async def first_place(self, run: int) -> int:
+        """A place, as of `ended`, before everything that has happened to the jobs of `run`."""
+        async with self._doors.reading() as connection:
+            first: int | None = (await connection.execute(_FIRST_EVENT, {"run": run})).scalar()
+            latest: int = (await connection.execute(_LATEST_EVENT)).scalar_one()
+        return latest if first is None else first - 1
+
+    async def place_of(self, job: int) -> int:
+        """The place, as of `ended`, of what has happened to `job` last."""
+        return int(await self._doors.value(_LAST_EVENT, {"job": job}))
 
 
 def _is_wanted(states: Sequence[State], *, packed_too: bool) -> ColumnElement[bool]:

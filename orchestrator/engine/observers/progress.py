@@ -26,6 +26,8 @@ class Progress:
         self._started_at = clock.now()
         self.margin_min_s = margin_min_s
         self._changed = anyio.Event()
+        self.changes = 0
+        """How often anything has changed."""
 
     def count_anew(self, counts: Mapping[str, int]) -> None:
         """Goes on from `counts`, the ledger's, in which every step until now is."""
@@ -111,6 +113,10 @@ class Progress:
         rate = self.jobs_per_s()
         return None if not rate else self.unfinished / rate
 
+    async def change(self) -> None:
+        """Waits for the next change."""
+        await self._changed.wait()
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits until `condition` holds, which only steps of the run (or `nudge`) can make true."""
         while not condition():
@@ -118,5 +124,6 @@ class Progress:
 
     def nudge(self) -> None:
         """Makes whoever waits look again."""
+        self.changes += 1
         self._changed.set()
         self._changed = anyio.Event()

@@ -1,0 +1,132 @@
+"""A run in a program's hands."""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final, Literal
+
+from orchestrator.api.hosting import Attached, Host
+from orchestrator.api.outcomes import Result
+from orchestrator.errors import StoppedError, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands import Action, Retried
+from orchestrator.units import MIB
+
+Order = Literal["completion", "input"]
+
+PAGE_JOBS: Final = 500
+PAGE_BYTES_MAX: Final = 8 * MIB
+"""Results that are read at once, by their outputs as they are stored; one that is larger comes alone."""
+
+
+class Run:
+    """A run of the ledger that an `Orchestrator` serves or follows. Made by `submit` and `run`, not by hand.
+
+    Leaving it, by an exception, a cancellation or the end of the program, leaves the run as it is in the ledger: the
+    same `submit`, or `run(name)`, goes on with it.
+
+        run = await orc.submit(inputs, endpoint="abc123", name="captions")
+        async for result in run.results():
+            print(result.custom_id, result.output)
+    """
+
+    def __init__(self, host: Host, attached: Attached) -> None:
+        self._host = host
+        self._attached = attached
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name!r}: {self.counts['succeeded']:,} of {self.counts['total']:,} succeeded>"
+
+    @property
+    def name(self) -> str:
+        """Its name in the ledger."""
+        return self._attached.run.name
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Its jobs at this moment: `total`, and one number for each state, as in `run.counts["succeeded"]`."""
+        counts = self._attached.standing.progress.counts
+        return {"total": sum(counts.values()), **counts}
+
+    async def wait(self) -> Mapping[str, int]:
+        """Waits until every job has its outcome; returns `counts`.
+
+        Raises `StoppedError` where going on is pointless until somebody changes something.
+        """
+        self._host.check_open()
+        await self._attached.until(lambda: self._attached.is_over)
+        self._check_end()
+        return self.counts
+
+    async def results(self, *, order: Order = "completion", after: str | None = None) -> AsyncGenerator[Result, None]:
+        """Each job that has ended, and each that does, until all have: as they end, or in the order of the input.
+
+        Failed and cancelled jobs are among them. `after` is the `custom_id` of the last one that need not come again.
+        A job that is queued again and ends once more comes once more. Raises as `wait`, once all that ended have come.
+        """
+        async for page in self.pages(order=order, after=after):
+            for result in page:
+                yield result
+
+    async def pages(self, *, order: Order, after: str | None) -> AsyncGenerator[list[Result], None]:
+        """The same, as many at a time as are there."""
+        self._host.check_open()
+        key = await self._key(order, after)
+        attached = self._attached
+        while True:
+            self._host.check_open()
+            seen, is_over = attached.version, attached.is_over
+            page, key, is_latest = await self._page(self._host.ledger, order, key)
+            if page:
+                yield page
+            elif is_latest and is_over:
+                break
+            elif is_latest:
+                await attached.until(lambda version=seen: attached.version != version or attached.is_over)  # type: ignore[misc]
+        self._check_end()
+
+    async def _key(self, order: Order, after: str | None) -> tuple[int, int]:
+        """Where to begin: `(line, job)`, or `(place, 0)` of the feed."""
+        ledger, run = self._host.ledger, self._attached.run.id
+        if after is None:
+            return (-1, -1) if order == "input" else (await ledger.results.first_place(run), 0)
+        place = await ledger.jobs.place(run, after)
+        if place is None:
+            raise UsageError(f"after={after!r}: the run {self.name!r} has no job of this custom_id")
+        return (place.line, place.job) if order == "input" else (await ledger.results.place_of(place.job), 0)
+
+    async def _page(
+        self, ledger: Ledger, order: Order, key: tuple[int, int]
+    ) -> tuple[list[Result], tuple[int, int], bool]:
+        run = self._attached.run.id
+        if order == "input":
+            jobs = await ledger.results.in_order(run, key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
+            return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
+        ended = await ledger.results.ended_after(run, key[0], most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
+        return [Result.of(job) for job in ended.jobs], (ended.place, 0), ended.is_latest
+
+    def _check_end(self) -> None:
+        """Raises where the run did not come to its end."""
+        attached = self._attached
+        if attached.error is not None:
+            raise attached.error
+        standing = attached.standing
+        if standing.progress.unfinished:
+            why = standing.why_stopped or "somebody has asked that no more of it is sent"
+            raise StoppedError(f"{self.name}: {why}; mend that, then go on with run({self.name!r})") from None
+
+    # --- what is asked of it
+
+    async def pause(self) -> None:
+        """Nothing more of it is sent; what is at the service is collected."""
+        await self._host.ask(self._attached, Action.PAUSE)
+
+    async def unpause(self) -> None:
+        """Lifts `pause` and `cancel`."""
+        await self._host.ask(self._attached, Action.CONTINUE)
+
+    async def cancel(self) -> None:
+        """Cancels its unfinished jobs, here and at the service."""
+        await self._host.ask(self._attached, Action.CANCEL)
+
+    async def retry(self) -> None:
+        """Queues its failed and cancelled jobs again. Raises `UsageError` where it is to be cancelled: `unpause` it."""
+        await self._host.ask(self._attached, Action.RETRY, Retried())

@@ -1,0 +1,293 @@
+"""Who works on a ledger for a program: an engine of its own, or, while another process has one, that process.
+
+A program's runs are *attached*: served by the one or followed at the other, and when that one ends this program's
+engine takes them over. The engine lives in a shielded scope, so that whoever is cancelled stops it in order: requests
+in flight get their while, and what is in the ledger is all that the next one needs.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from orchestrator.api import messages
+from orchestrator.api.controlling import asked, beside
+from orchestrator.api.following import LOOK_S, Followed
+from orchestrator.api.foreground import OPENED_S_MAX
+from orchestrator.api.identity import check_not_local
+from orchestrator.api.rescue import misplaced
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.observers.standing import Standing
+from orchestrator.engine.observers.view import Silent
+from orchestrator.engine.runs import RunSession
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.ledger import Ledger, holder, is_ready
+from orchestrator.ledger.commands import Action, Argument
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import ConnectionSettings
+from orchestrator.units import SECOND_US
+from orchestrator.views import Acknowledged
+
+log: Final = logging.getLogger("orchestrator")
+
+ASK_AGAIN_US: Final = SECOND_US
+"""How often another process is told of rows that come one after the other."""
+
+
+class Logged(Silent):
+    """What a program's user is told: by the log, of which warnings are seen where nobody has set it up."""
+
+    def say(self, line: str) -> None:
+        """A line of information."""
+        log.info("%s", line)
+
+    def warn(self, line: str) -> None:
+        """A warning."""
+        log.warning("%s", line)
+
+
+class Attached:
+    """A run of this program's: how it stands, wherever it is served."""
+
+    def __init__(self, run: Run, standing: Standing) -> None:
+        self.run = run
+        self.standing = standing
+        self.readers = 0
+        """How many inputs are being read for it."""
+
+        self.told_at = 0
+        self.error: BaseException | None = None
+        """What has ended an input that is read beside."""
+
+    def move(self, standing: Standing) -> None:
+        """It is served elsewhere from now on."""
+        before, self.standing = self.standing, standing
+        before.progress.nudge()
+
+    def nudge(self) -> None:
+        """Makes whoever waits look again."""
+        self.standing.progress.nudge()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.error is not None or (self.readers == 0 and self.standing.is_over)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another value once there is any news of it."""
+        return id(self.standing), self.standing.progress.changes
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition` holds, which only news of the run can make true."""
+        while not condition():
+            await self.standing.progress.change()
+
+
+class Host:
+    """Serves or follows the attached runs of the ledger at `path`, from `serve` to `stop`."""
+
+    def __init__(self, path: Path, connection: ConnectionSettings, dependencies: Dependencies) -> None:
+        self.path = path
+        self.connection = connection
+        self.dependencies = dependencies
+        self.view = Logged()
+        self.functions: dict[str, Callable[[dict[str, object]], object]] = {}
+        """Functions of the program's, by the endpoints that stand for them."""
+
+        self.ledger: Ledger  # once it serves: the engine's, or one that is open beside another process
+        self.ended = anyio.Event()
+        self._engine: Engine | None = None
+        self._attached: dict[int, Attached] = {}
+        self._attaching = anyio.Lock()
+        self._followers: dict[int, anyio.CancelScope] = {}
+        self._tasks: TaskGroup
+        self._beside_tasks: set[anyio.CancelScope] = set()
+        self._beside_ended = anyio.Event()
+        self._stopped = anyio.Event()
+
+    # --- from its beginning to its end
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Works or follows until `stop`. Raises `OrchestratorError` where that cannot be."""
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as self._tasks, AsyncExitStack() as opened:
+                    await self._serve(opened, task_status)
+                    await self._end_beside()
+        finally:
+            self.ended.set()
+
+    async def _serve(self, opened: AsyncExitStack, task_status: TaskStatus[None]) -> None:
+        until, is_open = anyio.current_time() + OPENED_S_MAX, False
+        while not self._stopped.is_set():
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self.dependencies.lock(self.path, now=self.dependencies.clock.now()))
+                except LedgerBusyError:
+                    if not is_open and anyio.current_time() > until:
+                        raise
+                else:
+                    await self._work(task_status, is_first=not is_open)
+                    return
+            if not is_open and is_ready(self.path):
+                self.ledger = await opened.enter_async_context(beside(self.path, self.dependencies))
+                is_open = True
+                task_status.started()
+            await self._wait_for_holder()
+
+    async def _wait_for_holder(self) -> None:
+        """Returns once nobody works on the ledger any more, or this one is stopped."""
+        while True:
+            with anyio.move_on_after(LOOK_S):
+                await self._stopped.wait()
+            if self._stopped.is_set() or holder(self.path) is None:
+                return
+
+    async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:
+        """Works on the ledger, whose lock is held, until stopped."""
+        async with open_engine(self.path, self.connection, self.dependencies, self.view) as engine:
+            engine.services.functions.update(self.functions)
+            try:
+                await self._with_engine(engine, task_status, is_first=is_first)
+            except Exception as error:
+                if (missing := engine.ledger.place.missing()) is not None:
+                    raise await misplaced(engine.ledger, missing) from error
+                raise
+
+    async def _with_engine(self, engine: Engine, task_status: TaskStatus[None], *, is_first: bool) -> None:
+        messages.say_clock(self.view, engine.ledger.was_ahead_us)
+        messages.say_unmarked(self.view, engine.ledger.unmarked)
+        await engine.learn_settings()
+        await engine.listen()
+        async with engine.working():
+            messages.say_recovered(self.view, await engine.collect())
+            await engine.keep_up()
+            async with self._attaching:
+                self._engine, self.ledger = engine, engine.ledger
+                for attached in self._attached.values():
+                    await self._take_over(engine, attached)
+            if is_first:
+                task_status.started()
+            await self._stopped.wait()
+            await self._end_beside()
+            if not any(session.progress.unfinished for session in engine.sessions.values()):
+                await engine.finish()
+
+    def stop(self) -> None:
+        """Ends `serve`: inputs that are read beside are left off first, and requests in flight get a while."""
+        self._stopped.set()
+        for scope in self._beside_tasks:
+            scope.cancel()
+
+    def hurry(self) -> None:
+        """Once stopped: nobody waits for requests in flight any more."""
+        if self._engine is not None:
+            self._engine.in_flight.cancel_scope.cancel()
+
+    # --- what is read beside
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> anyio.CancelScope:
+        """Does `work` beside everything else, which ends where that raises. Returns how to leave it off."""
+        scope = anyio.CancelScope()
+        self._beside_tasks.add(scope)
+        self._tasks.start_soon(self._do, work, scope)
+        return scope
+
+    async def _do(self, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+        with scope:
+            await work()
+        self._beside_tasks.discard(scope)
+        if not self._beside_tasks:
+            self._beside_ended.set()
+            self._beside_ended = anyio.Event()
+
+    async def _end_beside(self) -> None:
+        while self._beside_tasks:
+            await self._beside_ended.wait()
+
+    # --- runs
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still a ledger to look into."""
+        return not self._stopped.is_set() and not self.ended.is_set()
+
+    def check_open(self) -> None:
+        """Raises `UsageError` where there is none."""
+        if not self.is_open:
+            raise UsageError("this Orchestrator is closed; what it gives is used inside of its `async with`")
+
+    async def webhook_bytes(self) -> int:
+        """How many bytes a webhook URL adds to a request of whoever works, at most."""
+        if self._engine is not None:
+            return self._engine.webhook_bytes
+        beats = await self.ledger.heartbeats.all()
+        return max((beat.said.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
+
+    def know(self, endpoint: str, function: Callable[[dict[str, object]], object]) -> None:
+        """`endpoint` stands for `function`."""
+        self.functions[endpoint] = function
+        if self._engine is not None:
+            self._engine.services.functions[endpoint] = function
+
+    async def attach(self, run: Run) -> Attached:
+        """Has `run` served from now on, by its settings in the ledger. Raises `UsageError` where nobody can."""
+        async with self._attaching:
+            found = self._attached.get(run.id)
+            if self._engine is not None:
+                found = found or Attached(run, await self._session(self._engine, run))
+                await self._take_over(self._engine, found)
+            else:
+                check_not_local(run, self.path)
+                if found is None:
+                    followed = Followed(self.ledger, run, self.dependencies.clock, self.view)
+                    found = Attached(run, followed)
+                    self._followers[run.id] = self.start(followed.serve)
+                assert isinstance(found.standing, Followed)
+                acknowledged = await found.standing.ask()
+                await found.standing.look()
+                messages.say_joined(self.view, run.name, acknowledged)
+            self._attached[run.id] = found
+            return found
+
+    async def _take_over(self, engine: Engine, attached: Attached) -> None:
+        """The engine serves the run."""
+        if (follower := self._followers.pop(attached.run.id, None)) is not None:
+            follower.cancel()
+        session = await self._session(engine, attached.run)
+        if attached.standing is not session:
+            attached.move(session)
+        await session.count_anew()
+        await session.send()
+
+    async def _session(self, engine: Engine, run: Run) -> RunSession:
+        known = await engine.ledger.runs.named(run.name)
+        engine.settings_of[run.id] = (known or run).settings
+        engine.held.pop(run.id, None)
+        return engine.sessions.get(run.id) or await engine.take_on(run)
+
+    async def look(self, attached: Attached, *, at_once: bool = False) -> None:
+        """Rows have come for the run: whoever serves it is told, though another process now and then or `at_once`."""
+        if self._engine is not None:
+            await self._engine.sessions[attached.run.id].count_anew()
+        elif at_once or self.ledger.now() - attached.told_at > ASK_AGAIN_US:
+            attached.told_at = self.ledger.now()
+            await self.ledger.commands.ask(Action.SERVE, run=attached.run.id)
+            assert isinstance(attached.standing, Followed)
+            await attached.standing.look()
+
+    async def ask(self, attached: Attached, action: Action, argument: Argument | None = None) -> Acknowledged:
+        """Asks something of whoever serves the run. Raises `UsageError` where that is refused."""
+        self.check_open()
+        engine = self._engine
+        wake = engine.commands.on_change if engine is not None else lambda: None
+        acknowledged = await asked(self.ledger, action, run=attached.run.id, argument=argument, wake=wake)
+        if isinstance(attached.standing, Followed):
+            await attached.standing.look()
+        return acknowledged

@@ -1,0 +1,103 @@
+"""A program's inputs on their way into a run: any iterable, a file, and functions that stand for endpoints."""
+
+import os
+import sys
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from orchestrator.api.files import opened
+from orchestrator.api.options import Function
+from orchestrator.api.outcomes import Job
+from orchestrator.core.policy import Policy
+from orchestrator.engine.pump import Pump
+from orchestrator.errors import UsageError
+from orchestrator.formats.jsonl import RowReader, read_rows
+from orchestrator.formats.rows import Problem, Row
+from orchestrator.formats.values import ValueReader
+from orchestrator.settings import LOCAL, STANDARD_INPUT
+
+Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
+"""Dicts, each what a line of a file would be, or `Job`s; or the path of a JSONL file."""
+
+NO_FILE: Final = "(program)"
+"""Where a function is that no file defines by its name."""
+
+
+def check(inputs: object) -> None:
+    """Raises `UsageError` for what nothing can be read from."""
+    if isinstance(inputs, str | PathLike):
+        path = Path(inputs)
+        if not path.is_file() and not path.is_fifo():
+            raise UsageError(f"{path}: there is no such file; inputs are a JSONL file's path, or an iterable of dicts")
+    elif isinstance(inputs, Mapping | bytes | Job) or not isinstance(inputs, Iterable | AsyncIterable):
+        raise UsageError(
+            f"inputs are an iterable of dicts or Jobs, or the path of a JSONL file, not {type(inputs).__name__}"
+        )
+
+
+def source_of(inputs: Inputs) -> str:
+    """What the ledger calls them."""
+    return str(Path(inputs).resolve()) if isinstance(inputs, str | PathLike) else STANDARD_INPUT
+
+
+def pump_of(
+    inputs: Inputs,
+    *,
+    environ: Mapping[str, str],
+    policy: Policy,
+    webhook_bytes: int,
+    body_bytes_max: int,
+    first: int,
+    to_the_end: bool,
+) -> Pump:
+    """What reads `inputs` into rows, counting from after `first`; the rest is as with `read_rows` and `Pump`."""
+    if isinstance(inputs, str | PathLike):
+        rows = _lines(Path(inputs), environ, policy, webhook_bytes, body_bytes_max)
+        return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
+
+    def reader() -> RowReader:
+        return RowReader(environ, policy, webhook_bytes, body_bytes_max)
+
+    values = ValueReader(reader(), reader())
+
+    def read(number: int, value: object) -> Row | Problem:
+        if isinstance(value, Job):
+            try:
+                value = value.given()
+            except (TypeError, UsageError) as error:
+                return Problem(line=number, text=str(error))
+        return values.read(number, value)
+
+    return Pump(inputs, read, first=first, to_the_end=to_the_end)
+
+
+def _lines(
+    path: Path, environ: Mapping[str, str], policy: Policy, webhook_bytes: int, body_bytes_max: int
+) -> Iterator[Row | Problem]:
+    with opened(str(path)) as stream:
+        yield from read_rows(
+            stream,
+            environ=environ,
+            run_policy=policy,
+            webhook_bytes=webhook_bytes,
+            body_bytes_max=body_bytes_max,
+        )
+
+
+def _moved(row: object, first: int) -> Row | Problem:
+    assert isinstance(row, Row | Problem)
+    return replace(row, line=row.line + first) if first else row
+
+
+def endpoint_of(function: Function) -> str:
+    """The endpoint that stands for `function`: a command can serve it, too, where a file defines it by its name."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    if file is not None and getattr(module, name, None) is function:
+        return f"{LOCAL}{os.path.realpath(file)}:{name}"
+    return f"{LOCAL}{NO_FILE}:{name}"

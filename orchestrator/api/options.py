@@ -1,0 +1,131 @@
+"""What a program can say of a run and of how the service is reached: the command line's settings, as keyword arguments.
+
+`None` says nothing, everywhere: the environment, the configuration file and the default then speak, in this order.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from typing import Any, Final, Literal, TypedDict
+
+from msgspec.structs import replace
+
+from orchestrator import declared
+from orchestrator.api.config import Choices, choose
+from orchestrator.core.policy import Policy
+from orchestrator.declaration import Setting
+from orchestrator.settings import RunSettings
+
+Duration = str | float | timedelta
+"""`"90s"`, `"30m"`, a number of seconds, or a `timedelta`."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The settings of a run; each means what the flag of that name means. `None`, as leaving out, says nothing: a run
+    that is there keeps what it has, and a new one gets what the environment, the configuration file or the default
+    says.
+    """
+
+    max_attempts: int | None
+    ttl: Duration | None
+    execution_timeout: Duration | None
+    priority: int | None
+    low_priority: bool | None
+    queue_depth: int | Literal["auto", "off"] | None
+    result_retention: Duration | None
+    output_required: bool | None
+    on_stuck: Literal["report", "resubmit"] | None
+    events_kept: Duration | None
+    stop_after_failures: int | None
+    on_uncertain: Literal["resubmit", "hold", "fail"] | None
+    uncertain_after: Duration | None
+    on_expired: Literal["resubmit", "fail"] | None
+
+
+class ServiceOptions(TypedDict, total=False):
+    """How a ledger's service is reached; each means what the flag of that name means. `None` says nothing: the
+    environment, the configuration file and the default then speak, in this order.
+
+    `limits` are texts by operation, as in `{"run": "500/10"}`; `service_keys` are variables by URL, as in
+    `{"https://api.example": "env:OTHER_KEY"}`.
+    """
+
+    ledger: str | PathLike[str] | None
+    serverless_url: str | None
+    api_key: str | None
+    listen: str | None
+    webhook_url: str | None
+    limits: Mapping[str, str] | None
+    pacing: Literal["even", "window"] | None
+    requests_per_worker: int | None
+    service_keys: Mapping[str, str] | None
+    config: str | PathLike[str] | None
+
+
+class MapOptions(ServiceOptions, RunOptions, total=False):
+    """Both, for `map`."""
+
+
+OF_RUN: Final = tuple(RunOptions.__annotations__)
+OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
+
+_KEYS: Final = {"limits": declared.LIMIT.key, "service_keys": declared.SERVICE_KEY.key}
+"""Where a keyword is not the flag, since it takes several."""
+
+_NAMES: Final = {key: name for name, key in _KEYS.items()}
+
+
+def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
+    """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
+    flags = {_KEYS.get(name, name): _flag(value) for name, value in options.items() if value is not None}
+    return choose(flags, environ, said=_said)
+
+
+def check_known(options: Iterable[str], known: Sequence[str], function: str) -> None:
+    """Raises `TypeError`, as Python does, for an option that there is not."""
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            advice = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{advice}")
+
+
+def settings_from(choices: Choices, options: Mapping[str, object], known: RunSettings | None) -> RunSettings:
+    """The settings of a run: those that it has, with what `options` say; of a new one, all that was chosen."""
+    if known is None:
+        return RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
+    every = (*declared.RUN, *declared.FILE_ONLY)
+    said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
+    policy = replace(known.policy, **choices.fields(Policy, said))
+    if options.get(declared.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
+        policy = replace(policy, low_priority=None)
+    return replace(known, policy=policy, **choices.fields(RunSettings, said))
+
+
+def policy_of(options: Mapping[str, object]) -> Policy:
+    """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
+    settings: tuple[Setting[Any], ...] = (declared.EXECUTION_TIMEOUT, declared.TTL, declared.LOW_PRIORITY)
+    check_known(options, [_said(setting).removesuffix("=") for setting in settings], "policy")
+    flags = {name: _flag(value) for name, value in options.items() if value is not None}
+    return Policy(**Choices.of(flags, _said).fields(Policy, settings))
+
+
+def _said(setting: Setting[Any]) -> str:
+    key = setting.key
+    return f"{_NAMES.get(key, key.replace('-', '_'))}="
+
+
+def _flag(value: object) -> object:
+    """A value as the command line would have it."""
+    match value:
+        case timedelta():
+            return f"{value.total_seconds():f}s"
+        case Mapping():
+            return [f"{key}={text}" for key, text in value.items()]
+        case _:
+            return value
+
+
+Function = Callable[[dict[str, Any]], Any]
+"""A worker's function: it is given a job, with `id` and `input`, and returns its output."""

@@ -1,0 +1,97 @@
+"""What a program gives and gets: a job by its parts, and the result of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Self
+
+import msgspec
+
+from orchestrator.api.export import row_of
+from orchestrator.api.options import policy_of
+from orchestrator.core.lifecycle import State
+from orchestrator.formats.values import Given
+from orchestrator.ledger.results import FinishedJob
+
+Ended = Literal["succeeded", "failed", "cancelled"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job, where its input alone does not say enough.
+
+    `input` is what the worker gets, as anything that is JSON. `custom_id` is your name for it, 1 to 256 characters, one
+    for each job of a run; without one it is made from the input. `policy` has any of the keys `execution_timeout`,
+    `ttl` (durations as text, seconds or `timedelta`) and `low_priority`, and wins over the run's. `s3_config` is the
+    service's `s3Config`, with secrets by name (`env:NAME`).
+
+        Job({"prompt": "a lighthouse"}, custom_id="night-17", policy={"execution_timeout": "2m"})
+    """
+
+    input: Mapping[str, Any]
+    custom_id: str | None = None
+    policy: Mapping[str, Any] | None = None
+    s3_config: Mapping[str, Any] | None = None
+
+    def given(self) -> Given:
+        """The same, as it is read into a row. Raises `UsageError` for a policy that is none."""
+        policy = None if self.policy is None else policy_of(self.policy)
+        return Given(input=self.input, custom_id=self.custom_id, policy=policy, s3_config=self.s3_config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a job came to: it succeeded, failed for good, or was cancelled.
+
+    `raw` is the output as the service sent it, JSON as bytes, and None where there is none; `output` decodes it each
+    time that it is asked for. `error` says why there is no result, and `error_class` which kind of trouble that was.
+    `attempts` counts the executions. `delay` and `execution` are how long the job waited at the service and ran there,
+    as far as the service told; `ended_at` is when its outcome was known here.
+
+        if result.error is None:
+            print(result.custom_id, result.output)
+    """
+
+    custom_id: str
+    state: Ended
+    raw: bytes | None
+    error: str | None
+    error_class: str | None
+    attempts: int
+    job_id: str | None
+    delay: timedelta | None
+    execution: timedelta | None
+    ended_at: datetime
+
+    @property
+    def output(self) -> Any:
+        """The output, decoded; None where there is none."""
+        return None if self.raw is None else _decode(self.raw)
+
+    @classmethod
+    def of(cls, finished: FinishedJob) -> Self:
+        """The result of a job that has ended. One whose output is damaged by now has failed."""
+        job = row_of(finished)
+        has_failed = job.trouble is not None
+        state: Ended = "succeeded"
+        if has_failed:
+            state = "cancelled" if job.state is State.CANCELLED else "failed"
+        return cls(
+            custom_id=job.custom_id,
+            state=state,
+            raw=None if has_failed else job.output,
+            error=(job.message or job.trouble) if has_failed else None,
+            error_class=job.trouble,
+            attempts=job.attempts,
+            job_id=job.remote_id,
+            delay=_time(job.delay_ms),
+            execution=_time(job.execution_ms),
+            ended_at=_EPOCH + timedelta(microseconds=job.ended_at or 0),
+        )
+
+
+def _time(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)

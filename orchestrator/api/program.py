@@ -1,0 +1,255 @@
+"""A program's face of everything: it serves a ledger, or joins the process that does, and takes runs in."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, Self, Unpack
+
+import anyio
+import sniffio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from orchestrator import declared
+from orchestrator.api.config import Choices
+from orchestrator.api.connecting import api_key as key_from
+from orchestrator.api.handle import Order, Run
+from orchestrator.api.hosting import Host
+from orchestrator.api.inputs import Inputs, check
+from orchestrator.api.look import runs_now, unknown_run
+from orchestrator.api.options import OF_RUN, Function, RunOptions, check_known, chosen
+from orchestrator.api.outcomes import Result
+from orchestrator.api.submitting import Submission, check_reach, name_for
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.errors import UsageError, leading
+from orchestrator.ledger import holder
+from orchestrator.settings import LEDGER_DEFAULT, ConnectionSettings
+from orchestrator.views import RunStatus
+
+
+class Orchestrator:
+    """Serves a ledger inside of `async with`, or, where another process works on it, joins that one.
+
+    What is None is taken from the environment (`ORCHESTRATOR_LEDGER`, ...), then from the configuration file
+    (`orchestrator.toml`, or the one that `config` names), then from the defaults, as on the command line. `limits` are
+    texts by operation, as in `{"run": "500/10"}`. It sends for the runs that are submitted or opened here, or handed
+    over by other processes, and collects for all of the ledger.
+
+    Leaving the block stops in order: requests in flight have up to 10 s to end. All is in the ledger, and the next one
+    goes on. Raises `UsageError` where it cannot work, and on leaving `StorageError` where the ledger is lost.
+
+        async with Orchestrator("ledger.db") as orc:
+            run = await orc.submit(inputs, endpoint="abc123", name="captions")
+            async for result in run.results():
+                print(result.custom_id, result.output)
+    """
+
+    def __init__(
+        self,
+        ledger: str | PathLike[str] | None = None,
+        *,
+        serverless_url: str | None = None,
+        api_key: str | None = None,
+        listen: str | None = None,
+        webhook_url: str | None = None,
+        limits: Mapping[str, str] | None = None,
+        pacing: Literal["even", "window"] | None = None,
+        requests_per_worker: int | None = None,
+        service_keys: Mapping[str, str] | None = None,
+        config: str | PathLike[str] | None = None,
+        _dependencies: Dependencies | None = None,
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "ledger": ledger,
+            "serverless_url": serverless_url,
+            "listen": listen,
+            "webhook_url": webhook_url,
+            "limits": limits,
+            "pacing": pacing,
+            "requests_per_worker": requests_per_worker,
+            "service_keys": service_keys,
+            "config": config,
+        }
+        self._dependencies = _dependencies or Dependencies()
+        choices = self._chosen({})
+        connection = ConnectionSettings(**choices.fields(ConnectionSettings))
+        key = key_from(self._dependencies.environ, needed=False) if api_key is None else api_key
+        self._connection = replace(connection, api_key=key)
+        self._path = choices[declared.LEDGER] or LEDGER_DEFAULT
+        self._host: Host | None = None
+        self._group: TaskGroup
+
+    def __repr__(self) -> str:
+        return f"<Orchestrator {str(self._path)!r}>"
+
+    async def __aenter__(self) -> Self:
+        if sniffio.current_async_library() != "asyncio":
+            raise UsageError("an Orchestrator works on asyncio only; with trio, use orchestrator.map in a thread")
+        if self._host is not None and self._host.is_open:
+            raise UsageError("this Orchestrator is open already")
+        self._host = Host(self._path, self._connection, self._dependencies)
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        try:
+            await self._group.start(self._host.serve)
+        except BaseException as error:  # noqa: BLE001  a cancellation, too: what was begun has to end
+            self._host.stop()
+            await self._group.__aexit__(None, None, None)
+            raise leading(error) from None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        host = self._host
+        assert host is not None
+        host.stop()
+        with anyio.CancelScope(shield=True):
+            await host.ended.wait()
+        is_ours = error is None or isinstance(error, anyio.get_cancelled_exc_class())
+        try:
+            ended = await self._group.__aexit__(*((kind, error, trace) if is_ours else (None, None, None)))
+        except BaseExceptionGroup as group:
+            raise leading(group) from None
+        return bool(is_ours and ended)
+
+    @property
+    def _open_host(self) -> Host:
+        if self._host is None:
+            raise UsageError("an Orchestrator works inside of `async with Orchestrator(...) as orc:`")
+        self._host.check_open()
+        return self._host
+
+    def _chosen(self, options: Mapping[str, object]) -> Choices:
+        return chosen({**self._options, **options}, self._dependencies.environ)
+
+    # --- runs
+
+    async def submit(
+        self,
+        inputs: Inputs,
+        *,
+        endpoint: str | Function | None = None,
+        name: str | None = None,
+        all_or_nothing: bool = False,
+        **options: Unpack[RunOptions],
+    ) -> Run:
+        """Takes `inputs` into the run called `name`, made if it is new, and has it served; returns once all are taken.
+
+        `inputs` is an iterable, plain or async, of dicts (each what a line of a file would be) and `Job`s, of any
+        length; or the path of a JSONL file. They are read no faster than they are written down, and sent as they come;
+        with `all_or_nothing` none is sent before the last one was checked. A plain iterable that is no list is iterated
+        in a thread of its own. `endpoint` is an endpoint's id, `local:FILE.py:FUNCTION`, or a function, which is run
+        here: it is given a dict with `id` and `input` and returns the output. The same name goes on with the same run:
+        what it has is not taken again. Without a name it is the file's, or else the run is a new one each time.
+
+        Raises `InputError` for an input that cannot be taken (those before it are, unless `all_or_nothing`),
+        `UsageError` where nothing can be sent, and whatever the inputs raise: then give them again, and it goes on.
+
+            run = await orc.submit(({"n": n} for n in range(1000)), endpoint="abc123", name="numbers", ttl="2h")
+        """
+        submission = await self._submission(
+            inputs, endpoint=endpoint, name=name, all_or_nothing=all_or_nothing, options=dict(options)
+        )
+        return Run(self._open_host, await submission.take())
+
+    async def append(self, name: str, inputs: Inputs, *, all_or_nothing: bool = False) -> Run:
+        """Takes more `inputs` into the run called `name`, behind those that it has; otherwise as `submit`.
+
+        An input that the run has already, by its `custom_id` or, without one, by its content, is not taken again.
+
+            await orc.append("numbers", [{"n": 1000}])
+        """
+        submission = await self._submission(
+            inputs, endpoint=None, name=name, all_or_nothing=all_or_nothing, options={}, appends=True
+        )
+        return Run(self._open_host, await submission.take())
+
+    async def run(self, name: str) -> Run:
+        """The run called `name`, which goes on from now on. Raises `UsageError` where there is none.
+
+        run = await orc.run("captions")
+        await run.wait()
+        """
+        host = self._open_host
+        known = await host.ledger.runs.named(name)
+        if known is None or not known.accepted:
+            raise unknown_run(name, host.path, [run for run in await host.ledger.runs.all() if run.accepted])
+        check_reach(host, self._chosen({}), known)
+        return Run(host, await host.attach(known))
+
+    async def status(self) -> list[RunStatus]:
+        """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""
+        host = self._open_host
+        return await runs_now(host.ledger, holder(host.path))
+
+    async def map(
+        self,
+        endpoint: str | Function,
+        inputs: Inputs,
+        *,
+        name: str | None = None,
+        order: Order = "completion",
+        **options: Unpack[RunOptions],
+    ) -> AsyncGenerator[Result, None]:
+        """Takes `inputs` in as `submit` does, and meanwhile gives the results of the run as `Run.results` does.
+
+        async for result in orc.map("abc123", inputs, name="night"):
+            print(result.custom_id, result.output)
+        """
+        async with aclosing(self._pages(endpoint, inputs, name=name, order=order, options=dict(options))) as pages:
+            async for page in pages:
+                for result in page:
+                    yield result
+
+    async def _pages(
+        self,
+        endpoint: str | Function,
+        inputs: Inputs,
+        *,
+        name: str | None,
+        order: Order,
+        options: Mapping[str, object],
+    ) -> AsyncGenerator[list[Result], None]:
+        """The same, as many at a time as are there."""
+        submission = await self._submission(inputs, endpoint=endpoint, name=name, all_or_nothing=False, options=options)
+        reading = self._open_host.start(submission.take_beside)
+        try:
+            await submission.begun.wait()
+            if submission.attached is None:
+                assert submission.error is not None
+                raise submission.error
+            async with aclosing(Run(self._open_host, submission.attached).pages(order=order, after=None)) as pages:
+                async for page in pages:
+                    yield page
+        finally:
+            reading.cancel()
+
+    async def _submission(
+        self,
+        inputs: Inputs,
+        *,
+        endpoint: str | Function | None,
+        name: str | None,
+        all_or_nothing: bool,
+        options: Mapping[str, object],
+        appends: bool = False,
+    ) -> Submission:
+        host = self._open_host
+        check_known(options, OF_RUN, "submit")
+        check(inputs)
+        given = endpoint if isinstance(endpoint, str) else None
+        choices = self._chosen({**options, "name": name, "endpoint": given})
+        if given is not None:
+            endpoint = choices[declared.ENDPOINT]
+        return Submission(
+            host=host,
+            choices=choices,
+            options=options,
+            inputs=inputs,
+            name=(name and choices[declared.NAME]) or await name_for(host.ledger, inputs, endpoint),
+            endpoint=endpoint,
+            all_or_nothing=all_or_nothing,
+            appends=appends,
+        )

@@ -1,0 +1,90 @@
+"""Rows from a program's own values rather than the lines of a file: the same rules, and the same rows.
+
+A mapping is what a line of a file would be, in either form. A `Given` is a job by its parts, and its input is always
+the input.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from orchestrator.core.policy import Policy, encode_policy
+from orchestrator.formats.json_text import NESTED_TOO_DEEPLY
+from orchestrator.formats.jsonl import RowReader
+from orchestrator.formats.rows import Problem, Row
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A job by its parts, as far as they were given."""
+
+    input: Mapping[str, Any]
+    custom_id: str | None = None
+    policy: Policy | None = None
+    s3_config: Mapping[str, Any] | None = None
+
+
+class ValueReader:
+    """Reads value after value, counting from 1 or from after `first`. The readers are for rows in one form each."""
+
+    def __init__(self, mappings: RowReader, jobs: RowReader) -> None:
+        self._mappings = mappings
+        self._jobs = jobs
+
+    def read(self, number: int, value: object) -> Row | Problem:
+        """The row that `value` is, or why it is none."""
+        try:
+            match value:
+                case Given():
+                    return self._jobs.read(number, _text({"input": _checked(value.input), **_parts(value)}))
+                case Mapping():
+                    return self._mappings.read(number, _text(value))
+                case _:
+                    return Problem(line=number, text=f"{type(value).__name__}, not a dict or a Job")
+        except (TypeError, ValueError, OverflowError, msgspec.EncodeError) as error:
+            return Problem(line=number, text=f"not JSON: {error}")
+        except RecursionError:
+            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+
+
+def _checked(input_: object) -> Mapping[str, Any]:
+    if not isinstance(input_, Mapping):
+        raise TypeError(f"the input of a Job must be a dict, not {type(input_).__name__}")
+    return input_
+
+
+def _parts(given: Given) -> dict[str, Any]:
+    """What stands beside the input of a line."""
+    parts: dict[str, Any] = {}
+    if given.custom_id is not None:
+        parts["custom_id"] = given.custom_id
+    if given.policy is not None:
+        parts["policy"] = msgspec.Raw(encode_policy(given.policy))
+    if given.s3_config is not None:
+        parts["s3Config"] = given.s3_config
+    return parts
+
+
+def _text(value: Mapping[str, Any]) -> bytes:
+    """`value` as a line. Raises what `ValueReader.read` catches."""
+    text = _encode(value if isinstance(value, dict) else dict(value))
+    if b"null" in text and _has_no_number(value):  # which would be sent as null
+        raise ValueError("NaN or an infinity is no number there; give None or a text")
+    return text
+
+
+def _has_no_number(value: object) -> bool:
+    match value:
+        case float():
+            return not math.isfinite(value)
+        case Mapping():
+            return any(map(_has_no_number, value.values()))
+        case str() | bytes():
+            return False
+        case Iterable():
+            return any(map(_has_no_number, value))
+        case _:
+            return False

@@ -1,0 +1,1 @@
+"""The face of the program for other programs, on virtual time."""
