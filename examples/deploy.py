@@ -25,7 +25,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator import ConnectionSettings, RunRequest, RunSettings, Summary, run
+from orchestrator import Orchestrator
 from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Template
 from orchestrator.client import Service
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
@@ -87,22 +87,15 @@ async def endpoint(account: Account, template_id: str) -> AsyncIterator[str]:
         yield created.id
 
 
-async def batch(folder: Path, endpoint_id: str, connection: ConnectionSettings) -> Summary:
-    """A hundred jobs, their results in a file."""
-    inputs = folder / "inputs.jsonl"
-    inputs.write_text("".join(f'{{"prompt": "picture {n}"}}\n' for n in range(JOBS)))
-    return await run(
-        RunRequest(
-            name="deploy",
-            source=str(inputs),
-            endpoint=endpoint_id,
-            ledger=folder / "orchestrator.db",
-            output=folder / "results.jsonl",
-            errors=folder / "results.errors.jsonl",
-            connection=connection,
-            settings=RunSettings(),
-        )
-    )
+async def batch(folder: Path, endpoint_id: str, url: str, key: str) -> Mapping[str, int]:
+    """A hundred jobs; how many came to what."""
+    async with Orchestrator(folder / "orchestrator.db", serverless_url=url, api_key=key) as orc:
+        inputs = ({"prompt": f"picture {n}"} for n in range(JOBS))
+        run = await orc.submit(inputs, endpoint=endpoint_id, name="deploy")
+        async for result in run.results():
+            if result.error is not None:
+                print(f"{result.custom_id}: {result.error}")
+        return run.counts
 
 
 @asynccontextmanager
@@ -113,14 +106,12 @@ async def pod(account: Account) -> AsyncIterator[str]:
         yield created.id
 
 
-async def main(environment: Mapping[str, str]) -> Summary:
+async def main(environment: Mapping[str, str]) -> Mapping[str, int]:
     """Everything, one after the other; `environment` says where the service is, and the key."""
     key = environment["ORCHESTRATOR_API_KEY"]
-    connection = ConnectionSettings(
-        api_key=key, serverless_url=environment.get("ORCHESTRATOR_SERVERLESS_URL", SERVERLESS_URL_DEFAULT)
-    )
+    url = environment.get("ORCHESTRATOR_SERVERLESS_URL", SERVERLESS_URL_DEFAULT)
     folder = Path(tempfile.mkdtemp(prefix="orchestrator-"))
-    async with Service(connection.serverless_url, key) as service:
+    async with Service(url, key) as service:
         account = Account(
             service,
             rest_url=environment.get("ORCHESTRATOR_REST_URL", REST_URL_DEFAULT),
@@ -133,13 +124,13 @@ async def main(environment: Mapping[str, str]) -> Summary:
             endpoint(account, template_id) as endpoint_id,
         ):
             print(f"endpoint {endpoint_id} is ready")
-            summary = await batch(folder, endpoint_id, connection)
-            print(f"{summary.jobs['succeeded']} of {JOBS} jobs succeeded; their results are in {folder}")
+            counts = await batch(folder, endpoint_id, url, key)
+            print(f"{counts['succeeded']} of {JOBS} jobs succeeded; their results are in {folder}")
         async with pod(account) as pod_id:
             print(f"pod {pod_id} is {(await account.pods.stop(pod_id, wait=READY_S_MAX)).status}")
             print(f"pod {pod_id} is {(await account.pods.start(pod_id, wait=READY_S_MAX)).status}")
     print("everything is deleted again")
-    return summary
+    return counts
 
 
 if __name__ == "__main__":

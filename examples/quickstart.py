@@ -1,43 +1,37 @@
-"""The main job from Python: a file of inputs in, a file of results out.
+"""The main job from Python: inputs in, results out, through crashes and restarts.
 
 It needs no account: the endpoint is a function of ours, run by the embedded emulator. For the real service give an
-endpoint's id instead, and the API key:
-
-    RunRequest(..., endpoint="abc123", connection=ConnectionSettings(api_key=os.environ["ORCHESTRATOR_API_KEY"]))
+endpoint's id in its place, and set the API key: `export ORCHESTRATOR_API_KEY=...`.
 """
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
-import anyio
+import orchestrator
 
-from orchestrator import ConnectionSettings, Policy, RunRequest, RunSettings, run
-
-HERE = Path(__file__).parent
 PROMPTS = ["a lighthouse in fog", "a fox on a tin roof", "an empty theatre"]
 
 
-async def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="orchestrator-"))
-    inputs = folder / "prompts.jsonl"
-    inputs.write_text("".join(f'{{"prompt": "{prompt}"}}\n' for prompt in PROMPTS))
+def caption(job: dict[str, Any]) -> dict[str, str]:
+    """What a worker does: it gets a job and returns its output."""
+    return {"caption": f"A picture of {job['input']['prompt']}"}
 
-    summary = await run(
-        RunRequest(
-            name="quickstart",
-            source=str(inputs),
-            endpoint=f"local:{HERE / 'handlers.py'}:caption",
-            ledger=folder / "orchestrator.db",
-            output=folder / "results.jsonl",
-            errors=folder / "results.errors.jsonl",
-            connection=ConnectionSettings(),
-            settings=RunSettings(max_attempts=3, policy=Policy(execution_timeout_ms=60_000)),
-        )
-    )
 
-    print((folder / "results.jsonl").read_text(), end="")
-    print(f"{summary.jobs['succeeded']} of {summary.jobs['total']} succeeded in {summary.wall_s:.1f} s")
+def main() -> None:
+    ledger = Path(tempfile.mkdtemp(prefix="orchestrator-")) / "orchestrator.db"
+    inputs = ({"prompt": prompt} for prompt in PROMPTS)
+    succeeded = 0
+
+    for result in orchestrator.map(caption, inputs, name="quickstart", ledger=ledger, max_attempts=3):
+        if result.error is None:
+            succeeded += 1
+            print(result.custom_id, result.output["caption"])
+        else:
+            print(result.custom_id, "failed:", result.error)
+
+    print(f"{succeeded} of {len(PROMPTS)} succeeded; the ledger is {ledger}")
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    main()

@@ -1,57 +1,49 @@
 """Runs large batches on serverless GPU endpoints: each job sent once, within the limits, collected in time.
 
-    from orchestrator import ConnectionSettings, RunRequest, RunSettings, run
+    import orchestrator
 
-    summary = await run(RunRequest(name="captions", source="prompts.jsonl", endpoint="abc123", ...))
+    for result in orchestrator.map("abc123", [{"prompt": "a lighthouse"}], name="captions"):
+        print(result.custom_id, result.output)
 
-The names below are the public ones; they are loaded when first used, so that importing the package costs nothing.
+or, in async code, `async with Orchestrator() as orc:`. The names below are the public ones; they are loaded when first
+used, so that importing the package costs nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api import View, results, run, status
-    from orchestrator.core.pacing import Limit, Operation
-    from orchestrator.core.policy import Policy
+    from orchestrator.api.blocking import map  # noqa: A004  what it does to inputs, as of an executor
+    from orchestrator.api.handle import Run
+    from orchestrator.api.outcomes import Job, Result
+    from orchestrator.api.program import Orchestrator
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
-    from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
-    from orchestrator.views import Snapshot, Summary
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ConnectionSettings",
     "InputError",
-    "Limit",
-    "OnExpired",
-    "OnUncertain",
-    "Operation",
+    "Job",
+    "Orchestrator",
     "OrchestratorError",
-    "Policy",
-    "RunRequest",
-    "RunSettings",
-    "Snapshot",
+    "Result",
+    "Run",
     "StoppedError",
     "StorageError",
-    "Summary",
     "UsageError",
-    "View",
-    "results",
-    "run",
-    "status",
+    "map",
 ]
 
-_HOME = (
-    dict.fromkeys(("View", "results", "run", "status"), "api")
-    | dict.fromkeys(("Limit", "Operation"), "core.pacing")
-    | {"Policy": "core.policy"}
-    | dict.fromkeys(("Snapshot", "Summary"), "views")
-    | dict.fromkeys(("InputError", "OrchestratorError", "StoppedError", "StorageError", "UsageError"), "errors")
-)
+_HOME = {"Job": "api.outcomes", "Orchestrator": "api.program", "Result": "api.outcomes", "Run": "api.handle"} | {
+    "map": "api.blocking"
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'settings')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

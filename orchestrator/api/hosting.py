@@ -19,7 +19,7 @@ from orchestrator.api.controlling import asked, beside
 from orchestrator.api.following import LOOK_S, Followed
 from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
-from orchestrator.api.rescue import misplaced
+from orchestrator.api.rescue import rescuing
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.standing import Standing
@@ -151,18 +151,15 @@ class Host:
 
     async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:
         """Works on the ledger, whose lock is held, until stopped."""
-        async with open_engine(self.path, self.connection, self.dependencies, self.view) as engine:
+        async with (
+            open_engine(self.path, self.connection, self.dependencies, self.view) as engine,
+            rescuing(engine.ledger),
+        ):
             engine.services.functions.update(self.functions)
-            try:
-                await self._with_engine(engine, task_status, is_first=is_first)
-            except Exception as error:
-                if (missing := engine.ledger.place.missing()) is not None:
-                    raise await misplaced(engine.ledger, missing) from error
-                raise
+            await self._with_engine(engine, task_status, is_first=is_first)
 
     async def _with_engine(self, engine: Engine, task_status: TaskStatus[None], *, is_first: bool) -> None:
-        messages.say_clock(self.view, engine.ledger.was_ahead_us)
-        messages.say_unmarked(self.view, engine.ledger.unmarked)
+        messages.say_opened(self.view, engine.ledger)
         await engine.learn_settings()
         await engine.listen()
         async with engine.working():
@@ -222,6 +219,10 @@ class Host:
         """Raises `UsageError` where there is none."""
         if not self.is_open:
             raise UsageError("this Orchestrator is closed; what it gives is used inside of its `async with`")
+
+    def sends(self, run: Run) -> bool:
+        """Whether anybody may be sending for `run`."""
+        return self._engine is None or run.id in self._engine.sessions
 
     async def webhook_bytes(self) -> int:
         """How many bytes a webhook URL adds to a request of whoever works, at most."""

@@ -17,7 +17,8 @@ from orchestrator.api.connecting import api_key as key_from
 from orchestrator.api.handle import Order, Run
 from orchestrator.api.hosting import Host
 from orchestrator.api.inputs import Inputs, check
-from orchestrator.api.look import runs_now, unknown_run
+from orchestrator.api.look import runs_now
+from orchestrator.api.naming import run_named
 from orchestrator.api.options import OF_RUN, Function, RunOptions, check_known, chosen
 from orchestrator.api.outcomes import Result
 from orchestrator.api.submitting import Submission, check_reach, name_for
@@ -101,7 +102,7 @@ class Orchestrator:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         host = self._host
         assert host is not None
         host.stop()
@@ -109,10 +110,14 @@ class Orchestrator:
             await host.ended.wait()
         is_ours = error is None or isinstance(error, anyio.get_cancelled_exc_class())
         try:
-            ended = await self._group.__aexit__(*((kind, error, trace) if is_ours else (None, None, None)))
+            await self._group.__aexit__(*((kind, error, trace) if is_ours else (None, None, None)))
         except BaseExceptionGroup as group:
             raise leading(group) from None
-        return bool(is_ours and ended)
+
+    def hurry(self) -> None:
+        """Leaving the block waits for no request in flight any more."""
+        if self._host is not None:
+            self._host.hurry()
 
     @property
     def _open_host(self) -> Host:
@@ -167,15 +172,14 @@ class Orchestrator:
         return Run(self._open_host, await submission.take())
 
     async def run(self, name: str) -> Run:
-        """The run called `name`, which goes on from now on. Raises `UsageError` where there is none.
+        """The run that `name`, or the beginning of it, means; it goes on from now on. Raises `UsageError` where there
+        is none, or more than one.
 
-        run = await orc.run("captions")
-        await run.wait()
+            run = await orc.run("captions")
+            await run.wait()
         """
         host = self._open_host
-        known = await host.ledger.runs.named(name)
-        if known is None or not known.accepted:
-            raise unknown_run(name, host.path, [run for run in await host.ledger.runs.all() if run.accepted])
+        known = await run_named(host.ledger, name)
         check_reach(host, self._chosen({}), known)
         return Run(host, await host.attach(known))
 
@@ -195,15 +199,17 @@ class Orchestrator:
     ) -> AsyncGenerator[Result, None]:
         """Takes `inputs` in as `submit` does, and meanwhile gives the results of the run as `Run.results` does.
 
-        async for result in orc.map("abc123", inputs, name="night"):
-            print(result.custom_id, result.output)
+        Whoever leaves the loop leaves off reading the inputs; the run goes on as long as this does.
+
+            async for result in orc.map("abc123", inputs, name="night"):
+                print(result.custom_id, result.output)
         """
-        async with aclosing(self._pages(endpoint, inputs, name=name, order=order, options=dict(options))) as pages:
+        async with aclosing(self.pages(endpoint, inputs, name=name, order=order, options=dict(options))) as pages:
             async for page in pages:
                 for result in page:
                     yield result
 
-    async def _pages(
+    async def pages(
         self,
         endpoint: str | Function,
         inputs: Inputs,

@@ -12,7 +12,7 @@ from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener
 from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
-from orchestrator.api.look import unknown_run
+from orchestrator.api.naming import run_named
 from orchestrator.api.options import Function, settings_from
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.intake import turn_to_take_in
@@ -123,20 +123,25 @@ class Submission:
 
     async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
         """The run, made if it is new, and its settings from now on."""
-        known = await ledger.runs.named(self.name)
-        if known is None and self.appends:
-            raise unknown_run(self.name, ledger.path, await ledger.runs.all())
+        known = await (run_named(ledger, self.name) if self.appends else ledger.runs.named(self.name))
         target = None if self.endpoint is None else target_of(self.host, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
         if known is None:
             run = await self._made(ledger, target, settings)
         elif target is not None and target != (known.service_url, known.endpoint):
-            at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
-            raise UsageError(f"the run {self.name!r} of this ledger is for the endpoint {at}; give another name=")
+            run = await self._rebound(ledger, known, *target)
         else:
             run = known
         check_reach(self.host, self.choices, run)
         return run, settings
+
+    async def _rebound(self, ledger: Ledger, known: Run, url: str, endpoint: str) -> Run:
+        """`known`, at another endpoint, if that of before never took a job of it."""
+        at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
+        if self.host.sends(known) or not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
+            raise UsageError(f"the run {self.name!r} of this ledger is for the endpoint {at}; give another name=")
+        self.host.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
+        return await run_named(ledger, known.name, not_accepted=True)
 
     async def _made(self, ledger: Ledger, target: tuple[str, str] | None, settings: RunSettings) -> Run:
         if target is None:

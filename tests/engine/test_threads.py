@@ -5,7 +5,9 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator import ConnectionSettings, RunRequest, RunSettings, Summary, run
+from orchestrator.api import run
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.views import Summary
 
 HANDLER = Path(__file__).parents[2] / "examples" / "handlers.py"
 

@@ -38,9 +38,9 @@ async def caption(job: Mapping[str, Any]) -> object:
 async def test_a_whole_deployment_is_made_used_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     settings = {"propagation_s": 0.5, "template_release_s": 0, "pods": PodSettings(provisioning_s=0, starting_s=0)}
     async with serve(caption, keys=("a-long-secret-key",), **settings) as service:
-        summary = await example().main(service.environment())
+        counts = await example().main(service.environment())
         account = service.emulator.account
-        assert summary.jobs["succeeded"] == 100
+        assert counts["succeeded"] == 100
         assert (account.secrets.list(), account.templates.list(), account.endpoints.list()) == ((), (), ())
     printed = capsys.readouterr()
     assert "100 of 100 jobs succeeded" in printed.out
