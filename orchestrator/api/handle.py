@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.outcomes import Result
+from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, Retried
@@ -13,6 +14,7 @@ from orchestrator.units import MIB
 Order = Literal["completion", "input"]
 
 PAGE_JOBS: Final = 500
+PAGE_EVENTS: Final = 2_000
 PAGE_BYTES_MAX: Final = 8 * MIB
 """Results that are read at once, by their outputs as they are stored; one that is larger comes alone."""
 
@@ -98,10 +100,14 @@ class Run:
     ) -> tuple[list[Result], tuple[int, int], bool]:
         run = self._attached.run.id
         if order == "input":
-            jobs = await ledger.results.in_order(run, key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
+            jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
             return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
-        ended = await ledger.results.ended_after(run, key[0], most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
-        return [Result.of(job) for job in ended.jobs], (ended.place, 0), ended.is_latest
+        ended = await ledger.results.ended(
+            run, tuple(TERMINAL), after=key[0], most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX
+        )
+        if ended.upto is None:
+            return [], key, True
+        return [Result.of(job) for _, job in ended.jobs], (ended.upto, 0), False
 
     def _check_end(self) -> None:
         """Raises where the run did not come to its end."""
