@@ -194,7 +194,7 @@ async def test_a_second_program_joins_the_first_and_takes_over_when_that_ends(tm
         assert d.service.paid == 30
 
 
-async def test_a_run_is_paused_cancelled_and_retried(tmp_path: Path) -> None:
+async def test_what_has_failed_is_retried_when_asked_for(tmp_path: Path) -> None:
     tries = itertools.count()
     async with (
         desk(tmp_path, work=lambda raw, _: Answer(error="bad") if next(tries) < 3 else Answer(output=raw)) as d,
@@ -208,14 +208,20 @@ async def test_a_run_is_paused_cancelled_and_retried(tmp_path: Path) -> None:
         await run.wait()
         assert run.counts["succeeded"] == 1
 
+
+async def test_a_run_is_paused_and_goes_on_and_is_cancelled(tmp_path: Path) -> None:
+    async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
+        run = await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions")
         await run.pause()
         await orc.append("captions", numbers(2, first=5))
-        with anyio.move_on_after(60):
+        with anyio.move_on_after(90):
             await run.wait()
-        assert run.counts["queued"] == 2
+        assert (run.counts["succeeded"], run.counts["queued"]) == (1, 2)
         await run.unpause()
-        await run.wait()
+        await anyio.sleep(10)
         await run.cancel()
+        await run.wait()
+        assert run.counts["cancelled"] == 2
         with pytest.raises(UsageError, match="to be cancelled"):
             await run.retry()
 
