@@ -37,6 +37,7 @@ ATTEMPTS_MAX: Final = 1_000
 QUEUE_DEPTH_MAX: Final = 10_000_000
 NAME_CHARACTERS_MAX: Final = 200
 RETENTION_US_MIN: Final = 1_000_000
+PATIENCE_US_MIN: Final = 1_000_000
 
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -138,6 +139,12 @@ def _milliseconds(field: str) -> Form[int]:
 def _retention(duration_us: int) -> int:
     if duration_us < RETENTION_US_MIN:
         raise ValueError(f"a result is kept for {format_duration(RETENTION_US_MIN)} at least")
+    return duration_us
+
+
+def _patience(duration_us: int) -> int:
+    if duration_us < PATIENCE_US_MIN:
+        raise ValueError(f"so long it takes at least to get anywhere: {format_duration(PATIENCE_US_MIN)}")
     return duration_us
 
 
@@ -364,6 +371,14 @@ STOP_AFTER_FAILURES: Final = _trouble(
     " example, when nearly all of the first 20 (or more) executions failed.",
     default="however many",
 )
+GIVE_UP_AFTER: Final = _trouble(
+    "give-up-after",
+    duration(_patience),
+    "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its jobs and"
+    " none came to an end. Longer than a job takes, and at least 1s; a pause does not count.",
+    field="give_up_after_us",
+    default="however long",
+)
 ON_UNCERTAIN: Final = _trouble(
     "on-uncertain",
     one_of(OnUncertain),
@@ -424,7 +439,16 @@ RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
-    *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
+    *(
+        ON_STUCK,
+        EVENTS_KEPT,
+        STOP_AFTER_FAILURES,
+        GIVE_UP_AFTER,
+        ON_UNCERTAIN,
+        UNCERTAIN_AFTER,
+        ON_EXPIRED,
+        RETRY_FAILED,
+    ),
     *(DETACH, JSON, QUIET),
 )
 RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG, RETRY_FAILED, DETACH, JSON, QUIET)

@@ -51,9 +51,13 @@ class InputError(UsageError):
 class LedgerBusyError(UsageError):
     """Another process is working on this ledger."""
 
+    exit_code = 4
+
 
 class IntakeBusyError(UsageError):
     """Another process is reading rows for this run."""
+
+    exit_code = 4
 
 
 class LedgerVersionError(UsageError):

@@ -101,6 +101,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     stop_after_failures: int | None = None
     """So many failed executions in a row end the sending; None: however many."""
 
+    give_up_after_us: int | None = None
+    """The run ends when it got nowhere for so long; None: however long."""
+
     priority: int = 0
     """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""
 
@@ -294,3 +297,5 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     output: Path | None = None
     errors: Path | None = None
+    complete: bool = False
+    """Whether it is wrong that a job of the run is in neither file."""

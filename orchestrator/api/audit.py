@@ -58,6 +58,9 @@ class Kind(StrEnum):
     COUNTS = "counts"
     """Counts that the rows do not come to."""
 
+    INCOMPLETE = "incomplete"
+    """What the files lack, where they are to be complete."""
+
     FILES = "files"
     """A results or errors file that is not what the ledger has."""
 
@@ -74,6 +77,7 @@ ADVICE: Final[Mapping[Kind, str]] = MappingProxyType(
         f" rows again under another {declared.NAME}",
         Kind.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
         Kind.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
+        Kind.INCOMPLETE: f"go on with the run until it has finished: orchestrator resume NAME {declared.OUTPUT} FILE",
         Kind.FILES: f"write the files again: orchestrator resume NAME {declared.OUTPUT} FILE",
     }
 )

@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.api.audit import Findings, Kind, Progress
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.files import line_of
+from orchestrator.core.lifecycle import unfinished
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs import Place
@@ -28,6 +29,9 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     newer: int
     """Jobs that ended after the files were written, and are not in them yet, or still as they had ended before."""
 
+    lacks: tuple[str, ...] = ()
+    """What is not in them for that, or since it has no outcome yet: a sentence each."""
+
 
 class _Named(msgspec.Struct):
     custom_id: str
@@ -47,7 +51,11 @@ async def compare_files(
     failures = _Comparison(ledger, run, errors, Rows.ERRORS, findings, progress)
     await results.go()
     await failures.go()
-    return Files(results=results.lines, errors=failures.lines, newer=results.newer + failures.newer)
+    left = unfinished(await ledger.runs.counts(run))
+    lacks = [each.lacks() for each in (results, failures) if each.newer]
+    if left:
+        lacks.append(f"{left:,} {'job has' if left == 1 else 'jobs have'} no outcome yet, and no line in either file")
+    return Files(results=results.lines, errors=failures.lines, newer=results.newer + failures.newer, lacks=tuple(lacks))
 
 
 class _Comparison:
@@ -75,6 +83,11 @@ class _Comparison:
                     line = self._next(file)
         except OSError as error:
             raise UsageError(f"{self._path}: cannot be read ({error.strerror})") from error
+
+    def lacks(self) -> str:
+        """What the file is too old for."""
+        jobs = "1 job" if self.newer == 1 else f"{self.newer:,} jobs"
+        return f"{self._path} lacks {jobs} that ended after it was written"
 
     def _next(self, file: BinaryIO) -> bytes | None:
         line = file.readline()

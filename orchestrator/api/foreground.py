@@ -25,9 +25,11 @@ from orchestrator.api.identity import (
     settings_of,
 )
 from orchestrator.api.look import safe_offline_s
+from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import recall
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
+from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.intake import Intake, turn_to_take_in
@@ -90,6 +92,10 @@ class Foreground:
         self._retry: int | None = None
         """The number of the command to queue failed jobs again, where that was asked for."""
 
+        self._gave_up = ""
+        """Why the run was given up, if it was."""
+
+        self._is_patient = False
         self._is_taken_in = anyio.Event()
         self._is_handed_over = False
         self._is_shown = False
@@ -193,6 +199,7 @@ class Foreground:
             messages.say_recovered(self._view, recovered)
             await self._say_reopened(engine.ledger)
             await session.send()
+            self._begin_patience(around, settings)
             self._view.ready()
             while True:
                 await session.until_over(self._view.warn)
@@ -215,7 +222,7 @@ class Foreground:
             self._joined = True
             self._show(around)
             async with anyio.create_task_group() as joining:
-                joining.start_soon(self._join, followed, ledger, settings)
+                joining.start_soon(self._join, followed, ledger, settings, around)
                 try:
                     with ExitStack() as held:
                         takes_over = await self._follow(followed, held)
@@ -226,7 +233,7 @@ class Foreground:
                 joining.cancel_scope.cancel()
         return summary
 
-    async def _join(self, followed: Followed, ledger: Ledger, settings: RunSettings) -> None:
+    async def _join(self, followed: Followed, ledger: Ledger, settings: RunSettings, around: TaskGroup) -> None:
         """Takes in the input, and has the run served by whoever works."""
         await followed.look()
         await self._take_in(ledger, followed.run, settings, webhook_bytes=followed.said.webhook_bytes)
@@ -238,13 +245,14 @@ class Foreground:
             followed.progress.nudge()
             messages.say_joined(self._view, followed.run.name, acknowledged)
             await self._say_reopened(ledger)
+            self._begin_patience(around, settings)
             self._view.ready()
 
     async def _follow(self, followed: Followed, held: ExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
 
         def is_left() -> bool:
-            return self._stop.is_set() or (self._is_handed_over and followed.is_over)
+            return self._stop.is_set() or bool(self._gave_up) or (self._is_handed_over and followed.is_over)
 
         async with anyio.create_task_group() as following:
             following.start_soon(followed.serve)
@@ -273,6 +281,8 @@ class Foreground:
     async def _leave(self, followed: Followed, ledger: Ledger) -> Summary:
         """Ends the following, and the run, where whoever leaves wants that."""
         name, held_by = followed.run.name, followed.held_by
+        if self._gave_up and held_by:
+            await asked(ledger, Action.RELEASE, run=followed.run.id)
         if self._stop.is_set() and self._is_handed_over and held_by and not followed.is_over:
             self._goes_on_elsewhere = True
             if await self._view.stops(name, held_by):
@@ -353,7 +363,29 @@ class Foreground:
             messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
 
+    def _begin_patience(self, around: TaskGroup, settings: RunSettings) -> None:
+        if settings.give_up_after_us is not None and not self._is_patient:
+            self._is_patient = True
+            around.start_soon(self._give_up, settings.give_up_after_us)
+
+    async def _give_up(self, after_us: int) -> None:
+        """Ends the run once it got nowhere for so long."""
+        assert self._standing is not None
+        patience = Patience(after_us, self._clock.now())
+        while True:
+            await anyio.sleep(patience.look_s)
+            if patience.is_over(self._standing, self._clock.now()):
+                break
+        why = f"; {self._standing.held_up}" if self._standing.held_up else ""
+        self._gave_up = f"it got nowhere for {format_duration(after_us)} ({declared.GIVE_UP_AFTER}){why}"
+        if self._engine is not None:
+            self._engine.stop()
+        else:
+            self._standing.progress.nudge()
+
     async def _stopped_advice(self, ledger: Ledger, standing: Standing) -> str:
+        if self._gave_up:
+            return f"{self._gave_up}. Go on with"
         if (why := standing.why_stopped) is None:
             return "jobs were queued again as this process ended; go on with"
         if await ledger.runs.is_untouched(standing.run.id):

@@ -13,7 +13,7 @@ from orchestrator.api.remembering import told
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.replace import is_stream
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.runs import Run
@@ -107,7 +107,7 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: Vi
     before = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
     is_for = f"the run {known.name!r} of this ledger is for the endpoint {before}"
     if not alone and await ledger.runs.is_untouched(known.id):
-        raise UsageError(
+        raise LedgerBusyError(
             f"{is_for}, which never took a job of it; it can be given another one once the process that works on this"
             f" ledger has ended: {holder(ledger.path) or 'another one'}"
         )
@@ -150,9 +150,9 @@ def check_reach(run: Run, request: RunRequest) -> None:
 
 
 def check_not_local(run: Run, ledger: Path) -> None:
-    """A function of the user's is run by the process that has loaded it. Raises `UsageError`."""
+    """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
     if run.service_url == LOCAL:
-        raise UsageError(
+        raise LedgerBusyError(
             f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
             f"{run.name} for this one; wait for it, stop it, or use another {declared.LEDGER}"
         )

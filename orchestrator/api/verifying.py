@@ -7,7 +7,7 @@ import anyio
 import msgspec
 
 from orchestrator import declared
-from orchestrator.api.audit import AuditCounts, Finding, Findings, Progress, audit_ledger
+from orchestrator.api.audit import AuditCounts, Finding, Findings, Kind, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
@@ -47,6 +47,8 @@ async def verify(request: VerifyRequest, progress: Progress) -> Verification:
             files = None
             if run is not None and request.output is not None and request.errors is not None:
                 files = await compare_files(ledger, run.id, request.output, request.errors, findings, ticker.at)
+                for lack in files.lacks if request.complete else ():
+                    findings.add(Kind.INCOMPLETE, lack)
             group.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         raise leading(group) from group

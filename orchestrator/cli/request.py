@@ -95,10 +95,14 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
     return request
 
 
-def verify_request(choices: Choices) -> VerifyRequest:
+def verify_request(choices: Choices, *, complete: bool) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
     output, errors = _outputs(choices)
-    return VerifyRequest(ledger=ledger_of(choices), name=choices[declared.NAME], output=output, errors=errors)
+    if complete and output is None:
+        raise UsageError(f"--complete needs {declared.OUTPUT}: which file is to be complete?")
+    return VerifyRequest(
+        ledger=ledger_of(choices), name=choices[declared.NAME], output=output, errors=errors, complete=complete
+    )
 
 
 def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from orchestrator.api.verifying import Verification  # at run time `--help` would pay for it
 
 FINDINGS_EXIT_CODE = 1
+INCOMPLETE = "incomplete"
 
 
 _FLAGS: Final = {
@@ -39,14 +40,19 @@ _FLAGS: Final = {
 }
 
 
+_Complete = Annotated[
+    bool, typer.Option("--complete", metavar="", help="Take it for wrong that the files lack a job of the run.")
+]
+
+
 def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `verify`."""
 
     @commands.command()
     @also(carry_out, **_FLAGS)
-    def verify(*, choices: Choices) -> tuple[Work, Path]:
+    def verify(complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
         """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
-        request = verify_request(choices)
+        request = verify_request(choices, complete=complete)
         return partial(_verify, load, request, choices.is_on(declared.JSON)), request.ledger
 
 
@@ -91,6 +97,8 @@ def verification_lines(verification: "Verification") -> list[str]:
         if finding.count > len(finding.examples):
             lines.append(f"  ... and {finding.count - len(finding.examples):,} more")
         lines.append(f"  what to do: {finding.advice}")
+    if files is not None and not any(finding.kind == INCOMPLETE for finding in verification.findings):
+        lines += files.lacks
     looked_at = (
         f"{counted(figures.runs, 'run')}, {counted(figures.jobs, 'job')}, {counted(figures.events, 'event')},"
         f" {counted(figures.submissions, 'submission')}, {counted(figures.outcomes, 'outcome')}"
@@ -98,8 +106,6 @@ def verification_lines(verification: "Verification") -> list[str]:
     )
     if files is not None:
         looked_at += f"; {counted(files.results, 'line')} of results, {files.errors:,} of errors"
-        if files.newer:
-            looked_at += f"; {counted(files.newer, 'job')} ended after the files were written"
     verdict = "ok" if verification.ok else counted(sum(each.count for each in verification.findings), "problem")
     lines.append(f"{verdict}: {verification.ledger}: {looked_at}; {verification.wall_s:,.1f} s")
     return lines

@@ -266,6 +266,7 @@ class Engine:
             try:
                 async with anyio.create_task_group() as self.taking:
                     yield
+                    self._say_in_flight()
                     self.taking.cancel_scope.cancel()
             finally:
                 self.task_pool.close()  # also where an error ends it: what could not be written may be told later
@@ -274,6 +275,12 @@ class Engine:
         self.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:
             raise StorageError(f"{missing} is not in its place any more")
+
+    def _say_in_flight(self) -> None:
+        """Why it takes a while, where the run has finished that this process was begun for."""
+        if self._grace_s() > FINISHED_S_MAX and (flying := self.task_pool.flying):
+            requests = "1 request of another run is" if flying == 1 else f"{flying:,} requests of other runs are"
+            self._view.say(f"{requests} in flight, with up to {IN_FLIGHT_S_MAX:.0f} s to end")
 
     def stop(self) -> None:
         """Ends `working`."""
@@ -440,6 +447,8 @@ class Engine:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
         with anyio.move_on_after(CANCELS_S_MAX):
             await self.inbox.catch_up()
+            if await self.ledger.cancels.due(now=self.clock.now(), after=(0, 0), most=1):
+                self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
             await self.canceller.finish()
 
     def said(self) -> Said:

@@ -18,6 +18,7 @@ class TaskPool:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._idle: list[_Kept] = []
+        self._tasks = 0
         self._is_closed = False
         self._failure: Exception | None = None
 
@@ -26,7 +27,13 @@ class TaskPool:
         if self._idle:
             self._idle.pop().go(request)
         else:
+            self._tasks += 1
             self._group.start_soon(self._fly, request, name="flight")
+
+    @property
+    def flying(self) -> int:
+        """How many requests are in flight. Not after `close`."""
+        return self._tasks - len(self._idle)
 
     def fail(self, error: Exception) -> None:
         """What a request left behind went wrong: ends the group, or what comes after it (see `check`)."""

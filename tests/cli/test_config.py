@@ -70,6 +70,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         on-expired = "fail"
         retry-failed = true
         stop-after-failures = 50
+        give-up-after = "2h"
         on-stuck = "resubmit"
         events-kept = "7d"
         queue-depth = "off"

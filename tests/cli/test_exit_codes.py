@@ -11,6 +11,7 @@ from orchestrator.cli.failures import defect_message, leading_failure, write_cra
 from orchestrator.cli.printing import ReaderLeftError
 from orchestrator.errors import (
     InputError,
+    IntakeBusyError,
     LedgerBusyError,
     LedgerVersionError,
     NotSent,
@@ -39,7 +40,8 @@ def stopped(error: Exception, so_far: Summary) -> Exception:
         (summary(succeeded=2, cancelled=1), 1),
         (UsageError("--endpoint: no"), 2),
         (InputError("captions.jsonl", ["line 3: not JSON"], 1), 2),
-        (LedgerBusyError(), 2),
+        (LedgerBusyError(), 4),
+        (IntakeBusyError(), 4),
         (LedgerVersionError(), 2),
         (StoppedError("the service answered 401"), 3),
         (StorageError(), 3),

@@ -29,15 +29,14 @@ def verification(*findings: Finding, files: Files | None = None) -> Verification
 
 
 def test_a_good_ledger_is_one_line_with_figures() -> None:
-    app = FakeApp(verification=verification(files=Files(results=1_990, errors=10, newer=3)))
+    app = FakeApp(verification=verification(files=Files(results=1_990, errors=10, newer=3, lacks=("r lacks 3",))))
 
     result = invoke(app, "verify", "--output", "results.jsonl")
 
     assert result.exit_code == 0
     assert result.stdout == (
-        "ok: orchestrator.db: 1 run, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
-        " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors;"
-        " 3 jobs ended after the files were written; 1.2 s\n"
+        "r lacks 3\nok: orchestrator.db: 1 run, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
+        " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors; 1.2 s\n"
     )
     assert result.stderr == "looking at jobs: 1,000 of 2,000\n"
     (request,) = app.asked[0]
@@ -60,6 +59,20 @@ def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
         "  what to do: restore a copy",
     ]
     assert result.stdout.splitlines()[5].startswith("12 problems: orchestrator.db: ")
+
+
+def test_what_has_to_be_complete_and_is_not_is_told_once() -> None:
+    finding = Finding(kind=Kind.INCOMPLETE, count=1, examples=("r lacks 3",), advice="go on")
+    files = Files(results=7, errors=0, newer=3, lacks=("r lacks 3",))
+
+    app = FakeApp(verification=verification(finding, files=files))
+    result = invoke(app, "verify", "--output", "r", "--complete")
+
+    assert (result.exit_code, result.stdout.count("r lacks 3")) == (1, 1)
+    (request,) = app.asked[0]
+    assert isinstance(request, VerifyRequest)
+    assert request.complete
+    assert "--complete needs --output" in invoke(app, "verify", "--complete").stderr
 
 
 def test_json_holds_all_of_it() -> None:

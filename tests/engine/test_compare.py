@@ -57,8 +57,9 @@ async def end(ledger: Ledger, job: int) -> None:
     await gone(ledger, await job_now(ledger, job), "claimed", "accepted", event, at=EPOCH_AT + job * S)
 
 
-def verified(folder: Path, *, name: str | None = None) -> Verification:
-    request = VerifyRequest(ledger=folder / "db", name=name, output=folder / "out", errors=folder / "err")
+def verified(folder: Path, *, name: str | None = None, complete: bool = False) -> Verification:
+    output, errors = folder / "out", folder / "err"
+    request = VerifyRequest(ledger=folder / "db", name=name, output=output, errors=errors, complete=complete)
     return anyio.run(verify, request, lambda *_: None)
 
 
@@ -154,6 +155,10 @@ def test_jobs_that_ended_after_the_files_were_written_are_counted_and_not_missed
     assert verification.ok
     assert verification.files is not None
     assert verification.files.newer == 1
+    out_lacks, *_ = verification.files.lacks
+    assert out_lacks.endswith(" lacks 1 job that ended after it was written")
+    incomplete = verified(folder, complete=True)
+    assert [finding.examples for finding in incomplete.findings] == [verification.files.lacks]
 
 
 def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folder: Path) -> None:

@@ -31,10 +31,10 @@ class Files(TypedDict, total=False):
 class Desk:
     """Somebody who gives one command after the other, in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **service: Any) -> None:
         self.folder = folder
         self.clock = VirtualClock()
-        self.service = SimulatedService(self.clock, workers=50)
+        self.service = SimulatedService(self.clock, **{"workers": 50, **service})
         self.view = Silence()
         empty_ledger(folder / "ledger.db")
 
@@ -56,8 +56,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk_in(folder: Path) -> AsyncIterator[Desk]:
-    desk = Desk(folder)
+async def desk_in(folder: Path, **service: Any) -> AsyncIterator[Desk]:
+    desk = Desk(folder, **service)
     async with desk.service.serving():
         yield desk
 

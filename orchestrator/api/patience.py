@@ -1,0 +1,37 @@
+"""When to give up a run that gets nowhere."""
+
+from typing import Final
+
+from orchestrator.core.job import FAILED_EXECUTIONS
+from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.engine.observers.standing import Standing
+from orchestrator.units import SECOND_US
+
+LOOKS: Final = 20
+"""How often to look in the time after which a run is given up: it may last longer by one part in so many."""
+
+
+class Patience:
+    """With one run, for `us` microseconds from `now` on."""
+
+    def __init__(self, us: int, now: int) -> None:
+        self._us = us
+        self._since = now
+        self._stood: tuple[object, ...] = ()
+
+    @property
+    def look_s(self) -> float:
+        """How long to wait between two looks."""
+        return self._us / LOOKS / SECOND_US
+
+    def is_over(self, standing: Standing, now: int) -> bool:
+        """Whether the service took no job of it and none came to an end for so long, nobody having paused it.
+
+        A job that goes back and forth between here and a service that does not answer is no news.
+        """
+        count = standing.progress.count
+        ended = sum(count(state.value) for state in TERMINAL)
+        stands = (standing, ended, count(State.OUTSTANDING.value), count(FAILED_EXECUTIONS))
+        if stands != self._stood or standing.wishes.pause:
+            self._stood, self._since = stands, now
+        return now - self._since >= self._us
