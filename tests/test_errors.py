@@ -36,7 +36,7 @@ def test_there_is_one_base(each: type[Exception]) -> None:
         (OrchestratorError, 70),
         (UsageError, 2),
         (InputError, 2),
-        (LedgerBusyError, 2),
+        (LedgerBusyError, 4),
         (LedgerVersionError, 2),
         (StoppedError, 3),
         (StorageError, 3),
