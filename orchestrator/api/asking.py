@@ -1,13 +1,18 @@
-"""Asks a service, once and harmlessly, how an endpoint is: for `doctor`, which has to tell what is in the way."""
+"""Asks a service, once and harmlessly, how an endpoint is, and the webhook URL whether the listener answers there: for
+`doctor`, which has to tell what is in the way.
+"""
 
 from typing import Final
 
 import anyio
 
 from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.client.probing import post_bare
+from orchestrator.clock import Clock
 from orchestrator.core.clock_skew import ahead_us
-from orchestrator.core.facts import ServiceState
+from orchestrator.core.facts import ServiceState, WebhookState
 from orchestrator.core.health import Health, health_of, is_of_service
+from orchestrator.core.notice import SELF_TESTS, hook_url, self_test_answer, token
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import Answer
 from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
@@ -59,3 +64,14 @@ async def _asked(service: Service, service_url: str, endpoint: str, within_s: fl
 async def _health(api: ServerlessEndpoint, within_s: float) -> Answer:
     permit = await api.limiter.permit(Operation.HEALTH)
     return await api.call(permit, Operation.HEALTH, "health", within_s=within_s)
+
+
+async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) -> WebhookState:
+    """Who answers at the webhook URL `url`: the listener that has `key`, by a token of its own, or somebody else."""
+    number = SELF_TESTS.start + clock.now() % (SELF_TESTS.stop - SELF_TESTS.start)
+    try:
+        answer = await post_bare(hook_url(url, token(key, number)), clock, within_s=within_s)
+    except (NotSent, Unanswered, UsageError) as error:
+        return WebhookState(url=url, failure=str(error))
+    is_ours = answer.body == self_test_answer(key, number).encode()
+    return WebhookState(url=url, status=answer.status, is_ours=is_ours)

@@ -1,24 +1,26 @@
 """`doctor`: gathers what is known of a ledger's runs, asks their services, and has it judged (`core.diagnosis`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
 from msgspec.structs import replace
 
 from orchestrator import declared
-from orchestrator.api.asking import ASK_S_MAX, service_state
+from orchestrator.api.asking import ASK_S_MAX, service_state, webhook_state
+from orchestrator.api.disk import free_bytes
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.look import picture
 from orchestrator.api.naming import run_named
 from orchestrator.client import Service
 from orchestrator.core.diagnosis import findings
-from orchestrator.core.facts import Facts, LedgerState, ServiceState
+from orchestrator.core.facts import Facts, LedgerState, ServiceState, WebhookState
 from orchestrator.core.findings import Diagnosis
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
 from orchestrator.settings import LOCAL, ConnectionSettings, DoctorRequest
 
 ASKED_MAX: Final = 20
@@ -29,16 +31,24 @@ Target = tuple[str, str]
 
 
 async def doctor(
-    request: DoctorRequest, dependencies: Dependencies | None = None, *, within_s: float = ASK_S_MAX
+    request: DoctorRequest,
+    dependencies: Dependencies | None = None,
+    *,
+    within_s: float = ASK_S_MAX,
+    network_of: Callable[[Path], str | None] = network_file_system,
 ) -> Diagnosis:
-    """What holds up the runs that `request` names. `within_s` is how long a service may take to answer.
+    """What holds up the runs that `request` names.
 
-    Raises `UsageError` where there is no ledger, or no such run.
+    `within_s` is how long a service may take to answer; `network_of` says what kind of network file system a folder is
+    on. Raises `UsageError` where there is no ledger, or no such run.
     """
     given = dependencies or Dependencies()
     facts = await _of_ledger(request, given)
+    if facts.ledger is not None:
+        network, room = network_of(request.ledger.resolve().parent), free_bytes(request.ledger)
+        facts = replace(facts, ledger=replace(facts.ledger, network=network, free_bytes=room))
     services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts))
-    facts = replace(facts, services=services)
+    facts = replace(facts, services=services, webhook=await _of_webhooks(request, facts, given, within_s))
     return Diagnosis(findings=findings(facts), runs=len(facts.open_runs), not_asked=tuple(not_asked))
 
 
@@ -56,6 +66,16 @@ async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:
         return Facts(ledger=LedgerState(path=str(path), busy=str(error)))
 
 
+async def _of_webhooks(
+    request: DoctorRequest, facts: Facts, given: Dependencies, within_s: float
+) -> WebhookState | None:
+    """Whether the listener of the process at work is reached by the URL that it gives the service."""
+    if not facts.is_worked_on or facts.webhook_url is None:
+        return None
+    key = webhook_key(request.ledger)
+    return await webhook_state(facts.webhook_url, key, given.clock, within_s=within_s)
+
+
 async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     held_by, now = holder(request.ledger), ledger.now()
     only = None if request.name is None else await run_named(ledger, request.name)
@@ -63,6 +83,7 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
     return Facts(
         ledger=ledger_state(request.ledger, seen, held_by, now),
+        webhook_url=present.webhook_url,
         runs=[run_state(run, seen, present, safe_s.get(run.id), now) for run in runs],
     )
 

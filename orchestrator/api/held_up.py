@@ -5,6 +5,7 @@ from pathlib import Path
 from orchestrator import declared
 from orchestrator.core.facts import LedgerState, RunState, Sending
 from orchestrator.core.pacing import Operation
+from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.ledger import held_since
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
@@ -38,6 +39,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         unreachable_us=None if said.unreachable_since is None else max(0, now - said.unreachable_since),
         is_bound=said.is_bound,
         webhooks_fail=said.collecting is not None and said.collecting.by is CollectedBy.POLLING_INSTEAD,
+        webhooks_come=said.webhook_share is not None and said.webhook_share >= WebhookHealth.RETURN,
         safe_us=None if safe_s is None else round(safe_s * SECOND_US),
         is_uncollectable=said.is_uncollectable,
         is_low_priority=bool(run.settings.policy.low_priority),

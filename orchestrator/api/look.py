@@ -82,6 +82,7 @@ def _at_present(seen: Overview, now: int) -> Said:
     return Said(
         runs={run: each for said in fresh for run, each in said.runs.items()},
         meters=tuple(meter for said in fresh for meter in said.meters),
+        webhook_url=next((said.webhook_url for said in fresh if said.webhook_url is not None), None),
     )
 
 

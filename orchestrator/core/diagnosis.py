@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from orchestrator.core import gates, service_rules
-from orchestrator.core.facts import Facts, LedgerState, RunState, Sending
+from orchestrator.core.facts import Facts, LedgerState, RunState, Sending, WebhookState
 from orchestrator.core.findings import RANK, Cause, Finding
 from orchestrator.core.policy import rough_duration
 from orchestrator.core.responses import POINTLESS
-from orchestrator.units import MINUTE_US
+from orchestrator.units import MIB, MINUTE_US
 
 EXPIRING_US: Final = 10 * MINUTE_US
 """So long before the first result may be gone, somebody should hear that nobody collects."""
+
+DISK_BYTES_MIN: Final = 256 * MIB
+"""So much room is no more than some minutes of results, and what SQLite's log may take."""
 
 BINDING_SHARE: Final = 0.9
 """A limit of which so much is used is what keeps jobs waiting. Less than all: a look falls between two requests."""
@@ -63,6 +66,15 @@ def _ledger(facts: Facts) -> Iterator[Finding]:
             advice="upgrade this program, or use the one that wrote it",
             needs_person=True,
         )
+    if ledger.network is not None:
+        yield Finding(
+            cause=Cause.LEDGER_ON_NETWORK,
+            about=ledger.path,
+            sentence="this ledger is on a network disk, where nobody can work on it safely",
+            evidence=(f"its file system is {ledger.network}",),
+            advice="move it to a disk of this machine",
+            needs_person=True,
+        )
     if ledger.busy is not None:
         yield _held_ledger(ledger, ledger.busy)
     elif ledger.held_by is not None and not facts.is_worked_on and any(run.unfinished for run in facts.runs):
@@ -76,6 +88,20 @@ def _held_ledger(ledger: LedgerState, evidence: str) -> Finding:
         sentence=SILENT,
         evidence=(evidence,),
         advice="let it go on if it was stopped (kill -CONT PID), or end it and give its command again",
+        needs_person=True,
+    )
+
+
+def _disk(facts: Facts) -> Iterator[Finding]:
+    ledger = facts.ledger
+    if ledger is None or ledger.free_bytes is None or ledger.free_bytes >= DISK_BYTES_MIN or not facts.open_runs:
+        return
+    yield Finding(
+        cause=Cause.DISK_FULL,
+        about=ledger.path,
+        sentence="the disk of this ledger is nearly full",
+        evidence=(f"{ledger.free_bytes / MIB:,.1f} MiB more can be written",),
+        advice="free some space there; a run that was stopped by it is resumed",
         needs_person=True,
     )
 
@@ -172,16 +198,45 @@ def _unreachable(facts: Facts) -> Iterator[Finding]:
 
 
 def _webhooks(facts: Facts) -> Iterator[Finding]:
+    """Where webhooks come, this machine need not reach its own URL: it may be to be reached from outside only."""
+    tested = facts.webhook
+    if not facts.is_worked_on or any(run.webhooks_come for run in facts.runs):
+        return
+    if tested is not None and not tested.is_ours:
+        yield _webhook_finding(tested)
+        return
     for run in facts.open_runs:
-        if facts.is_worked_on and run.webhooks_fail:
+        if run.webhooks_fail:
+            from_here = () if tested is None else (f"{tested.url} is answered as it should be, from this machine",)
             yield Finding(
                 cause=Cause.WEBHOOK_UNREACHABLE,
                 about=run.name,
                 sentence=WEBHOOKS_MISSING,
-                evidence=("most webhooks of finished jobs have not come, as the process at work says",),
+                evidence=("most webhooks of finished jobs have not come, as the process at work says", *from_here),
                 advice="see whether the webhook URL can be reached from outside; until then the run is only slower",
                 needs_person=True,
             )
+
+
+def _webhook_finding(tested: WebhookState) -> Finding:
+    if tested.failure is not None:
+        return Finding(
+            cause=Cause.WEBHOOK_UNREACHABLE,
+            about=tested.url,
+            sentence="the webhook URL cannot be reached",
+            evidence=(tested.failure,),
+            advice="see whether its name, its port and what forwards to the listener are right; until then results are"
+            " asked for",
+            needs_person=True,
+        )
+    return Finding(
+        cause=Cause.WEBHOOK_ANSWERED,
+        about=tested.url,
+        sentence="something else answers at the webhook URL",
+        evidence=(f"it answered {tested.status}, and not as the listener of this ledger does",),
+        advice="see where the URL leads: it has to reach the listener, path and all; until then results are asked for",
+        needs_person=True,
+    )
 
 
 def _limits(facts: Facts) -> Iterator[Finding]:
@@ -234,6 +289,7 @@ def _limited(run: RunState, cause: Cause, sentence: str, evidence: str, advice: 
 
 RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _ledger,
+    _disk,
     _nobody,
     _expiring,
     _held,

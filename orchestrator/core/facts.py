@@ -46,6 +46,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether as many jobs are outstanding as can be collected in time."""
 
     webhooks_fail: bool = False
+    """Whether so few webhooks come that results are asked for."""
+
+    webhooks_come: bool = False
+    """Whether enough of them do, as far as is known."""
+
     safe_us: int | None = None
     """For how long no result can expire if nobody collects; None where none can."""
 
@@ -82,6 +87,12 @@ class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
     newer: str | None = None
     """Why it cannot be read, where a newer program wrote it."""
 
+    network: str | None = None
+    """What kind of network file system it is on; None for none."""
+
+    free_bytes: int | None = None
+    """How much more can be written to its disk; None where that is not known."""
+
     busy: str | None = None
     """Why it cannot be read, where somebody else has it."""
 
@@ -111,12 +122,29 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+class WebhookState(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a self-test: a request to the listener by the URL that the service is given."""
+
+    url: str
+    failure: str | None = None
+    """Why there is no answer."""
+
+    status: int | None = None
+    is_ours: bool = False
+    """Whether the answer is the listener's, by its key."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known."""
 
     ledger: LedgerState | None = None
     runs: Sequence[RunState] = ()
     services: Sequence[ServiceState] = ()
+    webhook_url: str | None = None
+    """Under which URL the service reaches the listener of the process at work; None without one."""
+
+    webhook: WebhookState | None = None
+    """None where nobody listens, or nobody asked."""
 
     @property
     def is_worked_on(self) -> bool:

@@ -11,7 +11,9 @@ class Cause(StrEnum):
     """Each cause, the one to be looked at first first: what nothing gets past, then what only makes it slower."""
 
     LEDGER_NEWER = "ledger-newer"
+    LEDGER_ON_NETWORK = "ledger-on-network"
     LEDGER_HELD = "ledger-held"
+    DISK_FULL = "disk-full"
     DNS = "dns"
     PROXY = "proxy"
     TLS = "tls"
@@ -27,6 +29,7 @@ class Cause(StrEnum):
     PAUSED = "paused"
     CLOCK_WRONG = "clock-wrong"
     WEBHOOK_UNREACHABLE = "webhook-unreachable"
+    WEBHOOK_ANSWERED = "webhook-answered-by-another"
     NO_WORKERS = "no-workers"
     WORKERS_THROTTLED = "workers-throttled"
     WORKERS_UNHEALTHY = "workers-unhealthy"

@@ -25,6 +25,9 @@ MAC_BYTES: Final = 16
 TOKEN_CHARS_MAX: Final = 51
 """The longest token: 18 digits, a dot and 32 hex digits."""
 
+SELF_TESTS: Final = range(9 * 10**17, 10**18)
+"""The numbers of tests whether the listener is reached. A submission's number is a time: such a one is far away."""
+
 _TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{32})")
 
 
@@ -67,9 +70,14 @@ def submission_of(key: bytes, text: str) -> int | None:
     return submission
 
 
-def _mac(key: bytes, submission: int) -> str:
+def self_test_answer(key: bytes, number: int) -> str:
+    """What the listener answers to the token of a self-test: only who has the key can, whatever else answers 200."""
+    return _mac(key, f"answer {number}")
+
+
+def _mac(key: bytes, what: object) -> str:
     mac = _keyed(key).copy()
-    mac.update(str(submission).encode())
+    mac.update(str(what).encode())
     return mac.digest()[:MAC_BYTES].hex()
 
 

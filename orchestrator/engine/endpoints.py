@@ -56,6 +56,7 @@ class ServedEndpoint(NamedTuple):
             # But for what people ask: the ledger says that itself, and at once.
             held=None if sending is None else endpoint.held_up(run, Wishes()),
             stopped=endpoint.why_stopped(run),
+            webhook_share=endpoint.webhook_health.share,
             is_released=is_released,
             is_unserved=sending is None or is_released,
             is_bound=sending is not None and self.dispatcher.is_bound(sending),

@@ -457,6 +457,7 @@ class Engine:
             runs={run: self._said_of(run) for run in {*self._unfinished, *self.sessions, *self.held}},
             meters=self.limits.meters(),
             janitor=self.janitor.summary,
+            webhook_url=None if self.webhook is None else self.webhook.base_url,
             webhook_bytes=self.webhook_bytes,
         )
 

@@ -7,7 +7,14 @@ from orchestrator.ledger.claims import Claim
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.key import webhook_key
-from orchestrator.ledger.sqlite.lock import INTAKE_LOCK, dispatcher_lock, held_since, holder, intake_lock
+from orchestrator.ledger.sqlite.lock import (
+    INTAKE_LOCK,
+    dispatcher_lock,
+    held_since,
+    holder,
+    intake_lock,
+    network_file_system,
+)
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
 from orchestrator.ledger.sqlite.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
 
@@ -24,6 +31,7 @@ __all__ = [
     "intake_lock",
     "is_made",
     "is_ready",
+    "network_file_system",
     "no_ledger",
     "open_ledger",
     "read_ledger",

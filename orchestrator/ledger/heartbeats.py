@@ -59,6 +59,9 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str | None = None
     """Why going on to submit is pointless until somebody mends something."""
 
+    webhook_share: float | None = None
+    """The share of finished jobs whose webhook came, of late; None while too little is known."""
+
     is_unserved: bool = False
     """Whether the process was not asked to send jobs of it, or no more of them."""
 
@@ -84,6 +87,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     runs: Mapping[int, RunSaid] = {}
     meters: tuple[Reading, ...] = ()
     janitor: JanitorSummary | None = None
+    webhook_url: str | None = None
+    """Under which URL the service reaches its listener; None without one."""
+
     webhook_bytes: int = 0
     """How many bytes a webhook URL adds to its requests, at most."""
 

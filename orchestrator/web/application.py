@@ -32,6 +32,14 @@ async def answer(send: Send, start: Message) -> None:
     await send(_NOTHING_MORE)
 
 
+async def answer_text(send: Send, text: str) -> None:
+    """Sends 200 with a short text."""
+    body = text.encode()
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
 async def not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
     """The one answer to whatever is not for us. The request's body is not read: the connection is closed instead."""
     await answer(send, _NOT_FOUND)

@@ -8,6 +8,7 @@
   (`record` None). The answer is 200 all the same: the collector then asks `/status`, and a repetition brings nothing.
 - Few large bodies are read at once, as many as the line brings (`core.line`). One that finds no place soon is a hint as
   well: its sender would not wait for long, and a question waits as long as it must.
+- The token of a self-test (`core.notice`) is answered with what only the holder of the key can say; nothing is noted.
 - Of a body only the job record is kept; the rest echoes the input and this URL. A record that echoes another URL is
   another job's: only that it came is handed on. Nothing is logged, only counted.
 """
@@ -23,11 +24,11 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.client.patience import Patience, Watch
 from orchestrator.client.places import LARGE_BYTES, Place, Places
 from orchestrator.clock import Clock
-from orchestrator.core.notice import HOOKS_PATH, Notice, NoticeSink, submission_of
+from orchestrator.core.notice import HOOKS_PATH, SELF_TESTS, Notice, NoticeSink, self_test_answer, submission_of
 from orchestrator.core.responses import Record, plausible, read_record
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import MIB
-from orchestrator.web.application import answer, empty, not_found
+from orchestrator.web.application import answer, answer_text, empty, not_found
 
 _NOTED: Final = empty(200)
 _NOTED_UNREAD: Final = empty(200, close=True)
@@ -117,6 +118,9 @@ class Webhooks(BaseRoute):
         if submission is None:
             self.figures.refused += 1
             await not_found(scope, receive, send)
+            return
+        if submission in SELF_TESTS:
+            await answer_text(send, self_test_answer(self._key, submission))
             return
         self.figures.received += 1
         body = await self._body(scope, receive)

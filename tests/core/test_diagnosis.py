@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.core import diagnosis, gates
 from orchestrator.core.diagnosis import findings
-from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending
+from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending, WebhookState
 from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.responses import POINTLESS
 from orchestrator.units import MINUTE_US
@@ -155,3 +155,37 @@ def test_a_diagnosis_knows_whether_a_person_is_needed() -> None:
 def test_every_cause_has_its_row_on_the_page_in_its_rank() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| .+ \| .+ \| (?:yes|no|yes, if .+|no, but .+) \|$", PAGE, re.MULTILINE)
     assert rows == list(Cause)
+
+
+def after_self_test(run: RunState = RUN, ledger: LedgerState = AT_WORK, **state: object) -> list[Finding]:
+    webhook = WebhookState(url="https://hooks.example", **state)  # type: ignore[arg-type]
+    return list(findings(Facts(ledger=ledger, runs=[run], webhook=webhook)))
+
+
+def test_a_webhook_url_that_leads_nowhere_or_to_somebody_else_is_found_unless_webhooks_come() -> None:
+    assert after_self_test(is_ours=True, status=200) == []
+    [lost] = after_self_test(failure="no connection to hooks.example: nothing within 10 s")
+    assert (lost.cause, lost.about) == (Cause.WEBHOOK_UNREACHABLE, "https://hooks.example")
+    [other] = after_self_test(status=200)
+    assert (other.cause, other.evidence[0][:16]) == (Cause.WEBHOOK_ANSWERED, "it answered 200,")
+    assert after_self_test(replace(RUN, webhooks_come=True), failure="no connection") == []
+    assert [each.cause for each in after_self_test(RUN, NOBODY, status=404)] == [Cause.NO_PROCESS]
+
+
+def test_a_webhook_url_that_answers_here_may_not_be_reached_from_outside() -> None:
+    [finding] = after_self_test(replace(RUN, webhooks_fail=True), is_ours=True, status=200)
+    assert (finding.cause, finding.sentence) == (Cause.WEBHOOK_UNREACHABLE, diagnosis.WEBHOOKS_MISSING)
+    assert "https://hooks.example is answered as it should be, from this machine" in finding.evidence
+
+
+def test_a_disk_that_is_nearly_full_matters_to_open_runs() -> None:
+    full = replace(AT_WORK, free_bytes=diagnosis.DISK_BYTES_MIN - 1)
+    [finding] = of(RUN, full)
+    assert (finding.cause, finding.evidence) == (Cause.DISK_FULL, ("256.0 MiB more can be written",))
+    assert found(RUN, replace(full, free_bytes=diagnosis.DISK_BYTES_MIN)) == []
+    assert found(replace(RUN, counts={"succeeded": 1}), full) == []
+
+
+def test_a_ledger_on_a_network_disk_is_found_whatever_its_runs_do() -> None:
+    [finding] = findings(Facts(ledger=replace(NOBODY, network="nfs4")))
+    assert (finding.cause, finding.evidence) == (Cause.LEDGER_ON_NETWORK, ("its file system is nfs4",))

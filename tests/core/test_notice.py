@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.notice import HOOKS_PATH, KEY_BYTES, MAC_BYTES, Notice, submission_of, token
+from orchestrator.core.notice import (
+    HOOKS_PATH,
+    KEY_BYTES,
+    MAC_BYTES,
+    SELF_TESTS,
+    Notice,
+    self_test_answer,
+    submission_of,
+    token,
+)
 from tests.texts import texts
 
 KEY = bytes(range(KEY_BYTES))
@@ -89,3 +98,12 @@ def test_another_spelling_of_a_token_names_nothing(alter: Callable[[str], str]) 
 
 def test_a_hint_is_a_notice_without_a_record() -> None:
     assert Notice(submission=1, received_at=2, record=None).record is None
+
+
+def test_a_self_test_has_tokens_that_no_submission_has_and_an_answer_that_only_the_key_gives() -> None:
+    number = SELF_TESTS.start
+    assert number > 28_000 * 365 * 86_400 * 1_000_000, "as a time it is far away"
+    assert submission_of(KEY, token(KEY, SELF_TESTS[-1])) == SELF_TESTS[-1], "it fits a token"
+    answer = self_test_answer(KEY, number)
+    assert answer not in token(KEY, number)
+    assert answer not in (self_test_answer(KEY[::-1], number), self_test_answer(KEY, number + 1))

@@ -305,6 +305,14 @@ class Desk:
                     return
         raise AssertionError(f"never {jobs} {state}, at last {found}")
 
+    def until_heartbeat(self, text: str, ledger: str = "orchestrator.db") -> None:
+        """Returns once a process at work says `text` of itself in the ledger."""
+        with closing(sqlite3.connect(f"file:{self.folder / ledger}?mode=ro", uri=True)) as connection:
+            for _ in range(LOOKS_MAX):
+                if any(text in str(said) for (said,) in connection.execute("SELECT said FROM heartbeats")):
+                    return
+        raise AssertionError(f"no process ever said {text!r}")
+
     def states(self, ledger: str = "orchestrator.db") -> dict[str, int]:
         """Jobs in each state, read from a copy of a ledger: looking must not tidy up after a crash."""
         copies = self.folder / "copies"

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from orchestrator.client.places import LARGE_BYTES, Places
 from orchestrator.core.line import AT_ONCE
-from orchestrator.core.notice import KEY_BYTES, Notice, token
+from orchestrator.core.notice import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.core.responses import Record
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
@@ -69,6 +69,19 @@ class Exchange:
 
 def chunk(body: bytes, *, more: bool = False) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
+
+
+# --- a self-test -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_self_test_is_answered_by_the_key_and_nothing_is_noted() -> None:
+    world, number = World(prefix="/a"), SELF_TESTS.start + 5
+    for path in (f"/hooks/{token(KEY, number)}", f"/a/hooks/{token(KEY, number)}"):
+        response = await world.send(path)
+        assert (response.status_code, response.text) == (200, self_test_answer(KEY, number))
+    assert (await world.send(f"/hooks/{token(KEY[::-1], number)}")).status_code == 404
+    assert world.sink.notices == []
+    assert (world.figures.received, world.figures.refused) == (0, 1)
 
 
 # --- with a valid token ----------------------------------------------------------------------------------------------

@@ -191,13 +191,18 @@ def _held_by(ledger: Path, descriptor: int) -> str:
 
 def refuse_network_file_system(folder: Path, *, mounts: Path = MOUNTS) -> None:
     """Raises `UsageError` if `folder` is on a network file system. Where the system does not tell, it passes."""
+    if (kind := network_file_system(folder, mounts=mounts)) is not None:
+        raise UsageError(f"{folder}: a ledger on a network file system ({kind}) is not safe; put it on a local disk")
+
+
+def network_file_system(folder: Path, *, mounts: Path = MOUNTS) -> str | None:
+    """What kind of network file system `folder` is on; None for none, and where the system does not tell."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return
+        return None
     kind = _file_system_of(folder.resolve(), lines)
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise UsageError(f"{folder}: a ledger on a network file system ({kind}) is not safe; put it on a local disk")
+    return kind if kind in NETWORK_FILE_SYSTEMS else None
 
 
 def _file_system_of(folder: Path, mounts: list[str]) -> str:
