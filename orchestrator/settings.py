@@ -288,6 +288,17 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Also what ends from now on, in order of completion, until the run has ended."""
 
 
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which failed and cancelled jobs are tried again, and with which settings of their own."""
+
+    where: str = ""
+    """A filter (`core.filter_text`); empty: all."""
+
+    execution_timeout_ms: int | None = None
+    ttl_ms: int | None = None
+    max_attempts: int | None = None
+
+
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to verify: a ledger and, where `output` is given, the files of one of its runs."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import results, show, status
-    from orchestrator.api.selecting import failures, job_show, jobs_list
+    from orchestrator.api.selecting import failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
@@ -42,6 +42,7 @@ __all__ = [
     "rename",
     "results",
     "retry",
+    "retry_preview",
     "run",
     "serve",
     "show",
@@ -70,6 +71,7 @@ _HOME = {
     "rename": "keeping_runs",
     "results": "look",
     "retry": "controlling",
+    "retry_preview": "selecting",
     "run": "foreground",
     "serve": "serving",
     "show": "look",

@@ -9,7 +9,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
 from orchestrator.ledger.commands import ENDED, NOT_TAKEN_IN, OBEYED, OF_ANOTHER, Action, Argument, NewPriority, Retried
-from orchestrator.settings import Wish
+from orchestrator.settings import Chosen, Wish
 from orchestrator.views import Acknowledged, RunControl
 
 
@@ -23,9 +23,21 @@ async def prioritize(ledger: Path, name: str, priority: int, dependencies: Depen
     return await _control(ledger, name, dependencies, Action.PRIORITY, NewPriority(priority))
 
 
-async def retry(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:
-    """Asks for the failed and cancelled jobs of the run `name` to be queued again. Raises like `control`."""
-    return await _control(ledger, name, dependencies, Action.RETRY, Retried())
+async def retry(
+    ledger: Path, name: str, dependencies: Dependencies | None = None, *, chosen: Chosen | None = None
+) -> RunControl:
+    """Asks for the failed and cancelled jobs of the run `name` to be queued again, or for those that are `chosen`, with
+    settings of their own. Raises like `control`, and `UsageError` for what the service would refuse.
+    """
+    asked_for = Retried()
+    if chosen is not None:
+        asked_for = Retried(
+            where=chosen.where,
+            execution_timeout_ms=chosen.execution_timeout_ms,
+            ttl_ms=chosen.ttl_ms,
+            max_attempts=chosen.max_attempts,
+        )
+    return await _control(ledger, name, dependencies, Action.RETRY, asked_for)
 
 
 def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:

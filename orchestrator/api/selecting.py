@@ -9,13 +9,23 @@ from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.error_messages import told
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
-from orchestrator.core.filters import EVERY, And, ClusterIs, Filter
+from orchestrator.core.filters import And, ClusterIs, Filter
+from orchestrator.engine.upkeep.reopening import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.selection import Cluster, SelectedJob
 from orchestrator.ledger.stories import Story
-from orchestrator.views import ClusterRow, Failures, FoundJobs, JobRow, SubmissionView, TimelineStep, WholeJob
+from orchestrator.views import (
+    ClusterRow,
+    Failures,
+    FoundJobs,
+    JobRow,
+    RetryPreview,
+    SubmissionView,
+    TimelineStep,
+    WholeJob,
+)
 
 PAGE: Final = 1_000
 SCAN_MAX: Final = 1_000_000
@@ -96,16 +106,36 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
     )
 
 
-async def chosen_by(ledger: Ledger, run: Run, where: str, cluster: str | None) -> Filter:
-    """What `where` means, of the kind of failures that is called `cluster`, or has that number in their list.
+async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview:
+    """What of the run `name` a retry would queue again: the failed and cancelled jobs that `where` means, of the kind
+    that is called `cluster`, or has that number in the list of kinds.
 
     Raises `UsageError`.
     """
-    chosen = filter_of(where, now=ledger.now())
-    if cluster is None:
-        return chosen
-    of_kind = ClusterIs(await _key(ledger, run, cluster))
-    return of_kind if chosen == EVERY else And((of_kind, chosen))
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        if cluster is not None:
+            of_kind = f"cluster={cluster_name(await _key(opened, run, cluster))}"
+            where = f"{of_kind} ({where})" if where.strip() else of_kind
+        chosen = And((GIVEN_UP, filter_of(where, now=opened.now())))
+        counted = await opened.selection.count(run.id, chosen, inputs_max=None)
+        first = await _first(opened, run, chosen)
+        took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
+        return RetryPreview(
+            run=run.name,
+            where=where,
+            count=counted.n,
+            execution_s=counted.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
+            sample=tuple(map(_row, first[:TRIES])),
+        )
+
+
+async def _first(ledger: Ledger, run: Run, chosen: Filter) -> list[SelectedJob]:
+    """The first jobs of `run` that are `chosen`: those of the first page that has any."""
+    page = await ledger.selection.page(run.id, chosen, most=PAGE)
+    while not page.jobs and not page.is_last:
+        page = await ledger.selection.page(run.id, chosen, after=page.after, most=PAGE)
+    return list(page.jobs)
 
 
 async def _key(ledger: Ledger, run: Run, cluster: str) -> int:

@@ -24,6 +24,7 @@ from orchestrator.cli.jobs import add_jobs
 from orchestrator.cli.ledger import add_ledger
 from orchestrator.cli.limits import add_limits
 from orchestrator.cli.results import add_results
+from orchestrator.cli.retry import add_retry
 from orchestrator.cli.run import add_resume, add_run
 from orchestrator.cli.runs import add_runs
 from orchestrator.cli.serve import add_serve
@@ -89,6 +90,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_watch,
         add_verify,
         add_control,
+        add_retry,
         add_limits,
         add_ledger,
     )

@@ -1,4 +1,4 @@
-"""`orchestrator pause`, `unpause`, `cancel`, `retry` and `priority`: what can be asked of a run while it goes on.
+"""`orchestrator pause`, `unpause`, `cancel` and `priority`: what can be asked of a run while it goes on.
 
 Each is a verb of `orchestrator runs`, too.
 """
@@ -52,12 +52,6 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
         return partial(_cancel, load, name, yes)
 
-    @commands.command()
-    @shared
-    def retry(name: options.RunName) -> AtLedger:
-        """Queue the failed and cancelled jobs of a run again, with fresh counters."""
-        return partial(_retry, load, name)
-
     @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
     @shared
     def priority(name: options.RunName, weight: Weight) -> AtLedger:
@@ -66,7 +60,7 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
-    return _told(await load().control(ledger, name, wish), _DONE[wish], verb=wish, as_json=as_json)
+    return told(await load().control(ledger, name, wish), _DONE[wish], verb=wish, as_json=as_json)
 
 
 async def _cancel(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
@@ -82,15 +76,11 @@ def unfinished_text(jobs: Mapping[str, int]) -> str:
     return f"{jobs['queued']:,} queued and {at_service:,} at the service have no outcome yet"
 
 
-async def _retry(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:
-    return _told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
-
-
 async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: Path, as_json: bool) -> int:
-    return _told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
+    return told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
 
-def _told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
+def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
     if as_json:
         printing.put_json(found)
     if found.has_ended:

@@ -31,6 +31,7 @@ from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import (
     LEDGER_DEFAULT,
+    Chosen,
     DoctorRequest,
     ResultsRequest,
     RunRequest,
@@ -39,7 +40,17 @@ from orchestrator.settings import (
     Wish,
 )
 from orchestrator.units import MIB
-from orchestrator.views import EndpointLimits, Failures, FoundJobs, RunControl, RunStatus, Snapshot, Summary, WholeJob
+from orchestrator.views import (
+    EndpointLimits,
+    Failures,
+    FoundJobs,
+    RetryPreview,
+    RunControl,
+    RunStatus,
+    Snapshot,
+    Summary,
+    WholeJob,
+)
 
 if TYPE_CHECKING:
     import anyio
@@ -93,7 +104,9 @@ class App(Protocol):
 
     async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl: ...
 
-    async def retry(self, ledger: Path, name: str) -> RunControl: ...
+    async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl: ...
+
+    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview: ...
 
     async def rename(self, ledger: Path, name: str, to: str) -> "Renamed": ...
 

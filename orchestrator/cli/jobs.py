@@ -15,7 +15,9 @@ from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
+from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import Json, JsonOfOne
+from orchestrator.core.wording import counted, shortened
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
 
@@ -25,15 +27,6 @@ ERROR_WIDTH: Final = 60
 BLOB_WIDTH: Final = 1_000
 """So many characters of an input or output, and an error, are shown without `--raw`."""
 
-Where = Annotated[
-    str,
-    typer.Option(
-        "--where",
-        "-w",
-        metavar="FILTER",
-        help="Which jobs, as in [bold]'class=timed_out attempts>2'[/]. Default: all.",
-    ),
-]
 Limit = Annotated[int, typer.Option(str(declared.LIMIT), "-n", metavar="N", min=1, help="Show at most so many.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's custom_id.")]
 Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and error whole, as they were stored.")]
@@ -49,7 +42,7 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @jobs.command("list")
     @also(carry_out_at_ledger, **flags, json=Json)
-    def list_(name: options.OnlyRun = None, where: Where = "", limit: Limit = LIMIT) -> AtLedger:
+    def list_(name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT) -> AtLedger:
         """List the jobs of a run that a filter means, in the order in which they were taken in."""
         return partial(_list, load, name, where, limit)
 
@@ -58,6 +51,8 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
     def show(name: options.RunName, job: JobId, raw: Raw = False) -> AtLedger:
         """Show one job: how it stands, all that happened to it and when, its input and its output."""
         return partial(_show, load, name, job, raw)
+
+    add_retry(jobs, load)
 
     @commands.command()
     @also(carry_out_at_ledger, **flags, json=Json)
@@ -81,19 +76,18 @@ async def _list(load: Callable[[], App], name: str | None, where: str, limit: in
 
 
 def _cells(job: JobRow) -> tuple[object, ...]:
-    error = "" if job.error is None else cut(job.error, ERROR_WIDTH)
+    error = "" if job.error is None else shortened(job.error, ERROR_WIDTH)
     told = f"{job.class_}: {error}" if job.class_ and error else job.class_
     return job.line, job.custom_id, job.state, job.attempts, clock(job.ended_at), told
 
 
 def _remarks(found: FoundJobs) -> Iterator[str]:
     at_least = "" if found.is_exact else "at least "
-    inputs = "1 input was" if found.inputs_read == 1 else f"{found.inputs_read:,} inputs were"
-    read = f"; {inputs} read for that" if found.inputs_read else ""
+    read = f"; read for that: {counted(found.inputs_read, 'input')}" if found.inputs_read else ""
     if len(found.jobs) < found.count or not found.is_exact:
         yield f"{len(found.jobs):,} of {at_least}{found.count:,} jobs{read}"
     elif read:
-        yield f"{found.count:,} {'job' if found.count == 1 else 'jobs'}{read}"
+        yield f"{counted(found.count, 'job')}{read}"
 
 
 async def _failures(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
@@ -103,8 +97,9 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
     elif not found.clusters:
         printing.say(f"{found.run} has no failures")
     else:
-        kinds = "1 kind" if found.kinds == 1 else f"{found.kinds:,} kinds"
-        printing.say(f"{found.jobs:,} of {found.run} failed or were cancelled, in {kinds}")
+        printing.say(
+            f"{found.run}: {counted(found.jobs, 'failure')} and cancellations, in {counted(found.kinds, 'kind')}"
+        )
         for cluster in found.clusters:
             tables.put(*map(tables.text, _cluster_lines(cluster)))
         if len(found.clusters) < found.kinds:
@@ -116,7 +111,7 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
 
 def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
     share = f"{100 * cluster.share:.1f} %"
-    yield f"{cluster.number}. {cluster.count:,} ({share}) {cluster.class_}: {cut(cluster.sample, BLOB_WIDTH)}"
+    yield f"{cluster.number}. {cluster.count:,} ({share}) {cluster.class_}: {shortened(cluster.sample, BLOB_WIDTH)}"
     yield f"   from {clock(cluster.first_at)} to {clock(cluster.last_at)} UTC, cluster={cluster.cluster}"
     yield f"   to try: {', '.join(cluster.try_ids)}"
 
@@ -144,7 +139,7 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
     if found.delay_ms is not None or found.execution_ms is not None:
         yield "took", f"{_took(found.delay_ms)} in the queue, {_took(found.execution_ms)} to execute"
     if found.error:
-        yield "error", found.error if raw else cut(job.error or "", BLOB_WIDTH)
+        yield "error", found.error if raw else shortened(job.error or "", BLOB_WIDTH)
     if job.cluster is not None:
         yield "cluster", job.cluster
     yield "input", _blob(found.input, raw)
@@ -169,16 +164,7 @@ def _blob(blob: msgspec.Raw | str | None, raw: bool) -> str:
     if blob is None:
         return "it cannot be read any more"
     text = blob if isinstance(blob, str) else bytes(blob).decode(errors="replace")
-    return text if raw else cut(text, BLOB_WIDTH)
-
-
-def cut(text: str, width: int) -> str:
-    """`text`, or its beginning up to the end of a word and an ellipsis, in `width` characters."""
-    if len(text) <= width:
-        return text
-    begin = text[: width - 1]
-    whole_words = begin.rpartition(" ")[0]
-    return f"{whole_words if len(whole_words) > width // 2 else begin}…"
+    return text if raw else shortened(text, BLOB_WIDTH)
 
 
 def clock(at: int | None) -> str:

@@ -57,6 +57,15 @@ RunName = Annotated[
 OnlyRun = Annotated[
     str | None, typer.Argument(metavar="NAME", help="The run, or the beginning of its name. Default: the only one.")
 ]
+Where = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        "-w",
+        metavar="FILTER",
+        help="Which jobs, as in [bold]'class=timed_out attempts>2'[/]. Default: all.",
+    ),
+]
 
 Ledger = Annotated[str | None, option(declared.LEDGER)]
 Config = Annotated[str | None, option(declared.CONFIG)]

@@ -102,6 +102,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unfinished_at: int | None = None
     """The latest time at which the current execution was certainly not finished."""
 
+    attempts_max: int | None = None
+    """Executions that may fail, where it was reopened with a number of its own; else the run's number holds."""
+
+    policy: bytes | None = None
+    """What it was reopened with, as JSON; each field wins over its line's and the run's policy."""
+
     @property
     def by_retry(self) -> bool:
         """Whether the current attempt is (or is to be) a `/retry`."""
@@ -171,6 +177,8 @@ class _Changes(_Counters, total=False):
     sent_at: int
     ttl_at: int | None
     unfinished_at: int
+    attempts_max: int | None
+    policy: bytes | None
 
 
 def _step(
@@ -319,11 +327,21 @@ def cancelled_by_wish(job: Job, *, at: int) -> Transition:
     return cancelled(job, outcome, reason="asked for", at=at)
 
 
-def reopened(job: Job, *, at: int) -> Transition:
+class Afresh(msgspec.Struct, frozen=True, kw_only=True):
+    """With which settings of their own jobs are tried again; without them those of their line and run hold again."""
+
+    policy: bytes | None = None
+    attempts_max: int | None = None
+    told: str = ""
+    """The settings in words, for the history; empty where there are none."""
+
+
+def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return _step(
-        job, Event.REOPENED, "asked for", at,
+        job, Event.REOPENED, f"asked for, with {afresh.told}" if afresh.told else "asked for", at,
         failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
+        attempts_max=afresh.attempts_max, policy=afresh.policy,
     )  # fmt: skip
 
 

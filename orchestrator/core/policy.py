@@ -105,6 +105,11 @@ def merge_policies(run: Policy, row: Policy) -> Policy:
     )
 
 
+def with_own(row: bytes | None, own: bytes) -> bytes:
+    """The policy of a line (as JSON, or None) with what its job has of its own: each field of that wins."""
+    return encode_policy(merge_policies(Policy() if row is None else decode_policy(row), decode_policy(own)))
+
+
 _UNITS_US: Final = {"day": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000}
 
 _ALIASES: Final = {"": "s", "m": "min", "d": "day", "days": "day"}

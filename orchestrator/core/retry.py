@@ -78,8 +78,8 @@ def _exhausted(job: Job, trouble: Trouble, limits: AttemptLimits) -> str | None:
     """Why there is no other execution, or None where there is one."""
     match trouble:
         case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:
-            spent, allowed = job.failures + 1, limits.executions - 1
-            reason = f"out of attempts ({limits.executions})"
+            most = limits.executions if job.attempts_max is None else job.attempts_max
+            spent, allowed, reason = job.failures + 1, most - 1, f"out of attempts ({most})"
         case Trouble.LOST:
             spent, allowed, reason = job.lost + 1, limits.lost, f"lost more than {limits.lost} times"
         case Trouble.EXPIRED:

@@ -8,7 +8,7 @@ cancelled stands with the run.
 
 import getpass
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
@@ -82,6 +83,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What came of it, once it is done."""
 
     is_refused: bool = False
+    progress: int = 0
+    """How many jobs it has changed so far, whichever process did."""
 
 
 class NewLimits(msgspec.Struct, frozen=True):
@@ -102,8 +105,13 @@ class NewPriority(msgspec.Struct, frozen=True):
     priority: int
 
 
-class Retried(msgspec.Struct, frozen=True):
-    """The argument of RETRY: which jobs; all that failed or were cancelled where there is no filter."""
+class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The argument of RETRY: which of the jobs that failed or were cancelled, as a filter, and with which settings."""
+
+    where: str = ""
+    execution_timeout_ms: int | None = None
+    ttl_ms: int | None = None
+    max_attempts: int | None = None
 
 
 Argument = NewLimits | ResetLimits | NewPriority | Retried
@@ -191,6 +199,19 @@ class Commands(Noun):
             await self._acknowledge(transaction.connection, number, reply)
 
         await self._doors.write(block)
+
+    async def apply(self, number: int, steps: Sequence[Transition]) -> frozenset[int]:
+        """Takes steps that the command asks for, and counts them as its progress in the same transaction; returns the
+        jobs whose step was not stale.
+        """
+
+        async def block(transaction: Transaction) -> frozenset[int]:
+            done = frozenset(step.after.id for step in await transaction.apply(steps))
+            more = update(commands).where(commands.c.id == number).values(progress=commands.c.progress + len(done))
+            await transaction.connection.execute(more)
+            return done
+
+        return await self._doors.write(block)
 
     async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
         values = {"of": number, "now": self._doors.now(), "text": reply.text, "refused": int(reply.is_refused)}

@@ -10,8 +10,8 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Failure
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.tables import FATE_UNKNOWN, GIVEN_UP, events, jobs, one_of, submissions
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.tables import FATE_UNKNOWN, events, jobs, submissions
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -88,18 +88,6 @@ class Jobs(Noun):
                 later = query.where(jobs.c.due_at > due_at).order_by(jobs.c.due_at, jobs.c.id).limit(most - len(found))
                 found += [job_of(row) for row in await connection.execute(later)]
         return found
-
-    async def given_up(self, run: int, *, before: int, after: int, most: int) -> list[Job]:
-        """Up to `most` jobs of `run` with an id above `after`, by id, that had failed or were cancelled by `before`."""
-        # Else SQLite goes through all jobs of the run and sorts them, for each page.
-        of_run = without_index(jobs.c.run_id) == run
-        query = (
-            select_jobs()
-            .where(of_run, literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after, jobs.c.ended_at <= before)
-            .order_by(jobs.c.id)
-            .limit(most)
-        )
-        return [job_of(row) for row in await self._doors.rows(query)]
 
     async def next_queued_at(self, run: int, *, by_retry: bool, now: int, after: int = -1) -> int | None:
         """When the next queued job of `run` is due by `/retry`, or by `/run`, of those that are due after `after`; 0

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
+from orchestrator.core.policy import with_own
 from orchestrator.ledger.payloads import Payload, payloads_of
 from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
 from orchestrator.ledger.tables import jobs
@@ -112,6 +113,8 @@ async def line_walk(
                 page, is_at_end = page[:n], False
                 break
             room -= len(payload.input)
+            if job.policy is not None:
+                payload = msgspec.structs.replace(payload, policy=with_own(payload.policy, job.policy))
             if is_late(ttl_us := ttl_of(payload)):
                 longest_us = max(longest_us, ttl_us)
             else:

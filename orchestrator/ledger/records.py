@@ -86,6 +86,8 @@ def select_jobs() -> Select[Any]:
         submissions.c.attempt.label("first_attempt"),
         submissions.c.sent_at,
         submissions.c.ttl_at,
+        jobs.c.attempts_max,
+        jobs.c.policy,
     ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
 
 
@@ -110,6 +112,8 @@ def job_of(row: Sequence[Any]) -> Job:
         first_attempt=row[15] or 0,
         sent_at=row[16],
         ttl_at=row[17],
+        attempts_max=row[18],
+        policy=row[19],
     )
 
 

@@ -78,6 +78,8 @@ class SelectedJob(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None
     error_key: int | None
     ended_at: int | None
+    execution_ms: int | None
+    """What its last execution took, where it failed or was cancelled and the service said it."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +143,8 @@ class Selection(Noun):
         is_last = looked >= bounds.last
         return Page(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read)
 
-    async def count(self, run: int, chosen: Filter, *, inputs_max: int = SCAN_MAX) -> Counted:
-        """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read."""
+    async def count(self, run: int, chosen: Filter, *, inputs_max: int | None = SCAN_MAX) -> Counted:
+        """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read (None: never)."""
         query = _Query(pushed(chosen))
         n = read = 0
         begin: int | None = 0
@@ -158,7 +160,7 @@ class Selection(Noun):
                     looked = window[1]
                     n += await query.count(connection, run, bounds, window)
             begin = looked if looked < bounds.last else None
-            if begin is not None and read >= inputs_max:
+            if begin is not None and inputs_max is not None and read >= inputs_max:
                 return Counted(n=n, is_exact=False, looked_at=read)
         return Counted(n=n, looked_at=read)
 
@@ -211,7 +213,7 @@ _ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.S
 _COLUMNS: Final = (
     jobs.c.id, jobs.c.custom_id, jobs.c.line, jobs.c.state, _ATTEMPTS, jobs.c.attempt, jobs.c.trouble, jobs.c.ended_at,
 )  # fmt: skip
-_SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_key).where(
+_SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_key, outcomes.c.execution_ms).where(
     outcomes.c.job_id.in_(IN_BATCH)
 )
 _INPUTS: Final = select(payloads.c.job_id, payloads.c.input, payloads.c.packed).where(payloads.c.job_id.in_(IN_BATCH))
@@ -315,6 +317,7 @@ async def _selected(connection: AsyncConnection, rows: Sequence[Any]) -> list[Se
             message=said[row[0]][1] if row[0] in said else None,
             error_key=said[row[0]][2] if row[0] in said else None,
             ended_at=row[7],
+            execution_ms=said[row[0]][3] if row[0] in said else None,
         )
         for row in rows
     ]

@@ -291,11 +291,28 @@ async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition
         await _clusters_add(connection, failed, {step.after.id: step for step in done})
 
 
+_SETTINGS = Many(
+    update(jobs)
+    .where(jobs.c.id == bindparam("b_id"))
+    .values(attempts_max=bindparam("b_attempts_max"), policy=bindparam("b_policy"))
+)
+
+
+def _has_other_settings(step: Transition) -> bool:
+    before, after = step.before, step.after
+    return (before.attempts_max, before.policy) != (after.attempts_max, after.policy)
+
+
+def _own_settings(step: Transition) -> dict[str, Any]:
+    return {"b_id": step.after.id, "b_attempts_max": step.after.attempts_max, "b_policy": step.after.policy}
+
+
 async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transition], run_of: Mapping[int, int]) -> None:
     """Of jobs that had ended, and are reopened or have a result after all."""
     reopened = [step.after.id for step in done if step.event is Event.REOPENED]
     if reopened:
         await connection.execute(_ERRORS_KEEP, batch_of(reopened))
+        await _SETTINGS.execute(connection, [_own_settings(step) for step in done if _has_other_settings(step)])
     gone = (await connection.execute(_OUTCOMES_DELETE, batch_of(run_of))).all()
     fewer = Counter((run_of[row[0]], row[1]) for row in gone)
     await _CLUSTER_REDUCE.execute(

@@ -27,7 +27,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0007"
+SCHEMA_VERSION: Final = "0008"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -161,6 +161,7 @@ jobs = Table(
     Column("trouble", TEXT),
     Column("ended_at", INTEGER),
     Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
+    Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
     CheckConstraint(one_of("state", State), name="jobs_state_known"),
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
     CheckConstraint(

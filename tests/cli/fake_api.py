@@ -13,13 +13,14 @@ from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError
-from orchestrator.settings import DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import Chosen, DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
 from orchestrator.units import MIB
 from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
     MarginSummary,
+    RetryPreview,
     RunControl,
     RunStatus,
     Snapshot,
@@ -199,8 +200,12 @@ class FakeApp:
         self.asked.append((ledger, name, priority))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
-    async def retry(self, ledger: Path, name: str) -> RunControl:
-        self.asked.append((ledger, name))
+    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview:
+        self.asked.append((ledger, name, where, cluster))
+        return RetryPreview(run="captions", where=where, count=0, execution_s=None, sample=())
+
+    async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl:
+        self.asked.append((ledger, name) if chosen is None else (ledger, name, chosen))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
     async def rename(self, ledger: Path, name: str, to: str) -> Renamed:

@@ -1,14 +1,15 @@
 """`orchestrator jobs` and `failures`, on a real ledger."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
 from orchestrator.cli.execution import load_api
-from orchestrator.cli.jobs import cut
 from orchestrator.clock import SystemClock
 from orchestrator.core import job as transitions
 from orchestrator.core.error_messages import error_key
@@ -92,8 +93,8 @@ def test_a_list_in_json_has_the_same_jobs(night: Callable[..., Result]) -> None:
 
 def test_a_list_says_what_it_leaves_out_and_what_it_read(night: Callable[..., Result]) -> None:
     assert night("jobs", "list", "--limit", "2").stderr == "2 of 5 jobs\n"
-    assert night("jobs", "-w", "input.lang=de", "-n", "1").stderr == "1 of 3 jobs; 5 inputs were read for that\n"
-    assert night("jobs", "-w", "line=3 input.lang=de").stderr == "1 job; 1 input was read for that\n"
+    assert night("jobs", "-w", "input.lang=de", "-n", "1").stderr == "1 of 3 jobs; read for that: 5 inputs\n"
+    assert night("jobs", "-w", "line=3 input.lang=de").stderr == "1 job; read for that: 1 input\n"
     assert night("jobs", "-w", "class=expired").stderr == "night has no such jobs\n"
     assert invoke(FakeApp(), "jobs", "list").stderr == "captions has no jobs\n"
 
@@ -120,7 +121,7 @@ def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None
         f"   from 2026-01-01 00:05:30 to 2026-01-01 00:05:30 UTC, cluster={lost}",
         "   to try: n-5",
     ]
-    assert shown.stderr == "3 of night failed or were cancelled, in 2 kinds\n"
+    assert shown.stderr == "night: 3 failures and cancellations, in 2 kinds\n"
     assert night("failures", "--limit", "1").stderr.endswith("1 more kinds are not shown; --limit N shows more\n")
     assert invoke(FakeApp(), "failures").stderr == "captions has no failures\n"
 
@@ -169,7 +170,43 @@ def test_a_job_that_is_not_there_is_told(night: Callable[..., Result]) -> None:
     assert "night has no job 'nobody'; its jobs: orchestrator jobs list night" in refused.stderr
 
 
-def test_a_long_text_ends_at_a_word() -> None:
-    assert cut("one two three", 13) == "one two three"
-    assert cut("one two three", 12) == "one two…"
-    assert cut("onetwothreefour five", 8) == "onetwot…"
+def test_what_is_to_be_tried_again_is_shown_first(night: Callable[..., Result]) -> None:
+    refused = night("runs", "retry", "night", "--cluster", "1", "--set", "execution-timeout=30m")
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines() == [
+        "executed, and paid, once more at least: 2 jobs; their last executions took 5 s in all",
+        "  n-3, failed: RuntimeError: CUDA out of memory: 3 GiB",
+        "  n-4, failed: RuntimeError: CUDA out of memory: 4 GiB",
+        "error: queue 2 jobs of night again? Nobody is here to ask; give --yes. Nothing was done",
+    ]
+    assert night("jobs", "retry", "night", "-w", "line<5", "--cluster", OOM).stderr == refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--where", "class=expired"), "night has no failed or cancelled jobs like that; nothing was done"),
+        (("--where", "class=expird"), "did you mean expired?"),
+        (("--cluster", "3"), "night has 2 kinds of failures, and no number 3"),
+        (("--cluster", "biggest"), '"biggest" is no cluster'),
+        (("--set", "endpoint=big"), "execution-timeout=..., ttl=..., max-attempts=..."),
+        (("--set", "ttl"), "--set ttl: what jobs can have of their own is"),
+        (("--set", "ttl=soon"), "--set ttl=soon: "),
+        (("--set", "max-attempts=0"), "--set max-attempts=0: "),
+    ],
+)
+def test_what_cannot_be_tried_again_is_told(words: tuple[str, ...], why: str, night: Callable[..., Result]) -> None:
+    refused = night("retry", "night", *words, "--yes")
+    assert (refused.exit_code, why in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: Path) -> None:
+    ledger = a_night(tmp_path)
+    words = ("--cluster", "1", "-w", "line=3", "--set", "ttl=2h", "--set", "max-attempts=1", "--yes")
+    told = call(load_api, ["jobs", "retry", "night", *words, "--json", "--ledger", str(ledger)], environment={})
+
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["run"] == "night"
+    with closing(sqlite3.connect(ledger)) as connection:
+        [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
+    assert json.loads(argument) == {"where": f"cluster={OOM} (line=3)", "ttl_ms": 7_200_000, "max_attempts": 1}

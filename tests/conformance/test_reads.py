@@ -184,17 +184,6 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_backend: 
         assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_failed_and_cancelled_jobs_are_paged(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
-        run = await a_run(ledger, 6)
-        jobs = await jobs_now(ledger)
-        ends = ("abandoned", "cancelled", "completed", "abandoned", "cancelled")
-        await ledger.apply([STEPS[end][1](job, AT) for end, job in zip(ends, jobs[1:], strict=True)])
-        assert [job.id for job in await ledger.jobs.given_up(run.id, before=AT, after=0, most=3)] == [2, 3, 5]
-        assert [job.id for job in await ledger.jobs.given_up(run.id, before=AT, after=5, most=3)] == [6]
-        assert await ledger.jobs.given_up(run.id, before=AT - 1, after=0, most=3) == []
-
-
 async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await a_run(ledger, 2)

@@ -249,6 +249,17 @@ def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None
     assert (after.attempt, after.submission) == (3, job.submission)
 
 
+def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_others() -> None:
+    job = a_job_in(State.FAILED)
+    own = transitions.Afresh(policy=b'{"ttl":10000}', attempts_max=1, told="TTL 10 s and 1 attempt")
+
+    step = transitions.reopened(job, at=AT, afresh=own)
+    assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
+    assert step.reason == "asked for, with TTL 10 s and 1 attempt"
+    again = transitions.reopened(msgspec.structs.replace(step.after, state=State.FAILED), at=AT)
+    assert (again.after.policy, again.after.attempts_max, again.reason) == (None, None, "asked for")
+
+
 def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
     first = a_job_in(State.OUTSTANDING)
     queued = transitions.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after

@@ -22,6 +22,7 @@ from orchestrator.core.policy import (
     parse_duration,
     policy_problems,
     rough_duration,
+    with_own,
 )
 from tests.texts import texts
 
@@ -171,3 +172,10 @@ def test_no_text_makes_the_parser_raise_anything_but_a_value_error(text: str) ->
 )
 def test_a_rough_duration_is_in_whole_minutes_or_seconds(duration_us: int, text: str) -> None:
     assert rough_duration(duration_us) == text
+
+
+@given(st.none() | policies, policies)
+def test_each_field_of_a_job_s_own_policy_wins(row: Policy | None, own: Policy) -> None:
+    merged = decode_policy(with_own(None if row is None else encode_policy(row), encode_policy(own)))
+    assert merged == merge_policies(row or Policy(), own)
+    assert with_own(None, encode_policy(own)) == encode_policy(own)

@@ -119,3 +119,12 @@ def test_what_is_tried_again_is_what_is_not_given_up() -> None:
     for failures, again in ((0, True), (AttemptLimits().executions - 1, False)):
         tried = a_job_in(State.OUTSTANDING, failures=failures)
         assert is_tried_again(tried, Trouble.FAILED, limits=AttemptLimits()) is again
+
+
+def test_a_job_that_was_reopened_with_a_number_of_attempts_has_those() -> None:
+    for own, failures, reason in ((1, 0, "out of attempts (1)"), (5, 4, "out of attempts (5)")):
+        assert decided(Trouble.FAILED, failures=failures, attempts_max=own) == Abandon(reason)
+    assert is_tried_again(a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), Trouble.LOST, limits=AttemptLimits())
+    assert is_tried_again(
+        a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), Trouble.FAILED, limits=AttemptLimits()
+    )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from orchestrator.api.following import Followed
@@ -10,7 +11,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.ledger.commands import OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.commands import OF_ANOTHER, Action, Argument, Command, Reply, Retried
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
@@ -19,9 +20,9 @@ from tests.engine.scripted import Reply as Said
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
 
-async def asked(p: Process, action: str, *, run: int | None = None) -> Command:
+async def asked(p: Process, action: str, argument: Argument | None = None, *, run: int | None = None) -> Command:
     """A command as it stands once it was acknowledged."""
-    number = await p.ledger.commands.ask(action, run=p.run.id if run is None else run)
+    number = await p.ledger.commands.ask(action, run=p.run.id if run is None else run, argument=argument)
     p.engine.commands.on_change()  # as after a commit of another process
     return await p.ledger.commands.answer(number)
 
@@ -89,8 +90,49 @@ async def test_a_retry_that_a_crash_cut_off_is_carried_out_once(tmp_path: Path) 
         await p.finish()
         assert p.progress.count("failed") == 3
         p.engine.commands.on_change()
-        assert (await p.ledger.commands.answer(number)).outcome == "no job of it has failed or was cancelled"
+        assert (await p.ledger.commands.answer(number)).outcome == "3 jobs are queued again"
         assert p.progress.count("failed") == 3
+
+
+async def test_some_jobs_are_tried_again_with_settings_of_their_own(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), status=FAILED)
+    async with process(tmp_path / "db", transport, jobs=5) as p:
+        await p.begin()
+        await p.finish()
+        sent = len(transport.of("run")) + len(transport.of("retry"))
+        own = Retried(where="line<=2", execution_timeout_ms=1_800_000, max_attempts=1)
+        told = await asked(p, Action.RETRY, own)
+        assert told.outcome == "2 failed jobs are queued again, with execution timeout 30 min and 1 attempt"
+        await p.finish()
+        again = transport.of("run")[-2:]
+        assert len(transport.of("run")) + len(transport.of("retry")) == sent + 2, "one attempt each"
+        assert [msgspec.json.decode(each.body)["policy"] for each in again] == [{"executionTimeout": 1_800_000}] * 2
+        [line] = [event.reason for event in await p.events(1) if event.event == "reopened"]
+        assert line.startswith("asked for, with execution timeout 30 min and 1 attempt; it had ended with: ")
+
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        assert (await asked(p, Action.RETRY, Retried(where="line>2"))).outcome == "3 failed jobs are queued again"
+        assert (await asked(p, Action.RETRY)).outcome == "2 failed jobs are queued again"
+        await p.finish()
+        assert p.progress.count("succeeded") == 5
+        assert all("policy" not in msgspec.json.decode(each.body) for each in transport.of("run")[-5:])
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        (Retried(where="stat=failed"), "did you mean state?"),
+        (Retried(ttl_ms=1), "policy.ttl is 1 ms"),
+        (Retried(where="line=9"), None),
+    ],
+)
+async def test_a_retry_that_makes_no_sense_is_refused(own: Retried, why: str | None, tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(run=numbered(), status=FAILED)) as p:
+        await p.begin()
+        await p.finish()
+        told = await asked(p, Action.RETRY, own)
+        assert told.is_refused is (why is not None)
+        assert (why or "no such job of it has failed or was cancelled") in (told.outcome or "")
 
 
 async def test_a_command_of_a_newer_program_is_refused_and_those_after_it_are_carried_out(tmp_path: Path) -> None:

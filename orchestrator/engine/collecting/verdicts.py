@@ -4,11 +4,12 @@ from typing import Final
 
 from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome, Transition, outcome_of
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.retry import Abandon, decide
 from orchestrator.engine.endpoint import Endpoint
 
+NO_POLICY: Final = Policy()
 STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
 
 
@@ -60,7 +61,8 @@ def in_trouble(
     trouble = outcome.trouble
     assert trouble is not None
     now = endpoint.clock.now()
-    timeout_ms = settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    own = NO_POLICY if job.policy is None else decode_policy(job.policy)
+    timeout_ms = own.execution_timeout_ms or settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     decision = decide(
         job,
         trouble,

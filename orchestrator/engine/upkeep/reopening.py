@@ -1,28 +1,28 @@
-"""Queues jobs again that have failed or were cancelled: what `retry` and `--retry-failed` ask for."""
+"""Queues jobs again that have failed or were cancelled: what `retry` and `--retry-failed` ask for.
+
+A page is one transaction, in which the command says how far it has come: a process that ends in between leaves the
+count true, and the next one goes on. Nothing is reopened twice: what is reopened and fails again ends later.
+"""
 
 from collections import Counter
 from typing import Final
 
+import msgspec
+
 from orchestrator.core import job as transitions
+from orchestrator.core.filter_text import FilterError, parse
+from orchestrator.core.filters import And, Filter, Or, StateIs
+from orchestrator.core.job import Afresh
 from orchestrator.core.lifecycle import State
+from orchestrator.core.policy import Policy, encode_policy, format_duration, policy_problems
+from orchestrator.core.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import NO_RUN, Command, Reply
+from orchestrator.ledger.commands import NO_RUN, Command, Reply, Retried
+from orchestrator.units import MILLISECOND_US
 
 PAGE: Final = 1_000
 
-
-async def reopen(ledger: Ledger, run: int, *, before: int) -> Counter[State]:
-    """Queues the jobs of `run` again that had failed, or were cancelled, by `before` (microseconds UTC), with fresh
-    counters; returns how many were in which state.
-
-    Whoever asks twice for the same time reopens nothing twice: what is reopened and fails again ends later.
-    """
-    after, reopened = 0, Counter[State]()
-    while page := await ledger.jobs.given_up(run, before=before, after=after, most=PAGE):
-        after = page[-1].id
-        taken = await ledger.apply([transitions.reopened(job, at=ledger.now()) for job in page])
-        reopened.update(job.state for job in page if job.id in taken)
-    return reopened
+GIVEN_UP: Final = Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))
 
 
 async def retried(ledger: Ledger, command: Command) -> Reply:
@@ -31,8 +31,55 @@ async def retried(ledger: Ledger, command: Command) -> Reply:
         return Reply(NO_RUN, is_refused=True)
     if (await ledger.runs.wishes(command.run)).cancel:
         return Reply("it is to be cancelled, so nothing of it is reopened; continue it first", is_refused=True)
-    reopened = await reopen(ledger, command.run, before=command.asked_at)
-    if not reopened.total():
-        return Reply("no job of it has failed or was cancelled")
+    try:
+        asked = msgspec.json.decode(command.argument, type=Retried)
+        chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked)
+    except (msgspec.MsgspecError, FilterError, ValueError) as error:
+        return Reply(f"it cannot be understood here: {error}", is_refused=True)
+    reopened = await _reopen(ledger, command, And((GIVEN_UP, chosen)), afresh)
+    total = command.progress + reopened.total()
+    if not total:
+        return Reply(f"no {'such ' if asked.where else ''}job of it has failed or was cancelled")
     found = [f"{reopened[state]} {state}" for state in (State.FAILED, State.CANCELLED) if reopened[state]]
-    return Reply(f"{' and '.join(found)} {'job is' if reopened.total() == 1 else 'jobs are'} queued again")
+    told = f"{total}" if command.progress else " and ".join(found)
+    return Reply(f"{told} {'job is' if total == 1 else 'jobs are'} queued again{_with(afresh)}")
+
+
+async def _reopen(ledger: Ledger, command: Command, chosen: Filter, afresh: Afresh) -> Counter[State]:
+    """Reopens what `chosen` means of the jobs that had ended when it was asked for; returns how many of which state."""
+    assert command.run is not None
+    after, is_last, reopened = 0, False, Counter[State]()
+    while not is_last:
+        page = await ledger.selection.page(command.run, chosen, after=after, most=PAGE)
+        after, is_last = page.after, page.is_last
+        meant = [each.job for each in page.jobs if each.ended_at is not None and each.ended_at <= command.asked_at]
+        found = [job for job in (await ledger.jobs.of(meant)).values() if job.state in {State.FAILED, State.CANCELLED}]
+        if found:
+            now = ledger.now()
+            steps = [transitions.reopened(job, at=now, afresh=afresh) for job in found]
+            taken = await ledger.commands.apply(command.id, steps)
+            reopened.update(job.state for job in found if job.id in taken)
+    return reopened
+
+
+def afresh_of(asked: Retried) -> Afresh:
+    """The settings of their own that jobs are tried again with. Raises `ValueError` for what the service refuses."""
+    policy = Policy(execution_timeout_ms=asked.execution_timeout_ms, ttl_ms=asked.ttl_ms)
+    if problems := policy_problems(policy):
+        raise ValueError("; ".join(problems))
+    told = [
+        f"{named} {format_duration(ms * MILLISECOND_US)}"
+        for named, ms in (("execution timeout", asked.execution_timeout_ms), ("TTL", asked.ttl_ms))
+        if ms is not None
+    ]
+    if asked.max_attempts is not None:
+        told.append(counted(asked.max_attempts, "attempt"))
+    return Afresh(
+        policy=None if policy == Policy() else encode_policy(policy),
+        attempts_max=asked.max_attempts,
+        told=" and ".join(told),
+    )
+
+
+def _with(afresh: Afresh) -> str:
+    return f", with {afresh.told}" if afresh.told else ""

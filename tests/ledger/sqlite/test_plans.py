@@ -12,6 +12,7 @@ from sqlalchemy import Update, event
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection, Engine
 
+from orchestrator.core.filters import ClusterIs, Comparison, StateIs, Text
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger, control, steps
 from orchestrator.ledger.commands import Action
@@ -90,9 +91,17 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         lambda ledger: ledger.results.page(1, list(TERMINAL), after=(3, 1), most=9, bytes_max=MIB),
     ),
     "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
-    "given up": (
-        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)",
-        lambda ledger: ledger.jobs.given_up(1, before=AT, after=5, most=9),
+    "chosen by state": (
+        "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        lambda ledger: ledger.selection.page(1, StateIs(State.FAILED), after=5, most=9),
+    ),
+    "of a cluster": (
+        "SEARCH outcomes USING COVERING INDEX outcomes_of_cluster (error_key=? AND rowid>? AND rowid<?)",
+        lambda ledger: ledger.selection.page(1, ClusterIs(7), after=5, most=9),
+    ),
+    "named": (
+        "sqlite_autoindex_jobs_1 (run_id=? AND custom_id=?)",
+        lambda ledger: ledger.selection.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
     ),
     "unfinished intake": ("jobs_claimable (run_id=? AND due_at=? AND rowid>?)", cleared),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),

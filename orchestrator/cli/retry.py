@@ -1,0 +1,107 @@
+"""`orchestrator retry`, which also is a verb of `runs` and `jobs`: failed and cancelled jobs are queued again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from orchestrator import declared
+from orchestrator.cli import options, printing
+from orchestrator.cli.access import Yes, confirm
+from orchestrator.cli.control import Json, told
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.figures import lasting
+from orchestrator.cli.options import also
+from orchestrator.core.wording import counted, shortened
+from orchestrator.declaration import Setting
+from orchestrator.errors import UsageError
+from orchestrator.settings import Chosen
+from orchestrator.views import RetryPreview
+
+SETTABLE: Final[dict[str, Setting[Any]]] = {
+    setting.key: setting for setting in (declared.EXECUTION_TIMEOUT, declared.TTL, declared.MAX_ATTEMPTS)
+}
+"""What jobs can have of their own when they are tried again."""
+
+SAMPLE_WIDTH: Final = 100
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="N",
+        help="Of this kind of failures: its number or its name in [bold]orchestrator failures[/].",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"With this setting of their own: {', '.join(SETTABLE)}."),
+]
+
+
+def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `retry`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+    def retry(
+        name: options.RunName,
+        where: options.Where = "",
+        cluster: Cluster = None,
+        settings: Set = None,
+        yes: Yes = False,
+    ) -> AtLedger:
+        """Queue the failed and cancelled jobs of a run again, with fresh counters: all, or those of a filter."""
+        return partial(_retry, load, name, where, cluster, settings or (), yes)
+
+
+async def _retry(
+    load: Callable[[], App],
+    name: str,
+    where: str,
+    cluster: str | None,
+    settings: Sequence[str],
+    yes: bool,
+    ledger: Path,
+    as_json: bool,
+) -> int:
+    own = _settings(settings)
+    if not where.strip() and cluster is None and not own:
+        return told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
+    preview = await load().retry_preview(ledger, name, where, cluster)
+    if not preview.count:
+        raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
+    for line in _preview_lines(preview):
+        printing.say(line)
+    confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
+    found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
+    return told(found, "to try them again", as_json=as_json)
+
+
+def _settings(given: Sequence[str]) -> dict[str, int]:
+    """The settings by the names of their fields. Raises `UsageError`."""
+    found = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        setting = SETTABLE.get(key.strip())
+        if setting is None or not equals:
+            known = ", ".join(f"{name}=..." for name in SETTABLE)
+            raise UsageError(f"--set {each}: what jobs can have of their own is {known}")
+        try:
+            found[setting.name] = setting.form.read([value])
+        except ValueError as error:
+            raise UsageError(f"--set {each}: {error}") from None
+    return found
+
+
+def _preview_lines(preview: RetryPreview) -> Iterator[str]:
+    """What would be queued again, and what that may cost."""
+    cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
+    yield f"executed, and paid, once more at least: {counted(preview.count, 'job')}{cost}"
+    for job in preview.sample:
+        error = "" if job.error is None else f": {shortened(job.error, SAMPLE_WIDTH)}"
+        yield f"  {job.custom_id}, {job.class_ or job.state}{error}"
+    if preview.count > len(preview.sample):
+        yield f"  ... and {preview.count - len(preview.sample):,} more"
