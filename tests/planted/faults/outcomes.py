@@ -81,11 +81,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="cancelled jobs can never be opened again",
-        path="orchestrator/ledger/jobs.py",
-        old='literal_column(one_of("jobs.state", GIVEN_UP)), jobs.c.id > after',
-        new="jobs.c.state == State.FAILED.value, jobs.c.id > after",
+        path="orchestrator/engine/upkeep/reopening.py",
+        old="Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))",
+        new="Or((StateIs(State.FAILED),))",
         tests=(
-            "tests/conformance/test_reads.py::test_failed_and_cancelled_jobs_are_paged",
+            "tests/engine/test_command_inbox.py::test_cancelled_jobs_are_queued_again_when_that_is_asked_and_the_run_goes_on",
             "tests/engine/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
         ),
     ),
