@@ -18,6 +18,7 @@ from orchestrator.settings import (
     STANDARD_INPUT,
     AccountSettings,
     ConnectionSettings,
+    Include,
     KeyPlace,
     OnExpired,
     OnStuck,
@@ -72,6 +73,15 @@ def _output(text: str) -> Path:
     if text == STANDARD_INPUT:  # a habit from other programs: the rows would land in a file of that name
         raise ValueError("standard output is /dev/stdout, and a file of that name ./-")
     return _path(text)
+
+
+def _includes(texts: Sequence[str]) -> tuple[Include, ...]:
+    """In one order, whatever was written; without any word nothing."""
+    words = [word.strip() for word in texts[-1].split(",") if word.strip()]
+    for word in words:
+        if word not in tuple(Include):
+            raise ValueError(f'"{word:.40}" is none of {", ".join(Include)}')
+    return tuple(each for each in Include if each in words)
 
 
 def _limits(texts: Sequence[str]) -> Mapping[Operation, Limit]:
@@ -258,6 +268,13 @@ ERRORS: Final = _file(
     "Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
     default="`OUTPUT.errors.jsonl`",
 )
+INCLUDE: Final = _file(
+    "include",
+    Form(Kind.TEXT, "WHAT,...", _includes, ",".join, words=tuple(Include)),
+    "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and `text`, the"
+    " whole of what a worker said of an error; several with commas between them.",
+    default="nothing",
+)
 OVERWRITE: Final = Setting(
     "overwrite",
     SWITCH,
@@ -432,12 +449,12 @@ _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKE
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run."""
 
-KEPT: Final[Settings] = (*_LINE, BODY_BYTES_MAX)
+KEPT: Final[Settings] = (*_LINE, INCLUDE, BODY_BYTES_MAX)
 """What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
-    *(NAME, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG),
+    *(NAME, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(
         ON_STUCK,
@@ -451,7 +468,20 @@ RUN: Final[Settings] = (
     ),
     *(DETACH, JSON, QUIET),
 )
-RESUME: Final[Settings] = (*_LINE, LEDGER, OUTPUT, ERRORS, OVERWRITE, AFRESH, CONFIG, RETRY_FAILED, DETACH, JSON, QUIET)
+RESUME: Final[Settings] = (
+    *_LINE,
+    LEDGER,
+    OUTPUT,
+    ERRORS,
+    INCLUDE,
+    OVERWRITE,
+    AFRESH,
+    CONFIG,
+    RETRY_FAILED,
+    DETACH,
+    JSON,
+    QUIET,
+)
 SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, JSON, QUIET)
 DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)

@@ -205,6 +205,16 @@ def errors_beside(output: Path) -> Path:
     return output.parent / f"{output.name}.errors.jsonl"  # with_name refuses "." and "/"
 
 
+class Include(StrEnum):
+    """What rows of results and errors can carry besides."""
+
+    INPUT = "input"
+    LINE = "line"
+    WORKER = "worker"
+    TIMES = "times"
+    TEXT = "text"
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 
@@ -221,6 +231,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Path = LEDGER_DEFAULT
     output: Path | None = None
     errors: Path | None = None
+    include: tuple[Include, ...] = ()
+    """What the rows of the files carry besides."""
+
     connection: ConnectionSettings
     settings: RunSettings | None = None
     """None: what the run has (`resume`)."""
@@ -286,6 +299,9 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     order: ResultOrder = ResultOrder.INPUT
     follow: bool = False
     """Also what ends from now on, in order of completion, until the run has ended."""
+
+    include: tuple[Include, ...] = ()
+    """What the rows carry besides."""
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):

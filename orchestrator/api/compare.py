@@ -1,5 +1,6 @@
 """Compares the results and errors files of a run with its ledger, line by line, holding a page of either."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -13,6 +14,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs import Place
 from orchestrator.ledger.results import FinishedJob
+from orchestrator.settings import Include
 
 NS_US: Final = 1_000
 
@@ -37,6 +39,7 @@ class _Named(msgspec.Struct):
     custom_id: str
 
 
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _named: Final = msgspec.json.Decoder(_Named)
 
 
@@ -67,6 +70,7 @@ class _Comparison:
         self._ledger, self._run = ledger, run
         self._path, self._rows = path, rows
         self._findings, self._progress = findings, progress
+        self._include: tuple[Include, ...] = ()
         self.lines = 0
         self.newer = 0
 
@@ -75,7 +79,9 @@ class _Comparison:
             with self._path.open("rb") as file:
                 written_at = self._path.stat().st_mtime_ns // NS_US
                 line: bytes | None = self._next(file)
-                async for job in finished_jobs(self._ledger, self._run, self._rows):
+                self._include = _included_in(line)
+                inputs = Include.INPUT in self._include
+                async for job in finished_jobs(self._ledger, self._run, self._rows, inputs=inputs):
                     line = await self._match(file, line, job, written_at)
                     self._progress(str(self._path), self.lines, 0)
                 while line is not None:
@@ -96,7 +102,7 @@ class _Comparison:
 
     async def _match(self, file: BinaryIO, line: bytes | None, job: FinishedJob, written_at: int) -> bytes | None:
         """Takes lines until `job`'s own or one that comes later; returns the first that was not taken."""
-        expected = line_of(job)
+        expected = line_of(job, self._include)
         while line is not None:
             if line == expected:
                 return self._next(file)
@@ -137,6 +143,26 @@ class _Comparison:
 
     def _wrong(self, what: str) -> None:
         self._findings.add(Kind.FILES, f"line {self.lines} of {self._path} {what}")
+
+
+_SIGNS: Final[Mapping[Include, str]] = {
+    Include.INPUT: "input",
+    Include.LINE: "line",
+    Include.WORKER: "worker",
+    Include.TIMES: "ended_at",
+}
+"""By what member a row shows that it carries something besides."""
+
+
+def _included_in(line: bytes | None) -> tuple[Include, ...]:
+    """What the rows of a file carry besides, by its first one."""
+    try:
+        members = {} if line is None else _members.decode(line)
+        error = _members.decode(members["error"]) if "error" in members else {}
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return ()
+    has_text = (Include.TEXT,) if "text" in error else ()
+    return (*(each for each, sign in _SIGNS.items() if sign in members), *has_text)
 
 
 def _custom_id_of(line: bytes) -> str | None:

@@ -44,8 +44,8 @@ class Rows(Enum):
         return self is Rows.ALL or (job.trouble is None) is (self is Rows.RESULTS)
 
 
-async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[FinishedJob]:
-    """The run's finished jobs, in input order. It may run while the run does.
+async def finished_jobs(ledger: Ledger, run: int, rows: Rows, *, inputs: bool = False) -> AsyncIterator[FinishedJob]:
+    """The run's finished jobs, in input order, with their `inputs` if wanted. It may run while the run does.
 
     What has a `trouble` belongs into the errors file: also a job that succeeded, should its output be damaged by now.
     """
@@ -57,6 +57,7 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
         most=PAGE_JOBS,
         bytes_max=PAGE_BYTES_MAX,
         packed_too=rows.may_be_damaged,
+        inputs=inputs,
     ):
         after = (found[-1].line, found[-1].job)
         for job in found:
@@ -66,7 +67,7 @@ async def finished_jobs(ledger: Ledger, run: int, rows: Rows) -> AsyncIterator[F
 
 
 async def ended_jobs(
-    ledger: Ledger, run: int, rows: Rows, *, after: int = 0, follow: bool = False
+    ledger: Ledger, run: int, rows: Rows, *, after: int = 0, follow: bool = False, inputs: bool = False
 ) -> AsyncIterator[tuple[int, FinishedJob]]:
     """The run's finished jobs in the order in which they ended, each with its place there, from `after` a place on.
 
@@ -76,7 +77,7 @@ async def ended_jobs(
     async with aclosing(ledger.feed.changes()) as changes:
         async for _ in changes:
             is_over = not follow or await ledger.runs.has_ended(run)
-            while (found := await _ended(ledger, run, rows, upto)).upto is not None:
+            while (found := await _ended(ledger, run, rows, upto, inputs=inputs)).upto is not None:
                 for place, job in found.jobs:
                     row = row_of(job)
                     if rows.has(row):
@@ -88,9 +89,15 @@ async def ended_jobs(
                 return
 
 
-async def _ended(ledger: Ledger, run: int, rows: Rows, after: int) -> Ended:
+async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, *, inputs: bool) -> Ended:
     return await ledger.results.ended(
-        run, rows.value, after=after, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX, packed_too=rows.may_be_damaged
+        run,
+        rows.value,
+        after=after,
+        most=PAGE_EVENTS,
+        bytes_max=PAGE_BYTES_MAX,
+        packed_too=rows.may_be_damaged,
+        inputs=inputs,
     )
 
 

@@ -2,27 +2,32 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 from anyio import to_thread
+from msgspec import UNSET
 
 from orchestrator import declared
 from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.core.compact import compact
+from orchestrator.core.error_messages import told
 from orchestrator.core.policy import Policy
 from orchestrator.engine.intake import InputBatch
-from orchestrator.errors import StorageError, UsageError
+from orchestrator.errors import DamagedError, StorageError, UsageError
 from orchestrator.formats.jsonl import read_rows
-from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, ResultLine, encoded
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, ResultLine, encoded
 from orchestrator.formats.replace import Replacement, check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.pace import ROWS_ALONE
 from orchestrator.ledger.results import FinishedJob
-from orchestrator.settings import STANDARD_INPUT
+from orchestrator.settings import STANDARD_INPUT, Include
+from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
 """So much is handed to a stream at once."""
@@ -75,22 +80,27 @@ def opened(source: str) -> AbstractContextManager[BinaryIO]:
         raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
 
 
-async def write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> tuple[int, int]:
-    """Both files of a run, as it stands now, each written beside and renamed; returns how many lines they have.
+async def write_files(
+    ledger: Ledger, run: int, output: Path, errors: Path, *, include: Collection[Include] = ()
+) -> tuple[int, int]:
+    """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed;
+    returns how many lines they have.
 
     Raises `StorageError` where they cannot be written any more: they could when the run began.
     """
     try:
-        return await _write_files(ledger, run, output, errors)
+        return await _write_files(ledger, run, output, errors, include)
     except UsageError as error:
         raise StorageError(f"{error}; everything is in the ledger") from error
 
 
-async def _write_files(ledger: Ledger, run: int, output: Path, errors: Path) -> tuple[int, int]:
+async def _write_files(
+    ledger: Ledger, run: int, output: Path, errors: Path, include: Collection[Include]
+) -> tuple[int, int]:
     with Replacement(output) as results, Replacement(errors) as failures:
         good, bad = _Lines(results), _Lines(failures)
-        async for job in finished_jobs(ledger, run, Rows.ALL):
-            await (good if job.trouble is None else bad).write(line_of(job))
+        async for job in finished_jobs(ledger, run, Rows.ALL, inputs=Include.INPUT in include):
+            await (good if job.trouble is None else bad).write(line_of(job, include))
         await check_is_there(ledger, run)
         await good.commit()
         await bad.commit()
@@ -137,11 +147,12 @@ class _Lines:
         await to_thread.run_sync(self._file.write, b"".join(held))
 
 
-def line_of(job: FinishedJob) -> bytes:
-    """The line of `job` in the results or the errors file."""
+def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
+    """The line of `job` in the results or the errors file, with what it is to `include`."""
+    more = _more(job, include) if include else None
     if job.trouble is None:
         output = job.output
-        line: ResultLine | ErrorLine = ResultLine(
+        result = ResultLine(
             custom_id=job.custom_id,
             job_id=job.remote_id,
             output=msgspec.Raw(b"null" if output is None else output),
@@ -150,13 +161,43 @@ def line_of(job: FinishedJob) -> bytes:
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
         )
-    else:
-        line = ErrorLine(
-            custom_id=job.custom_id,
-            job_id=job.remote_id,
-            status=job.status,
-            error=ErrorClass(job.trouble, job.message or ""),
-            attempts=job.attempts,
-            paid_at_most=job.paid_at_most,
-        )
-    return encoded(line)
+        return encoded(result, more)
+    text = job.message or ""
+    has_times = Include.TIMES in include
+    error = ErrorLine(
+        custom_id=job.custom_id,
+        job_id=job.remote_id,
+        status=job.status,
+        error=ErrorClass(job.trouble, told(text), text if Include.TEXT in include else UNSET),
+        attempts=job.attempts,
+        paid_at_most=job.paid_at_most,
+        delay_ms=job.delay_ms if has_times else UNSET,
+        execution_ms=job.execution_ms if has_times else UNSET,
+    )
+    return encoded(error, more)
+
+
+def _more(job: FinishedJob, include: Collection[Include]) -> More:
+    has_times = Include.TIMES in include
+    return More(
+        line=job.line if Include.LINE in include else UNSET,
+        worker=job.worker if Include.WORKER in include else UNSET,
+        sent_at=_iso(job.sent_at) if has_times else UNSET,
+        ended_at=_iso(job.ended_at) if has_times else UNSET,
+        input=_input(job) if Include.INPUT in include else UNSET,
+    )
+
+
+def _iso(at: int | None) -> str | None:
+    """Microseconds UTC as programs elsewhere read them."""
+    return (
+        None if at is None else f"{datetime.fromtimestamp(at // SECOND_US, UTC):%Y-%m-%dT%H:%M:%S}.{at % SECOND_US:06}Z"
+    )
+
+
+def _input(job: FinishedJob) -> msgspec.Raw:
+    """It may stand over several lines where it was given by a program; in a file it is one."""
+    try:
+        return msgspec.Raw(b"null" if job.input is None else compact(job.input))
+    except DamagedError:
+        return msgspec.Raw(b"null")

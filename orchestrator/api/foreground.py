@@ -353,7 +353,7 @@ class Foreground:
         """Files and summary; raises `StoppedError` when the run could not go on."""
         request = self._request
         if request.output is not None and request.errors is not None:
-            await files.write_files(ledger, standing.run.id, request.output, request.errors)
+            await files.write_files(ledger, standing.run.id, request.output, request.errors, include=request.include)
             self._are_written = True
         summary = await self._summary(ledger, standing)
         if not summary.interrupted and standing.progress.unfinished:

@@ -1,6 +1,6 @@
 """Renaming, deleting and exporting runs, while nobody works on their ledger."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import errors_beside
+from orchestrator.settings import Include, errors_beside
 
 
 class Renamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,9 +92,11 @@ async def _alone(ledger: Path, name: str, given: Dependencies, *, doing: str) ->
                 yield opened, run
 
 
-async def export_run(ledger: Path, name: str | None, output: Path | None, errors: Path | None) -> Exported:
-    """Writes the results and the errors of the run `name`, or of the only one, to files: those that it was written to
-    last, where none are named.
+async def export_run(
+    ledger: Path, name: str | None, output: Path | None, errors: Path | None, *, include: Collection[Include] = ()
+) -> Exported:
+    """Writes the results and the errors of the run `name`, or of the only one, to files, with what their rows are to
+    `include`: to those that it was written to last, where none are named.
 
     Raises `UsageError` where there is no such run, or no file to write to, and `StorageError` where one cannot be
     written.
@@ -103,7 +105,7 @@ async def export_run(ledger: Path, name: str | None, output: Path | None, errors
         run = await run_named(opened, name)
         output, errors = _files(run, output, errors)
         check_outputs(ledger, (output, errors))
-        results, failures = await write_files(opened, run.id, output, errors)
+        results, failures = await write_files(opened, run.id, output, errors, include=include)
         return Exported(run=run.name, output=str(output), errors=str(errors), results=results, failures=failures)
 
 

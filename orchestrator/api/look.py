@@ -25,7 +25,7 @@ from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.overview import Overview
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL, ResultOrder, ResultsRequest
+from orchestrator.settings import LOCAL, Include, ResultOrder, ResultsRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
 
@@ -166,7 +166,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
         lines = 0
         async with aclosing(_jobs(opened, run.id, request)) as jobs:
             async for job in jobs:
-                write(line_of(job))
+                write(line_of(job, request.include))
                 lines += 1
         await check_is_there(opened, run.id)
         return lines
@@ -174,9 +174,10 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
 
 async def _jobs(ledger: Ledger, run: int, request: ResultsRequest) -> AsyncGenerator[FinishedJob]:
     rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
+    inputs = Include.INPUT in request.include
     if request.order is ResultOrder.INPUT and not request.follow:
-        async for job in finished_jobs(ledger, run, rows):
+        async for job in finished_jobs(ledger, run, rows, inputs=inputs):
             yield job
         return
-    async for _, job in ended_jobs(ledger, run, rows, follow=request.follow):
+    async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):
         yield job

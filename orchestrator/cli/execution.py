@@ -33,6 +33,7 @@ from orchestrator.settings import (
     LEDGER_DEFAULT,
     Chosen,
     DoctorRequest,
+    Include,
     ResultsRequest,
     RunRequest,
     ServeRequest,
@@ -113,7 +114,13 @@ class App(Protocol):
     async def delete(self, ledger: Path, name: str) -> "Deleted": ...
 
     async def export_run(
-        self, ledger: Path, name: str | None, output: Path | None, errors: Path | None
+        self,
+        ledger: Path,
+        name: str | None,
+        output: Path | None,
+        errors: Path | None,
+        *,
+        include: Collection[Include] = (),
     ) -> "Exported": ...
 
     async def ledger_info(self, ledger: Path) -> "LedgerInfo": ...

@@ -37,7 +37,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `results`."""
 
     @commands.command()
-    @also(carry_out, **options.flags_of(declared.LEDGER, declared.CONFIG))
+    @also(carry_out, **options.flags_of(declared.INCLUDE, declared.LEDGER, declared.CONFIG))
     def results(
         name: options.OnlyRun = None,
         errors: Errors = False,
@@ -59,6 +59,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
             failed=failed,
             order=order or (ResultOrder.COMPLETION if follow else ResultOrder.INPUT),
             follow=follow,
+            include=choices[declared.INCLUDE] or (),
         )
         return partial(_results, load, request), request.ledger
 

@@ -19,6 +19,7 @@ from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import JsonOfOne, add_list_and_show
+from orchestrator.core.wording import counted
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -54,7 +55,7 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
         return partial(_delete, load, name, yes)
 
     @runs.command()
-    @also(carry_out, **options.flags_of(declared.OUTPUT, declared.ERRORS), **flags, json=JsonOfOne)
+    @also(carry_out, **options.flags_of(declared.OUTPUT, declared.ERRORS, declared.INCLUDE), **flags, json=JsonOfOne)
     def export(name: options.OnlyRun = None, *, choices: Choices) -> tuple[Work, Path]:
         """Write a run's results and errors to files as it stands, also while it runs."""
         return partial(_export, load, name, choices), ledger_of(choices)
@@ -71,19 +72,21 @@ async def _rename(load: Callable[[], App], name: str, to: str, ledger: Path, as_
 async def _delete(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
     run = await load().show(ledger, name)
     more = "" if finished(run.jobs) == run.jobs["total"] else f"; {unfinished_text(run.jobs)}"
-    confirm(f"delete {run.run}: {run.jobs['total']:,} jobs with inputs and results{more}?", yes=yes)
+    confirm(f"delete {run.run}: {counted(run.jobs['total'], 'job')} with inputs and results{more}?", yes=yes)
     found = await load().delete(ledger, run.run)
     if as_json:
         printing.put_json(found)
-    printing.say(f"{found.run} is deleted, with {found.jobs:,} jobs")
+    printing.say(f"{found.run} is deleted, with {counted(found.jobs, 'job')}")
     return 0
 
 
 async def _export(load: Callable[[], App], name: str | None, choices: Choices) -> int:
-    found = await load().export_run(ledger_of(choices), name, choices[declared.OUTPUT], choices[declared.ERRORS])
+    output, errors, include = choices[declared.OUTPUT], choices[declared.ERRORS], choices[declared.INCLUDE]
+    found = await load().export_run(ledger_of(choices), name, output, errors, include=include or ())
     if choices.is_on(declared.JSON):
         printing.put_json(found)
     printing.say(
-        f"{found.run}: {found.results:,} results in {found.output}, {found.failures:,} errors in {found.errors}"
+        f"{found.run}: {counted(found.results, 'result')} in {found.output},"
+        f" {counted(found.failures, 'error')} in {found.errors}"
     )
     return 0

@@ -12,9 +12,11 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.error_messages import told
 from orchestrator.core.pacing import Operation
 from orchestrator.core.redaction import Redactor
 from orchestrator.core.responses import HINT_CHARS_MAX, Answer
+from orchestrator.core.wording import shortened
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered
 
 Words = tuple[str, str]
@@ -182,13 +184,13 @@ def _line(value: object, redactor: Redactor, chars_max: int = HINT_CHARS_MAX) ->
 def one_line(text: str, chars_max: int = HINT_CHARS_MAX) -> str:
     """`text` as far as a person wants it: what a server says must not draw on the user's terminal."""
     printable = "".join(c if c.isprintable() else " " for c in text[: 4 * chars_max])
-    return " ".join(printable.split())[:chars_max]
+    return shortened(" ".join(printable.split()), chars_max)
 
 
 def _text(value: object, depth: int = DEPTH_MAX) -> str:
     match value:
         case str():
-            return value
+            return told(value)
         case dict() if depth:
             found = (_text(value.get(name), depth - 1) for name in ("message", "error", "detail", "title"))
             return next(filter(None, found), "")

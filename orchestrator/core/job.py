@@ -137,6 +137,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     delay_ms: int | None = None
     execution_ms: int | None = None
+    worker: str | None = None
+    """Who executed it, where that was told."""
+
     margin_us: int | None = None
     """Time that was left to the result when it was collected; a lower bound."""
 
@@ -430,5 +433,6 @@ def outcome_of(
         message=message,
         delay_ms=record.delay_ms,
         execution_ms=record.execution_ms,
+        worker=record.worker_id,
         margin_us=margin_us,
     )

@@ -13,13 +13,18 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.compact import compact
+from orchestrator.core.error_messages import told
+from orchestrator.core.wording import shortened
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import MILLISECOND_US, MINUTE_US
 
 _REMOTE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
-MESSAGE_CHARS_MAX: Final = 2_000
-"""How much of a foreign text (an error body, a traceback) is kept."""
+MESSAGE_CHARS_MAX: Final = 64 * 1024
+"""How much of a foreign text (an error body, a traceback) is kept: all, but of what is no message any more."""
+
+WORKER_CHARS_MAX: Final = 128
+"""How much of a worker's id is kept."""
 
 HINT_CHARS_MAX: Final = 200
 """How much of an error body is shown to people."""
@@ -154,7 +159,7 @@ def read_record(body: bytes, *, token: str | None = None) -> Record | None:
         error=error,
         delay_ms=sane_ms(wire.delay_ms),
         execution_ms=sane_ms(wire.execution_ms),
-        worker_id=wire.worker_id,
+        worker_id=None if wire.worker_id is None else wire.worker_id[:WORKER_CHARS_MAX],
     )
 
 
@@ -480,5 +485,5 @@ def _hint(body: bytes) -> str:
     if isinstance(value, dict):
         for key in ("error", "message", "detail"):
             if isinstance(text := value.get(key), str):
-                return f": {text[:HINT_CHARS_MAX]}"
+                return f": {shortened(told(text), HINT_CHARS_MAX)}"
     return ""

@@ -15,6 +15,7 @@ from orchestrator.core.admission import Throughput
 from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
 from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.durations import Durations
+from orchestrator.core.error_messages import told
 from orchestrator.core.gates import EndpointFacts, suspected
 from orchestrator.core.given_ids import GivenIds
 from orchestrator.core.health import is_of_service
@@ -43,7 +44,7 @@ from orchestrator.core.responses import (
 from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
-from orchestrator.core.wording import counted
+from orchestrator.core.wording import counted, shortened
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
@@ -440,7 +441,7 @@ class Endpoint:
     def failed(self, run: int, message: str) -> None:
         """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
         streak, stop_after = self._run(run).streak, self.settings_of[run].stop_after_failures
-        sample = message[:HINT_CHARS_MAX]
+        sample = shortened(told(message), HINT_CHARS_MAX)
         match streak.observe(failed=True, stop_after=stop_after):
             case Alarm.EARLY:
                 self.warn(

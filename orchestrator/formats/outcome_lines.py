@@ -7,6 +7,17 @@ escapes are not touched.
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class More(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line carries besides where that was asked for, behind everything else; times are ISO 8601, UTC."""
+
+    line: int | UnsetType = UNSET
+    worker: str | UnsetType | None = UNSET
+    sent_at: str | UnsetType | None = UNSET
+    ended_at: str | UnsetType | None = UNSET
+    input: msgspec.Raw | UnsetType = UNSET
 
 
 class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +38,11 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorClass(msgspec.Struct, frozen=True):
-    """Why a job did not succeed: the error's class, and any text."""
+    """Why a job did not succeed: the error's class, a message in one line, and, if asked for, all that was said."""
 
     trouble: str = msgspec.field(name="class")
     message: str
+    text: str | UnsetType = UNSET
 
 
 class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,15 +57,24 @@ class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorClass
     attempts: int
     paid_at_most: int
+    delay_ms: int | UnsetType | None = UNSET
+    execution_ms: int | UnsetType | None = UNSET
 
 
 _encoder: Final = msgspec.json.Encoder()
 
 
-def encoded(line: ResultLine | ErrorLine) -> bytes:
-    r"""The line with its `\n`."""
+def encoded(line: ResultLine | ErrorLine, more: More | None = None) -> bytes:
+    r"""The line with its `\n`, and `more` behind what it has anyway."""
     if isinstance(line, ErrorLine):
-        # A text from the operating system can hold lone surrogates, which have no UTF-8 form.
-        message = line.error.message.encode(errors="backslashreplace").decode()
-        line = msgspec.structs.replace(line, error=ErrorClass(line.error.trouble, message))
-    return _encoder.encode(line) + b"\n"
+        error = line.error
+        text = error.text if error.text is UNSET else _encodable(error.text)
+        line = msgspec.structs.replace(line, error=ErrorClass(error.trouble, _encodable(error.message), text))
+    row = _encoder.encode(line)
+    added = b"{}" if more is None else _encoder.encode(more)
+    return (row if added == b"{}" else b"%b,%b" % (row[:-1], added[1:])) + b"\n"
+
+
+def _encodable(text: str) -> str:
+    """A text from the operating system can hold lone surrogates, which have no UTF-8 form."""
+    return text.encode(errors="backslashreplace").decode()

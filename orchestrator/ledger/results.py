@@ -6,13 +6,14 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.history import ENDING
 from orchestrator.ledger.records import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.tables import events, jobs, outcomes, runs
+from orchestrator.ledger.tables import events, jobs, outcomes, payloads, runs, submissions
 
 
 class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,19 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None
     execution_ms: int | None
     ended_at: int | None = None
+    worker: str | None = None
+    sent_at: int | None = None
+    """When the submission was sent that the outcome is of; None where that is forgotten, or there was none."""
+
+    stored_input: bytes | None = None
+    """As it is stored, where it was asked for."""
+
+    packed_input: int = 0
+
+    @property
+    def input(self) -> bytes | None:
+        """The input as it came, where it was asked for. Raises `DamagedError`."""
+        return None if self.stored_input is None else unpack(self.stored_input, self.packed_input)
 
     @property
     def output(self) -> bytes | None:
@@ -46,18 +60,26 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.stored is None else unpack(self.stored, self.packed)
 
 
+_OF_JOB = outcomes.c.job_id == jobs.c.id
+
 _FINISHED = (
     select(
         jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
         outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
         outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
-        jobs.c.ended_at, jobs.c.failures,
+        jobs.c.ended_at, jobs.c.failures, outcomes.c.worker, submissions.c.sent_at,
     )
-    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .select_from(
+        jobs.outerjoin(outcomes, _OF_JOB)
+        .outerjoin(submissions, submissions.c.id == outcomes.c.submission_id)
+    )
     .where(jobs.c.id.in_(IN_BATCH))
     .order_by(jobs.c.line, jobs.c.id)
 )  # fmt: skip
 
+
+_INPUT_SIZES = select(payloads.c.job_id, func.length(payloads.c.input)).where(payloads.c.job_id.in_(IN_BATCH))
+_INPUTS = select(payloads.c.job_id, payloads.c.input, payloads.c.packed).where(payloads.c.job_id.in_(IN_BATCH))
 
 _later = events.alias("later")
 _EVENTS_PAGE: Final = (
@@ -124,17 +146,18 @@ class Results(Noun):
         most: int,
         bytes_max: int,
         packed_too: bool = False,
+        inputs: bool = False,
     ) -> list[FinishedJob]:
         """Up to `most` jobs of `run` in `states`, in input order, after the job at `(line, id)`.
 
         Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those
-        that succeeded with a packed output.
+        that succeeded with a packed output. `inputs`: with their inputs, which count as outputs do.
         """
         accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
         line, job = after
         sizes = (
             select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
-            .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+            .select_from(jobs.outerjoin(outcomes, _OF_JOB))
             .where(
                 jobs.c.run_id == run,
                 _is_wanted(states, packed_too=packed_too),
@@ -146,18 +169,24 @@ class Results(Noun):
             .limit(most)
         )
         async with self._doors.reading() as connection:
-            found = (await connection.execute(sizes)).all()
-            taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
-            rows = (await connection.execute(_FINISHED, batch_of(taken))).all()
-        return list(map(_finished_of, rows))
+            found = [(row[0], row[1]) for row in await connection.execute(sizes)]
+            return await _finished(connection, found, bytes_max, inputs=inputs)
 
     async def ended(
-        self, run: int, states: Sequence[State], *, after: int, most: int, bytes_max: int, packed_too: bool = False
+        self,
+        run: int,
+        states: Sequence[State],
+        *,
+        after: int,
+        most: int,
+        bytes_max: int,
+        packed_too: bool = False,
+        inputs: bool = False,
     ) -> Ended:
         """The jobs of `run` in `states` that ended by the `most` events of the ledger after place `after`.
 
-        Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` as for `page`. Each job comes
-        once, at the place at which it ended last.
+        Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` and `inputs` as for `page`.
+        Each job comes once, at the place at which it ended last.
         """
         async with self._doors.reading() as connection:
             upto = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
@@ -165,11 +194,10 @@ class Results(Noun):
                 return Ended((), None)
             query = _ENDED.where(_is_wanted(states, packed_too=packed_too))
             found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
-            taken = found[: fitting((row[2] for row in found), bytes_max)]
-            rows = (await connection.execute(_FINISHED, batch_of(row[1] for row in taken))).all()
-        finished = {row[1]: _finished_of(row) for row in rows}
-        last = upto if len(taken) == len(found) else taken[-1][0]
-        return Ended([(place, finished[job]) for place, job, _ in taken], last)
+            taken = await _finished(connection, [(row[1], row[2]) for row in found], bytes_max, inputs=inputs)
+        finished = {job.job: job for job in taken}
+        last = upto if len(taken) == len(found) else found[len(taken) - 1][0]
+        return Ended([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
 
     async def in_order(self, run: int, *, after: tuple[int, int], most: int, bytes_max: int) -> list[FinishedJob]:
         """Up to `most` jobs of `run` after the one at `(line, id)`, in input order, up to the first that has not ended;
@@ -179,9 +207,7 @@ class Results(Noun):
         async with self._doors.reading() as connection:
             parameters = {"run": run, "line": line, "job": job, "most": most}
             found = list(takewhile(lambda row: row[2] in _ENDS, await connection.execute(_IN_ORDER, parameters)))
-            taken = [row[0] for row in found[: fitting((row[1] for row in found), bytes_max)]]
-            rows = (await connection.execute(_FINISHED, batch_of(taken))).all()
-        return list(map(_finished_of, rows))
+            return await _finished(connection, [(row[0], row[1]) for row in found], bytes_max)
 
     async def first_place(self, run: int) -> int:
         """A place, as of `ended`, before everything that has happened to the jobs of `run`."""
@@ -195,6 +221,21 @@ class Results(Noun):
         return int(await self._doors.value(_LAST_EVENT, {"job": job}))
 
 
+async def _finished(
+    connection: AsyncConnection, sizes: Sequence[tuple[int, int]], bytes_max: int, *, inputs: bool = False
+) -> list[FinishedJob]:
+    """The first of the jobs, given by number and bytes, that come to no more than `bytes_max`, but at least one; in
+    input order. With their `inputs`, which count as well.
+    """
+    if inputs:
+        more = {row[0]: row[1] for row in await connection.execute(_INPUT_SIZES, batch_of(job for job, _ in sizes))}
+        sizes = [(job, size + more.get(job, 0)) for job, size in sizes]
+    taken = batch_of([job for job, _ in sizes[: fitting((size for _, size in sizes), bytes_max)]])
+    rows = (await connection.execute(_FINISHED, taken)).all()
+    given = {row[0]: row for row in await connection.execute(_INPUTS, taken)} if inputs else {}
+    return [_finished_of(row, given.get(row[1])) for row in rows]
+
+
 def _is_wanted(states: Sequence[State], *, packed_too: bool) -> ColumnElement[bool]:
     """Whether a job is in `states`, or, with `packed_too`, has succeeded with a packed output."""
     wanted: list[ColumnElement[bool]] = [jobs.c.state.in_([state.value for state in states])]
@@ -203,11 +244,13 @@ def _is_wanted(states: Sequence[State], *, packed_too: bool) -> ColumnElement[bo
     return or_(*wanted)
 
 
-def _finished_of(row: Any) -> FinishedJob:
-    """The job in a row of `_FINISHED`."""
+def _finished_of(row: Any, given: Any | None) -> FinishedJob:
+    """The job in a row of `_FINISHED`, with the input in one of `_INPUTS`."""
     return FinishedJob(
         line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
         attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
         remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
         trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
+        worker=row[15], sent_at=row[16],
+        stored_input=given and given[1], packed_input=0 if given is None else given[2],
     )  # fmt: skip

@@ -371,6 +371,7 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
         "message": outcome.message,
         "delay_ms": outcome.delay_ms,
         "execution_ms": outcome.execution_ms,
+        "worker": outcome.worker,
         "margin_us": outcome.margin_us,
         "checksum": checksum(job, output),
         "error_key": None,

@@ -27,7 +27,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0008"
+SCHEMA_VERSION: Final = "0009"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -237,6 +237,7 @@ outcomes = Table(
     Column("execution_ms", INTEGER),
     Column("margin_us", INTEGER),
     Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
+    Column("worker", TEXT),  # who executed it, where that was told
     Column("error_key", INTEGER),  # the kind of failure (`core.error_messages`); NULL: it succeeded
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
 )

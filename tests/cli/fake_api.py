@@ -13,7 +13,16 @@ from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError
-from orchestrator.settings import Chosen, DoctorRequest, ResultsRequest, RunRequest, ServeRequest, VerifyRequest, Wish
+from orchestrator.settings import (
+    Chosen,
+    DoctorRequest,
+    Include,
+    ResultsRequest,
+    RunRequest,
+    ServeRequest,
+    VerifyRequest,
+    Wish,
+)
 from orchestrator.units import MIB
 from orchestrator.views import (
     EndpointLimits,
@@ -216,8 +225,16 @@ class FakeApp:
         self.asked.append((ledger, name))
         return Deleted(run=name, jobs=1_234)
 
-    async def export_run(self, ledger: Path, name: str | None, output: Path | None, errors: Path | None) -> Exported:
-        self.asked.append((ledger, name, output, errors))
+    async def export_run(
+        self,
+        ledger: Path,
+        name: str | None,
+        output: Path | None,
+        errors: Path | None,
+        *,
+        include: Collection[Include] = (),
+    ) -> Exported:
+        self.asked.append((ledger, name, output, errors, *include))
         return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
 
     async def ledger_info(self, ledger: Path) -> LedgerInfo:

@@ -16,7 +16,7 @@ from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
-from orchestrator.settings import ResultOrder, ResultsRequest
+from orchestrator.settings import Include, ResultOrder, ResultsRequest
 from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
@@ -131,6 +131,19 @@ def test_status_as_json_is_one_array() -> None:
 def test_an_empty_ledger_is_said_to_be_empty() -> None:
     result = invoke(FakeApp(), "status", "--ledger", "l.db")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "l.db has no runs yet\n")
+
+
+def test_results_carry_what_is_asked_for() -> None:
+    app = FakeApp(lines=[b"{}\n"])
+    assert invoke(app, "results", "captions", "--include", "times,line").exit_code == 0
+    [[request]] = app.asked
+    assert isinstance(request, ResultsRequest)
+    assert request.include == (Include.LINE, Include.TIMES)
+    refused = invoke(app, "results", "captions", "--include", "lines")
+    assert refused.exit_code == 2
+    assert '--include: "lines" is none of input, line, worker, times, text' in refused.stderr
+    assert invoke(app, "runs", "export", "captions", "--include", "input").exit_code == 0
+    assert app.asked[-1][-1] is Include.INPUT
 
 
 def test_results_are_bytes_on_standard_output() -> None:

@@ -10,7 +10,7 @@ from orchestrator.api.config import EMULATOR, RUNS, choose
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import AccountSettings, ConnectionSettings, ResultsRequest, RunRequest, RunSettings
+from orchestrator.settings import AccountSettings, ConnectionSettings, Include, ResultsRequest, RunRequest, RunSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
@@ -51,6 +51,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         ledger = "l.db"
         output = "o.jsonl"
         errors = "e.jsonl"
+        include = "times,input"
         serverless-url = "http://127.0.0.1:8900"
         base-url = "http://127.0.0.1:8900"
         team = "red"
@@ -92,6 +93,7 @@ def test_every_key_can_stand_in_the_file() -> None:
     assert result.stdout.startswith('{"run":"captions"')
     assert result.stderr == ""
     request = app.request
+    assert request.include == (Include.INPUT, Include.TIMES)
     assert request.settings is not None
     assert (request.name, request.retry_failed, request.body_bytes_max) == ("captions", True, 1000)
     assert (request.settings.policy.execution_timeout_ms, request.settings.policy.low_priority) == (60_000, True)

@@ -98,6 +98,20 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: O
         assert found == [(1, 2), (2, 6), (3, 4), (5, 1), (5, 3), (5, 5)]
 
 
+async def test_pages_hold_inputs_where_they_are_asked_for_and_count_them(open_backend: OpenBackend) -> None:
+    payloads = [b'{"n":%d,"t":"%b"}' % (n, bytes(100 * n)) for n in (1, 2, 3)]
+    payloads = [payload.replace(b"\0", b"x") for payload in payloads]
+    async with open_backend() as ledger:
+        run = await a_run(ledger, [a_row(n, payload=payload) for n, payload in enumerate(payloads, start=1)])
+        await finish(ledger, [S] * 3)
+        page = partial(ledger.results.page, run.id, [State.SUCCEEDED], most=9)
+        assert [job.input for job in await page(after=(0, 0), bytes_max=1_000)] == [None] * 3
+        assert [job.input for job in await page(after=(0, 0), bytes_max=1_000, inputs=True)] == payloads
+        assert [job.input for job in await page(after=(0, 0), bytes_max=400, inputs=True)] == payloads[:2]
+        [first, *_] = await page(after=(0, 0), bytes_max=1_000)
+        assert (first.worker, first.sent_at) == (None, None), "of no submission"
+
+
 async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_backend: OpenBackend) -> None:
     sizes = [300, 300, 300, 2_000, 10, 10]
     async with open_backend() as ledger:

@@ -158,7 +158,7 @@ def test_an_unanswered_submission_is_uncertain() -> None:
         (b'{"error":"cut', ""),
         (HTML, ""),
         (DEEP, ""),
-        (b'{"error":"' + b"x" * 1_000 + b'"}', ": " + "x" * HINT_CHARS_MAX),
+        (b'{"error":"' + b"x" * 1_000 + b'"}', ": " + "x" * (HINT_CHARS_MAX - 1) + "…"),
     ],
 )
 def test_a_refusal_says_what_the_body_says_where_it_says_it_plainly(body: bytes, hint: str) -> None:

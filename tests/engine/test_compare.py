@@ -4,22 +4,25 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from orchestrator.api.audit import Kind
 from orchestrator.api.files import write_files
 from orchestrator.api.look import results
 from orchestrator.api.verifying import Verification, verify
+from orchestrator.clock import SystemClock
 from orchestrator.core import job as transitions
+from orchestrator.core.responses import Trouble
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger
-from orchestrator.settings import ResultsRequest, VerifyRequest
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.settings import Include, ResultsRequest, VerifyRequest
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -27,6 +30,7 @@ from tests.simulation.run import run
 
 JOBS = 8
 RESULTS, ERRORS = (1, 3, 4, 6, 7), (2, 5)
+TRACEBACK = 'Traceback (most recent call last):\n  File "h.py", line 3, in handler\n    work()\nValueError: bad seed\n'
 """Jobs by how they ended; the last one has not."""
 
 
@@ -53,8 +57,15 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 async def end(ledger: Ledger, job: int) -> None:
-    event = "abandoned" if job in ERRORS else "completed"
-    await gone(ledger, await job_now(ledger, job), "claimed", "accepted", event, at=EPOCH_AT + job * S)
+    await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=EPOCH_AT + job * S)
+    sent = await job_now(ledger, job)
+    outcome = an_outcome(sent, Trouble.FAILED, message=TRACEBACK) if job in ERRORS else an_outcome(sent)
+    outcome = msgspec.structs.replace(outcome, worker=f"w-{job}")
+    if job in ERRORS:
+        step = transitions.abandoned(sent, outcome, reason="told", at=EPOCH_AT + job * S + S // 2)
+    else:
+        step = transitions.completed(sent, outcome, reason="told", at=EPOCH_AT + job * S + S // 2)
+    await ledger.apply([step])
 
 
 def verified(folder: Path, *, name: str | None = None, complete: bool = False) -> Verification:
@@ -89,6 +100,48 @@ def test_files_as_they_were_written_are_fine(folder: Path) -> None:
     assert verification.ok
     assert verification.files is not None
     assert (verification.files.results, verification.files.errors, verification.files.newer) == (5, 2, 0)
+
+
+async def write_again(folder: Path, include: Collection[Include]) -> None:
+    async with read_ledger(folder / "db", clock=SystemClock()) as ledger:
+        [made] = await ledger.runs.all()
+        await write_files(ledger, made.id, folder / "out", folder / "err", include=include)
+
+
+@pytest.mark.parametrize("include", [*((each,) for each in Include), tuple(Include)])
+def test_files_that_carry_more_are_fine_too_and_what_they_carry_is_compared(
+    folder: Path, include: tuple[Include, ...]
+) -> None:
+    anyio.run(write_again, folder, include)
+    assert verified(folder).ok
+
+    edit(folder / "err", lambda lines: lines.__setitem__(0, lines[0].replace("}\n", " }\n")))
+    assert wrong(folder) == [f"line 1 of err is not what the ledger has for {id_of((folder / 'err').read_text())}"]
+
+
+def test_each_row_carries_what_was_asked_for(folder: Path) -> None:
+    plain = [json.loads((folder / name).read_text().splitlines()[0]) for name in ("out", "err")]
+    anyio.run(write_again, folder, tuple(Include))
+    result, error = (json.loads((folder / name).read_text().splitlines()[0]) for name in ("out", "err"))
+
+    assert {**result, **plain[0]} == result
+    assert error.pop("error") == {**plain[1].pop("error"), "text": TRACEBACK}
+    assert {**error, **plain[1]} == error
+    more = ("line", "worker", "sent_at", "ended_at", "input")
+    assert [result[each] for each in more] == [
+        1,
+        "w-1",
+        "2026-01-01T00:00:01.000000Z",
+        "2026-01-01T00:00:01.500000Z",
+        {"line": 1},
+    ]
+    assert [error[each] for each in (*more[:2], "delay_ms", "input")] == [2, "w-2", None, {"line": 2}]
+
+
+def test_the_error_of_a_worker_is_its_type_and_message(folder: Path) -> None:
+    error = json.loads((folder / "err").read_text().splitlines()[0])["error"]
+
+    assert error == {"class": "failed", "message": "ValueError: bad seed"}
 
 
 def test_a_line_that_was_taken_out_is_missed(folder: Path) -> None:

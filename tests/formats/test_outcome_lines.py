@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, ResultLine, encoded
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, ResultLine, encoded
 
 
 def result_line(*, output: bytes | None, **fields: Any) -> bytes:
@@ -59,6 +59,29 @@ def test_an_error_line_has_its_keys_in_their_order() -> None:
         b'{"custom_id":"a","job_id":"j","status":"FAILED","error":{"class":"failed","message":"two\\nlines"},'
         b'"attempts":3,"paid_at_most":5}\n'
     )
+
+
+def test_what_a_line_carries_besides_stands_behind_the_rest() -> None:
+    line = ErrorLine(
+        custom_id="a",
+        job_id=None,
+        status=None,
+        error=ErrorClass("failed", "short", "all\ud83d of it"),
+        attempts=1,
+        paid_at_most=1,
+        delay_ms=None,
+        execution_ms=7,
+    )
+    more = More(
+        line=3, worker=None, sent_at="2026-01-01T00:00:00.000001Z", ended_at=None, input=msgspec.Raw(b'{"x":1e5}')
+    )
+
+    assert encoded(line, more) == (
+        b'{"custom_id":"a","job_id":null,"status":null,"error":{"class":"failed","message":"short","text":"all\\\\ud83d of it"},'
+        b'"attempts":1,"paid_at_most":1,"delay_ms":null,"execution_ms":7,"line":3,"worker":null,'
+        b'"sent_at":"2026-01-01T00:00:00.000001Z","ended_at":null,"input":{"x":1e5}}\n'
+    )
+    assert encoded(line, More()) == encoded(line)
 
 
 @given(st.text(st.characters()))
