@@ -1,6 +1,6 @@
 """What people and programs get to see: how a run stands, what it came to, and how its limits stand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -237,6 +237,36 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float | None = None
     throttled: int | None = None
     """Requests to the run's endpoint that were answered 429, since the process at work began."""
+
+
+class LastProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that worked on a ledger last. Times are microseconds since the epoch, UTC."""
+
+    process: str
+    """Host and process id."""
+
+    since: int
+    until: int
+    """When it said anything last."""
+
+    why: str | None
+    """Why it stopped, as it said; None where it ended without a word: it was killed, or the machine went down."""
+
+
+class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of a ledger that people look for, and what there is besides."""
+
+    runs: Sequence[RunStatus]
+    """Oldest first."""
+
+    more: int
+    """How many further runs there are."""
+
+    more_jobs: Mapping[str, int]
+    """How many jobs these have in each state."""
+
+    last_process: LastProcess | None
+    """None where one works on the ledger, or none ever has."""
 
 
 class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):

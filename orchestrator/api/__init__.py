@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
-    from orchestrator.api.look import results, show, status
+    from orchestrator.api.look import latest, results, show, status
     from orchestrator.api.selecting import failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
@@ -32,6 +32,7 @@ __all__ = [
     "failures",
     "job_show",
     "jobs_list",
+    "latest",
     "ledger_backup",
     "ledger_compact",
     "ledger_info",
@@ -61,6 +62,7 @@ _HOME = {
     "failures": "selecting",
     "job_show": "selecting",
     "jobs_list": "selecting",
+    "latest": "look",
     "ledger_backup": "ledgers",
     "ledger_compact": "ledgers",
     "ledger_info": "ledgers",

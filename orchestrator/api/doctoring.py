@@ -79,7 +79,7 @@ async def _of_webhooks(
 async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     held_by, now = holder(request.ledger), ledger.now()
     only = None if request.name is None else await run_named(ledger, request.name)
-    seen, present, safe_s = await picture(ledger, held_by, only=only)
+    seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
     runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
     return Facts(
         ledger=ledger_state(request.ledger, seen, held_by, now),

@@ -1,11 +1,9 @@
 """Looking at a ledger, beside whoever works on it."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, ended_jobs, finished_jobs
@@ -20,17 +18,17 @@ from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.control import Wishes
-from orchestrator.ledger.heartbeats import RunSaid, Said
+from orchestrator.ledger.heartbeats import Heartbeat, RunSaid, Said
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.overview import Overview
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, Include, ResultOrder, ResultsRequest
 from orchestrator.units import SECOND_US
-from orchestrator.views import RunStatus
+from orchestrator.views import LastProcess, RunsShown, RunStatus
 
 RATE_WINDOW_US: Final = 60 * SECOND_US
-"""Jobs a second are those of the last minute."""
+"""Jobs a second are those of the last minute, or of the time since the run was made."""
 
 
 async def status(ledger: Path) -> list[RunStatus]:
@@ -39,18 +37,42 @@ async def status(ledger: Path) -> list[RunStatus]:
         return await runs_now(opened, holder(ledger))
 
 
+async def latest(ledger: Path, most: int | None) -> RunsShown:
+    """The `most` runs that people look for: those that are not finished, then the newest; and how many more there are.
+    None for all runs.
+
+    Raises `UsageError` where there is no ledger.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        held_by = holder(ledger)
+        among = None if most is None else await opened.runs.most_wanted(most)
+        runs = await runs_now(opened, held_by, among=among)
+        number, jobs = await opened.runs.totals()
+        left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
+        last = None if held_by else _last_of(await opened.heartbeats.all())
+        return RunsShown(runs=runs, more=number - len(runs), more_jobs=left, last_process=last)
+
+
+def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
+    """The process that was heard of last."""
+    beat = max(beats, key=lambda each: each.beaten_at, default=None)
+    if beat is None:
+        return None
+    return LastProcess(process=beat.process, since=beat.began_at, until=beat.beaten_at, why=beat.said.stopped)
+
+
 async def show(ledger: Path, name: str | None) -> RunStatus:
     """The run `name`, or the only one. Raises `UsageError` where there is none."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
-        [found] = await runs_now(opened, holder(ledger), only=run)
+        [found] = await runs_now(opened, holder(ledger), among=[run.id])
         return found
 
 
-async def runs_now(ledger: Ledger, held_by: str | None, *, only: Run | None = None) -> list[RunStatus]:
-    """Every run of `ledger` as it stands, oldest first, or `only` one; `held_by` says who works on it."""
+async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None) -> list[RunStatus]:
+    """Every run of `ledger` as it stands, or those of these numbers, oldest first; `held_by` says who works on it."""
     now = ledger.now()
-    seen, said, safe_s = await picture(ledger, held_by, only=only)
+    seen, said, safe_s = await picture(ledger, held_by, among=among)
     worked_on = ledger_state(ledger.path, seen, held_by, now)
 
     def finding(run: Run) -> str | None:
@@ -59,19 +81,21 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, only: Run | None = No
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         return next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
 
-    return [_status(run, seen, held_by, said, safe_s.get(run.id), finding(run)) for run in seen.runs if run.accepted]
+    return [
+        _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at)
+        for run in seen.runs
+        if run.accepted
+    ]
 
 
 async def picture(
-    ledger: Ledger, held_by: str | None, *, only: Run | None = None
+    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
 ) -> tuple[Overview, Said, Mapping[int, float]]:
-    """What the ledger says of its runs, what the processes at work say together, and for how many seconds no result can
-    expire, by run.
+    """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
+    how many seconds no result can expire, by run.
     """
     now = ledger.now()
-    seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None)
-    if only is not None:
-        seen = msgspec.structs.replace(seen, runs=[run for run in seen.runs if run.id == only.id])
+    seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
     said = _at_present(seen, now) if held_by else Said()
     return seen, said, await _safe_s(ledger, seen, said, now)
 
@@ -106,7 +130,14 @@ def _safe_until(said: RunSaid) -> int | None:
 
 
 def _status(
-    run: Run, seen: Overview, held_by: str | None, present: Said, safe_offline_s: float | None, finding: str | None
+    run: Run,
+    seen: Overview,
+    held_by: str | None,
+    present: Said,
+    safe_offline_s: float | None,
+    finding: str | None,
+    *,
+    age_us: int,
 ) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
@@ -130,7 +161,7 @@ def _status(
         cancelled=wishes.cancel,
         held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held,
         finding=finding,
-        jobs_per_s=None if ends is None else ends * SECOND_US / RATE_WINDOW_US,
+        jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
         held_by=held_by,
         window_used=None if sending is None else sending.used,
         window_allowed=None if sending is None else sending.allowance,

@@ -47,6 +47,7 @@ from orchestrator.views import (
     FoundJobs,
     RetryPreview,
     RunControl,
+    RunsShown,
     RunStatus,
     Snapshot,
     Summary,
@@ -90,6 +91,8 @@ class App(Protocol):
     async def status(self, ledger: Path) -> list[RunStatus]: ...
 
     async def doctor(self, request: DoctorRequest) -> Diagnosis: ...
+
+    async def latest(self, ledger: Path, most: int | None) -> RunsShown: ...
 
     async def show(self, ledger: Path, name: str | None) -> RunStatus: ...
 

@@ -28,7 +28,7 @@ from orchestrator.cli.options import also
 from orchestrator.core import wording
 from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import SECOND_US
-from orchestrator.views import RunStatus
+from orchestrator.views import LastProcess, RunsShown, RunStatus
 
 if TYPE_CHECKING:
     from rich.table import Table  # at run time `--help` would pay for it
@@ -92,43 +92,57 @@ async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json
 
 
 async def _status(load: Callable[[], App], name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
-    runs = await load().status(ledger) if name is None else [await load().show(ledger, name)]
+    app = load()
     if as_json:
-        printing.put_json(runs)
-    elif runs:
-        shown = runs if every else most_wanted(runs)
-        printing.put(status_text(shown, of=len(runs)).encode(sys.stdout.encoding or "utf-8", "replace"))
+        printing.put_json(await app.status(ledger) if name is None else [await app.show(ledger, name)])
+        return 0
+    if name is None:
+        shown = await app.latest(ledger, None if every else SHOWN_MAX)
+    else:
+        shown = RunsShown(runs=[await app.show(ledger, name)], more=0, more_jobs={}, last_process=None)
+    if shown.runs:
+        printing.put(status_text(shown).encode(sys.stdout.encoding or "utf-8", "replace"))
         printing.flush()
     else:
         printing.say(f"{ledger} has no runs yet")
     return 0
 
 
-def most_wanted(runs: Sequence[RunStatus]) -> list[RunStatus]:
-    """The runs that people look for, in the same order: those that are not finished, then the newest."""
-    newest_first = sorted(range(len(runs)), key=lambda place: (_is_finished(runs[place]), -place))
-    return [runs[place] for place in sorted(newest_first[:SHOWN_MAX])]
-
-
 def _is_finished(run: RunStatus) -> bool:
     return finished(run.jobs) == run.jobs["total"]
 
 
-def status_text(
-    runs: Sequence[RunStatus], *, of: int | None = None, width: int | None = None, colours: bool | None = None
-) -> str:
-    """The runs as a table, and what else there is to say below it, also that they are some `of` more.
+def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | None = None) -> str:
+    """The runs as a table, and what else there is to say below it, also of those that are not shown.
 
     `width` and `colours`: None for the terminal's.
     """
     from rich.text import Text  # noqa: PLC0415
 
+    runs = shown.runs
     said = [printing.shown(_remark(run)) for run in runs]
-    if of is not None and of > len(runs):
-        said.append(f"{of - len(runs):,} of {of:,} runs are not shown; all of them: orchestrator status --all")
+    if shown.more:
+        said.append(f"{_more(shown)}; all of them: orchestrator status --all")
     if held_by := next((run.held_by for run in runs if run.held_by), None):
         said.append(f"{held_by} is working on this ledger")
+    elif shown.last_process is not None and not all(map(_is_finished, runs)):
+        said.append(printing.shown(_last(shown.last_process)))
     return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
+
+
+def _more(shown: RunsShown) -> str:
+    jobs = shown.more_jobs
+    total = sum(jobs.values())
+    done = f"{wording.counted(total, 'job')}, {percent(finished(jobs), total)} done, {jobs.get('failed', 0):,} failed"
+    return f"{shown.more:,} of {shown.more + len(shown.runs):,} runs are not shown ({done})"
+
+
+def _last(last: LastProcess) -> str:
+    """Why nobody works on the ledger any more."""
+    at = datetime.fromtimestamp(last.until // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if last.why is None:
+        return f"nobody works on this ledger: {last.process} ended without a word after {at}; it was killed, or crashed"
+    return f"nobody works on this ledger: {last.process} stopped at {at}: {last.why}"
 
 
 def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None = None) -> str:

@@ -75,8 +75,7 @@ class HeldRun(NamedTuple):
 class Engine:
     """What works on one ledger. Made by `open_engine`; works inside `working`, on the runs that it has taken on.
 
-    It sends the jobs of these, and collects for all runs of the ledger whose services it can reach: results do not wait
-    for their run's turn.
+    It sends their jobs, and collects for all runs whose services it can reach: results do not wait for a run's turn.
     """
 
     def __init__(
@@ -284,6 +283,7 @@ class Engine:
 
     def stop(self) -> None:
         """Ends `working`."""
+        self.heart.is_asked_to_stop = True
         self.taking.cancel_scope.cancel()
 
     async def _stop_when_lost(self) -> None:
@@ -493,7 +493,8 @@ async def open_engine(
         try:
             await ledger.intakes.clear_dead(dependencies.holding_intakes(path))
             engine.asked_before = await ledger.commands.latest()
-            yield engine
+            async with engine.heart.last_word():
+                yield engine
         finally:
             await engine.services.aclose()
         outer.cancel_scope.cancel()

@@ -90,6 +90,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     webhook_url: str | None = None
     """Under which URL the service reaches its listener; None without one."""
 
+    stopped: str | None = None
+    """Why it stopped, once it has; None while it works, and where it ended without a word."""
+
     webhook_bytes: int = 0
     """How many bytes a webhook URL adds to its requests, at most."""
 

@@ -1,6 +1,6 @@
 """The ledger as the rest of the program holds it: doors, writer and verbs under one roof."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -109,9 +109,11 @@ class Ledger:
         """Calls `subscriber` with the steps of each transaction after its commit. It must neither raise nor wait."""
         self._writer.subscribe(subscriber)
 
-    async def overview(self, *, ends_from: int | None) -> Overview:
-        """Every run at once; `ends` are those since `ends_from`, which costs a tenth of a second, or with None none."""
-        return await overview(self._doors, ends_from=ends_from)
+    async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
+        """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a
+        second, or with None none.
+        """
+        return await overview(self._doors, ends_from=ends_from, among=among)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -1,11 +1,13 @@
 """How much time the results of a run had left when they were collected, and how much those have that still wait."""
 
+from collections.abc import Collection
+
 import msgspec
 from sqlalchemy import case, func, literal_column, select
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.doors import Noun
-from orchestrator.ledger.sqlite.statements import without_index
+from orchestrator.ledger.sqlite.statements import among_only, without_index
 from orchestrator.ledger.steps import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
 from orchestrator.units import SECOND_US
@@ -35,10 +37,10 @@ class MarginsOfRuns(Noun):
 
     async def of(self, run: int) -> Margins:
         """The margins of `run`; `p1` is rounded down to a tenth of a second."""
-        return (await self.by_run(run)).get(run, Margins())
+        return (await self.by_run([run])).get(run, Margins())
 
-    async def by_run(self, run: int | None = None) -> dict[int, Margins]:
-        """The margins of every run that has any, or of `run` alone."""
+    async def by_run(self, among: Collection[int] | None = None) -> dict[int, Margins]:
+        """The margins of every run that has any, or of those of these numbers."""
         so_far = select(
             margins.c.run_id,
             margins.c.step,
@@ -46,12 +48,13 @@ class MarginsOfRuns(Noun):
             func.sum(margins.c.n).over(partition_by=margins.c.run_id, order_by=margins.c.step).label("seen"),
             func.sum(margins.c.n).over(partition_by=margins.c.run_id).label("total"),
         )
-        rows = (so_far if run is None else so_far.where(margins.c.run_id == run)).subquery()
+        so_far, parameters = among_only(so_far, margins.c.run_id, among)
+        rows = so_far.subquery()
         step = func.min(case((rows.c.seen * 100 >= rows.c.total, rows.c.step)))
         query = select(rows.c.run_id, func.min(rows.c.least_us), step).group_by(rows.c.run_id)
         return {
             run: Margins(round(least_us / SECOND_US, 3), round(max(least_us, step * TENTH_US) / SECOND_US, 3))
-            for run, least_us, step in await self._doors.rows(query)
+            for run, least_us, step in await self._doors.rows(query, parameters)
         }
 
     async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:

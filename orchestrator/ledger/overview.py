@@ -1,6 +1,6 @@
 """All runs at once, for those who look: one question of each kind, however many runs there are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -26,14 +26,16 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs have ended of late."""
 
 
-async def overview(doors: Doors, *, ends_from: int | None) -> Overview:
-    """Every run; `ends` are those since `ends_from`, which costs a tenth of a second, or with None none."""
+async def overview(doors: Doors, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
+    """Every run, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a second, or
+    with None none.
+    """
     async with doors.reading() as connection:
         view = doors.within(connection)
         return Overview(
-            runs=await Runs(view).all(),
-            counts=await Runs(view).counts_by_run(),
-            margins=await MarginsOfRuns(view).by_run(),
+            runs=await Runs(view).all(among),
+            counts=await Runs(view).counts_by_run(among),
+            margins=await MarginsOfRuns(view).by_run(among),
             wishes={run: asked.wishes for run, asked in (await Runs(view).asked()).items()},
             heartbeats=await Heartbeats(view).all(),
             ends={} if ends_from is None else await History(view).ends_since(ends_from),

@@ -1,7 +1,7 @@
 """Runs: what they are of, and what their jobs come to."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Noun
-from orchestrator.ledger.sqlite.statements import insert_new
+from orchestrator.ledger.sqlite.statements import among_only, insert_new
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import AT_SERVICE, counts, endpoints, intakes, jobs, one_of, runs
 from orchestrator.ledger.writer import Transaction
@@ -109,9 +109,29 @@ async def _endpoint_of(connection: AsyncConnection, *, service_url: str, endpoin
 class Runs(Noun):
     """The runs of a ledger."""
 
-    async def all(self) -> list[Run]:
-        """Every run, oldest first."""
-        return [_run_of(row) for row in await self._doors.rows(_RUNS.order_by(runs.c.id))]
+    async def all(self, among: Collection[int] | None = None) -> list[Run]:
+        """Every run, or those of these numbers, oldest first."""
+        query = _RUNS.order_by(runs.c.id)
+        return [_run_of(row) for row in await self._doors.rows(*among_only(query, runs.c.id, among))]
+
+    async def most_wanted(self, most: int) -> list[int]:
+        """The numbers of the `most` runs that people look for, oldest first: those that are not finished, then the
+        newest; of the accepted ones.
+        """
+        query = select(runs.c.id).where(runs.c.intake_accepted > 0).order_by(UNFINISHED.desc(), runs.c.id.desc())
+        return sorted(row[0] for row in await self._doors.rows(query.limit(most)))
+
+    async def totals(self) -> tuple[int, dict[str, int]]:
+        """How many accepted runs there are, and how many jobs they have in each state together."""
+        accepted = runs.c.intake_accepted > 0
+        number = await self._doors.value(select(func.count()).select_from(runs).where(accepted))
+        query = (
+            select(counts.c.name, func.sum(counts.c.n))
+            .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
+            .where(accepted, counts.c.name.in_([state.value for state in State]))
+            .group_by(counts.c.name)
+        )
+        return int(number), {row[0]: row[1] for row in await self._doors.rows(query)}
 
     async def named(self, name: str) -> Run | None:
         """The run called `name`, or None."""
@@ -193,13 +213,13 @@ class Runs(Noun):
 
     async def counts(self, run: int) -> dict[str, int]:
         """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""
-        return (await self.counts_by_run(run)).get(run, {})
+        return (await self.counts_by_run([run])).get(run, {})
 
-    async def counts_by_run(self, run: int | None = None) -> dict[int, dict[str, int]]:
-        """The same of every run that ever counted anything, or of `run` alone."""
+    async def counts_by_run(self, among: Collection[int] | None = None) -> dict[int, dict[str, int]]:
+        """The same of every run that ever counted anything, or of those of these numbers."""
         query = select(counts.c.run_id, counts.c.name, counts.c.n)
         found: dict[int, dict[str, int]] = {}
-        for of, name, n in await self._doors.rows(query if run is None else query.where(counts.c.run_id == run)):
+        for of, name, n in await self._doors.rows(*among_only(query, counts.c.run_id, among)):
             found.setdefault(of, {})[name] = n
         return found
 

@@ -28,9 +28,11 @@ from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
+    LastProcess,
     MarginSummary,
     RetryPreview,
     RunControl,
+    RunsShown,
     RunStatus,
     Snapshot,
     Summary,
@@ -129,6 +131,7 @@ class FakeApp:
         self.verification = verification
         self.endpoints = endpoints
         self.requests: list[RunRequest] = []
+        self.last_process: LastProcess | None = None
         self.info: LedgerInfo | None = None
         self.snapshots: Sequence[Snapshot] = ()
         self.held_by: str | None = None
@@ -160,6 +163,12 @@ class FakeApp:
     async def doctor(self, request: DoctorRequest) -> Diagnosis:
         self.asked.append((request,))
         return self.diagnosis
+
+    async def latest(self, ledger: Path, most: int | None) -> RunsShown:
+        self.asked.append((ledger,))
+        left = [run.jobs for run in self.runs[: -(most or len(self.runs))]]
+        more = {state: sum(each[state] for each in left) for state in jobs() if state != "total"}
+        return RunsShown(runs=self.runs[len(left) :], more=len(left), more_jobs=more, last_process=self.last_process)
 
     async def show(self, ledger: Path, name: str | None) -> RunStatus:
         self.asked.append((ledger, name))

@@ -17,12 +17,16 @@ from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.settings import Include, ResultOrder, ResultsRequest
-from orchestrator.views import CollectedBy, MarginSummary, RunStatus, UncertainSummary
+from orchestrator.views import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
 """Generous, for busy machines; a fifth of a second is usual. What matters is what is imported."""
+
+
+def shown(*runs: RunStatus) -> RunsShown:
+    return RunsShown(runs=runs, more=0, more_jobs={}, last_process=None)
 
 
 def test_status_shows_each_run() -> None:
@@ -70,55 +74,69 @@ def test_status_shows_each_run() -> None:
 def test_status_says_how_results_are_collected_as_long_as_some_are_missing(by: CollectedBy, told: str) -> None:
     at_work = msgspec.structs.replace(run_status(outstanding=2), collected_by=by, safe_offline_s=1_750.0)
     ended = msgspec.structs.replace(run_status(succeeded=2), collected_by=by)
-    assert f"2 outstanding; {told}\n" in status_text([at_work], width=200, colours=False)
-    assert "collected" not in status_text([ended], width=200, colours=False)
+    assert f"2 outstanding; {told}\n" in status_text(shown(at_work), width=200, colours=False)
+    assert "collected" not in status_text(shown(ended), width=200, colours=False)
 
 
 @pytest.mark.parametrize("why", [PAUSED, CANCELLED, SUSPECT, f"{STOPPED}: the service refused the API key [b](401)"])
 def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) -> None:
     held = msgspec.structs.replace(run_status(queued=3), held_up=why)
     ended = msgspec.structs.replace(run_status(succeeded=3), held_up=why)
-    assert f"at abc123: {why}; 3 queued" in status_text([held], width=200, colours=False)
+    assert f"at abc123: {why}; 3 queued" in status_text(shown(held), width=200, colours=False)
     assert json.loads(invoke(FakeApp(runs=[held]), "status", "--json").stdout)[0]["held_up"] == why
-    assert "nothing left to do" in status_text([ended], width=80, colours=False)
+    assert "nothing left to do" in status_text(shown(ended), width=80, colours=False)
 
 
 def test_status_shows_names_as_they_are_and_obeys_none() -> None:
     run = msgspec.structs.replace(
         run_status(queued=3), run="[red]x[/red] a/b", endpoint="local:/tmp/\x1b[2J/h.py:[b]f", held_up="\x07no"
     )
-    text = status_text([run], width=200, colours=False)
+    text = status_text(shown(run), width=200, colours=False)
     assert "\n[red]x[/red] a/b     3" in text
     assert "\n[red]x[/red] a/b at local:/tmp/\\x1b[2J/h.py:[b]f: \\x07no; 3 queued\n" in text
-    long = status_text([msgspec.structs.replace(run, run="n" * 200)], width=80, colours=False)
+    long = status_text(shown(msgspec.structs.replace(run, run="n" * 200)), width=80, colours=False)
     assert max(len(line) for line in long.splitlines()) <= 80
     assert long.count("n") >= 400, "all of it, in the table and below"
 
 
 def test_status_has_colours_on_a_terminal_only() -> None:
     runs = [run_status(succeeded=1, failed=1)]
-    assert "\x1b[" in status_text(runs, width=80, colours=True)
-    assert "\x1b[" not in status_text(runs, width=80, colours=False)
+    assert "\x1b[" in status_text(shown(*runs), width=80, colours=True)
+    assert "\x1b[" not in status_text(shown(*runs), width=80, colours=False)
 
 
 def test_a_run_of_no_jobs_is_no_accident() -> None:
-    assert "0 %" in status_text([run_status()], width=80, colours=False)
+    assert "0 %" in status_text(shown(run_status()), width=80, colours=False)
 
 
-def test_of_many_runs_status_shows_the_unfinished_and_the_newest_and_says_how_to_see_all() -> None:
-    runs = [run_status(f"run-{n}", succeeded=1) for n in range(10_000)]
-    runs[17] = run_status("run-17", succeeded=1, queued=1)
-    app = FakeApp(runs=runs)
-
-    shown = invoke(app, "status").stdout
-    names = [line.split()[0] for line in shown.splitlines() if line.startswith("run-") and " at " not in line]
-    assert names == ["run-17", *(f"run-{n}" for n in range(9_981, 10_000))]
-    assert "9,980 of 10,000 runs are not shown; all of them: orchestrator status --all" in shown
+def test_of_many_runs_status_shows_some_and_folds_the_others_into_one_line() -> None:
+    app = FakeApp(runs=[run_status(f"run-{n}", succeeded=2, failed=1) for n in range(10_000)])
+    told = invoke(app, "status").stdout
+    names = [line.split()[0] for line in told.splitlines() if line.startswith("run-") and " at " not in line]
+    assert names == [f"run-{n}" for n in range(9_980, 10_000)]
+    folded = "9,980 of 10,000 runs are not shown (29,940 jobs, 100 % done, 9,980 failed); all of them: orchestrator"
+    assert folded in told.replace("\n", " ")
     assert len(msgspec.json.decode(invoke(app, "status", "--json").stdout)) == 10_000
     app.runs = app.runs[:30]
     everything = invoke(app, "status", "--all").stdout
     assert "not shown" not in everything
     assert all(f"run-{n} at abc123: " in everything for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("it was asked to stop", "stopped at 2026-01-01 00:01:00 UTC: it was asked to stop"),
+        (None, "ended without a word after 2026-01-01 00:01:00 UTC; it was killed, or crashed"),
+    ],
+)
+def test_status_says_why_nobody_works_on_what_is_left(why: str | None, told: str) -> None:
+    since = 1_767_225_600_000_000
+    last = LastProcess(process="host 7", since=since, until=since + 60_000_000, why=why)
+    left = msgspec.structs.replace(shown(run_status(queued=1)), last_process=last)
+    assert f"nobody works on this ledger: host 7 {told}\n" in status_text(left, width=200, colours=False)
+    done = msgspec.structs.replace(shown(run_status(succeeded=1)), last_process=last)
+    assert "nobody works" not in status_text(done, width=200, colours=False)
 
 
 def test_status_as_json_is_one_array() -> None:

@@ -1,5 +1,7 @@
 """A run is named by its name, by as much of it as is its own, or not at all where there is no other."""
 
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from orchestrator.api.controlling import control
 from orchestrator.api.limiting import limits
-from orchestrator.api.look import results, show
+from orchestrator.api.look import latest, results, show, status
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
@@ -50,3 +52,16 @@ def test_the_only_run_needs_no_name(tmp_path: Path) -> None:
     many = with_runs(tmp_path / "many.db", *(f"run-{n}" for n in range(12)))
     with pytest.raises(UsageError, match=r"name the run that you mean; there is: run-2, .*run-11 and 2 older ones"):
         anyio.run(show, many, None)
+
+
+def test_of_many_runs_those_are_shown_that_are_not_finished_and_then_the_newest(tmp_path: Path) -> None:
+    path = with_runs(tmp_path / "l.db", *(f"run-{n}" for n in range(1, 7)))
+    with closing(sqlite3.connect(path)) as connection:  # all have ended but the second one
+        connection.execute("UPDATE counts SET name = 'succeeded' WHERE run_id <> 2")
+        connection.commit()
+    found = anyio.run(latest, path, 3)
+    assert [run.run for run in found.runs] == ["run-2", "run-5", "run-6"]
+    assert (found.more, found.more_jobs) == (3, {"queued": 0, "succeeded": 3})
+    every = anyio.run(latest, path, None)
+    assert ([run.run for run in every.runs], every.more) == ([f"run-{n}" for n in range(1, 7)], 0)
+    assert anyio.run(status, path) == list(every.runs)

@@ -1,6 +1,7 @@
 """Says in the ledger, again and again, how this process stands, for those who look from outside."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
@@ -9,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.engine.wakeup import keep_picturing
+from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.units import SECOND_US
@@ -21,6 +23,23 @@ BEAT_S: Final = 6.0
 holds, if a little too careful: results become safer with each answer."""
 
 
+GOODBYE_S_MAX: Final = 2.0
+WHY_CHARS_MAX: Final = 500
+
+
+ASKED_TO_STOP: Final = "it was asked to stop"
+HAS_FINISHED: Final = "it had nothing more to do"
+
+
+def why_stopped(error: Exception) -> str:
+    """Why a process stops that `error` ends: what was told to its person, too."""
+    match leading(error):
+        case OrchestratorError() as cause:
+            return str(cause).splitlines()[0]
+        case cause:
+            return f"a defect of the program: {type(cause).__name__}"
+
+
 class Heart:
     """Of one process. `said` gives what there is to say."""
 
@@ -31,6 +50,9 @@ class Heart:
         self._look_every_s = look_every_s
         self._last: Said | None = None
         self._beaten_at = 0
+        self._latest: Said | None = None
+        self.is_asked_to_stop = False
+        """Whether the process was, or has lost its ledger."""
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
@@ -46,7 +68,23 @@ class Heart:
         """Says it now."""
         said = self._said()
         await self._ledger.heartbeats.beat(said)
-        self._last, self._beaten_at = _steady(said), self._clock.now()
+        self._last, self._beaten_at, self._latest = _steady(said), self._clock.now(), said
+
+    @asynccontextmanager
+    async def last_word(self) -> AsyncIterator[None]:
+        """Says, when the block ends, why; but not where all is cancelled, and with it who would write that down."""
+        try:
+            yield
+        except Exception as error:
+            await self._stop(why_stopped(error))
+            raise
+        await self._stop(ASKED_TO_STOP if self.is_asked_to_stop else HAS_FINISHED)
+
+    async def _stop(self, why: str) -> None:
+        """Says for the last time how it stood, and why it stops, where anything was said of it."""
+        if self._latest is not None:
+            with anyio.move_on_after(GOODBYE_S_MAX, shield=True), suppress(StorageError):
+                await self._ledger.heartbeats.beat(msgspec.structs.replace(self._latest, stopped=why[:WHY_CHARS_MAX]))
 
 
 def _steady(said: Said) -> Said:

@@ -51,6 +51,13 @@ def batch_of(rows: Iterable[object]) -> dict[str, Any]:
     return {"batch": msgspec.json.encode(list(rows)).decode()}
 
 
+def among_only(query: Select[Any], column: Any, among: Iterable[object] | None) -> tuple[Select[Any], Any]:
+    """The query and its parameters, of the rows alone whose `column` is among these values; None for all rows."""
+    if among is None:
+        return query, None
+    return query.where(column.in_(IN_BATCH)), batch_of(among)
+
+
 # --- inserts
 
 

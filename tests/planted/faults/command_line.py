@@ -70,7 +70,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="status asks about one run after the other",
         path="orchestrator/ledger/overview.py",
-        old="counts=await Runs(view).counts_by_run(),",
+        old="counts=await Runs(view).counts_by_run(among),",
         new="counts={r.id: await Runs(view).counts(r.id) for r in await Runs(view).all()},",
         tests=(
             "tests/engine/test_many_runs.py::test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one",
@@ -78,11 +78,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="status shows every run there ever was",
-        path="orchestrator/cli/status.py",
-        old="runs if every else most_wanted(runs)",
-        new="runs",
+        path="orchestrator/api/look.py",
+        old="None if most is None else await opened.runs.most_wanted(most)",
+        new="None",
         tests=(
-            "tests/cli/test_commands.py::test_of_many_runs_status_shows_the_unfinished_and_the_newest_and_says_how_to_see_all",
+            "tests/engine/test_naming.py::test_of_many_runs_those_are_shown_that_are_not_finished_and_then_the_newest",
         ),
     ),
     Fault(
