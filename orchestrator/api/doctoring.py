@@ -49,7 +49,12 @@ async def doctor(
         facts = replace(facts, ledger=replace(facts.ledger, network=network, free_bytes=room))
     services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts))
     facts = replace(facts, services=services, webhook=await _of_webhooks(request, facts, given, within_s))
-    return Diagnosis(findings=findings(facts), runs=len(facts.open_runs), not_asked=tuple(not_asked))
+    return Diagnosis(
+        findings=findings(facts),
+        runs=len(facts.open_runs),
+        asked=tuple(service.name for service in services if service.health is not None),
+        not_asked=tuple(not_asked),
+    )
 
 
 async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:

@@ -32,6 +32,8 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     scaler: Scaler = Scaler.QUEUE_DELAY
     scaler_value: float = 4.0
     cold_start_s: float = 0.0
+    machines: int | None = None
+    is_broken: bool = False
     requests_per_worker: int | None = None
     queue_per_worker: int | None = None
     keys: tuple[str, ...] = ()
@@ -96,6 +98,15 @@ SCALER_VALUE: Final = _scaling(
 COLD_START: Final = _scaling(
     "cold-start", number("SECONDS"), "From a worker's start to its first job.", field="cold_start_s"
 )
+MACHINES: Final = _scaling(
+    "machines", whole(0), "There is a machine for so many workers; further ones are throttled.", default="any number"
+)
+BROKEN_WORKERS: Final = _scaling(
+    "broken-workers",
+    SWITCH,
+    "Workers end by themselves when they should be ready, and are unhealthy.",
+    field="is_broken",
+)
 REQUESTS_PER_WORKER: Final = _scaling(
     "requests-per-worker", whole(1), "Workers that are up raise the limits by so much each.", default="off"
 )
@@ -144,6 +155,7 @@ JSON: Final = _behaviour(
 EMULATE: Final[declared.Settings] = (
     *(HANDLER, ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
     *(WORKERS, WORKERS_MIN, WORKERS_MAX, IDLE_TIMEOUT, SCALER, SCALER_VALUE, COLD_START),
+    *(MACHINES, BROKEN_WORKERS),
     *(REQUESTS_PER_WORKER, QUEUE_PER_WORKER, ALGORITHM, RETRY_AFTER, RETENTION, PROPAGATION),
     *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, TIME_SCALE),
     *(declared.CONFIG, JSON),

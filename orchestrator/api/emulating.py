@@ -79,6 +79,8 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
             scaler=request.scaler,
             scaler_value=request.scaler_value,
             cold_start_s=request.cold_start_s,
+            machines=request.machines,
+            is_broken=request.is_broken,
         ),
         requests_per_worker=request.requests_per_worker,
         queue_per_worker=request.queue_per_worker,

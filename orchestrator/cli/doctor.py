@@ -1,7 +1,8 @@
 """`orchestrator doctor`."""
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,7 +24,7 @@ _FLAGS: Final = (declared.SERVERLESS_URL, declared.SERVICE_KEY, declared.LEDGER,
 
 _INDENT: Final = "  "
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The run; else every run that is not finished.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The run; else every run that is not finished.")]
 Endpoint = Annotated[
     str | None,
     options.option(declared.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."),
@@ -47,10 +48,27 @@ async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool
     if as_json:
         printing.put_json(diagnosis)
     else:
-        for line in diagnosis_lines(diagnosis):
-            printing.put(f"{tables.harmless(line)}\n".encode())
-        printing.flush()
+        _put([tables.harmless(line) for line in diagnosis_lines(diagnosis)])
     return PERSON_EXIT_CODE if diagnosis.needs_person else 0
+
+
+def _put(lines: Sequence[str]) -> None:
+    """On a terminal no word is broken; in a pipe, no line is, so that commands can be found and pasted."""
+    text = on_screen(lines) if sys.stdout.isatty() else "".join(f"{line}\n" for line in lines)
+    printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+    printing.flush()
+
+
+def on_screen(lines: Sequence[str], *, width: int | None = None, colours: bool | None = None) -> str:
+    """The lines, the first one emphasised, broken between words below their beginnings; None for the terminal's."""
+    from rich.padding import Padding  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    parts = (
+        Padding(Text(line.lstrip(), style="" if at else "bold"), (0, 0, 0, len(line) - len(line.lstrip())))
+        for at, line in enumerate(lines)
+    )
+    return tables.drawn(*parts, width=width, colours=colours)
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
@@ -60,6 +78,7 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if not diagnosis.findings:
         runs = f"{diagnosis.runs:,} {'run is' if diagnosis.runs == 1 else 'runs are'} open"
         yield f"nothing holds it up: {runs}" if diagnosis.runs else "nothing holds it up: no run is open"
+        yield from (f"asked, and well: {each}" for each in diagnosis.asked)
     for each in diagnosis.not_asked:
         yield f"not looked at: {each}"
 

@@ -121,6 +121,11 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     answer does not tell.
     """
 
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return f"{self.endpoint} at {self.service_url}"
+
 
 class WebhookState(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a self-test: a request to the listener by the URL that the service is given."""

@@ -73,6 +73,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """How many runs are open of those that were looked at."""
 
+    asked: tuple[str, ...] = ()
+    """The endpoints that said how they are."""
+
     not_asked: tuple[str, ...] = ()
     """What could not be looked at, and why."""
 

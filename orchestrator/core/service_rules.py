@@ -152,7 +152,7 @@ def _finding(
 ) -> Finding:
     return Finding(
         cause=cause,
-        about=f"{service.endpoint} at {service.service_url}",
+        about=service.name,
         sentence=sentence,
         evidence=(evidence,),
         advice=advice,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import api
+from orchestrator.cli.doctor import on_screen
 from orchestrator.core.findings import Cause, Diagnosis, Finding
 from orchestrator.settings import DoctorRequest
 from tests.cli.command_line import Result, call
@@ -50,6 +51,21 @@ def test_what_needs_nobody_is_exit_code_0() -> None:
     assert asked().stdout.startswith("nothing holds it up: 1 run is open\n")
     assert asked(runs=12).stdout.startswith("nothing holds it up: 12 runs are open\n")
     assert asked(runs=0).stdout.startswith("nothing holds it up: no run is open\n")
+
+
+def test_on_a_terminal_lines_are_broken_between_words_below_their_beginnings() -> None:
+    lines = ["captions: paused: nothing is sent", "  what to do: orchestrator unpause captions --ledger night.db"]
+    assert on_screen(lines, width=40, colours=False).splitlines() == [
+        "captions: paused: nothing is sent",
+        "  what to do: orchestrator unpause",
+        "  captions --ledger night.db",
+    ]
+
+
+def test_what_was_asked_and_is_well_is_said_where_nothing_is_found() -> None:
+    app = FakeApp()
+    app.diagnosis = Diagnosis(findings=(), runs=0, asked=("abc at http://s",))
+    assert "asked, and well: abc at http://s\n" in invoke(app, "doctor").stdout
 
 
 def test_json_is_one_object() -> None:
