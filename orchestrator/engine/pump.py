@@ -6,7 +6,16 @@ writes. Whoever makes rows slowly does not hold up those that are there.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Sequence,
+)
 from contextlib import suppress
 from contextvars import copy_context
 from typing import Final
@@ -124,6 +133,9 @@ class Pump:
                 self._filled.set()
         except Exception as error:  # noqa: BLE001  it is raised when the rows before it are written
             self._error = error
+        finally:
+            if isinstance(values, AsyncGenerator):
+                await values.aclose()
 
     async def _read_apart(self, values: Iterable[object]) -> None:
         """Reads in a thread for which nobody waits when we are cancelled, nor at the program's end: it may stand still
@@ -151,6 +163,9 @@ class Pump:
                     wake()
         except BaseException as error:  # noqa: BLE001  as above; and an exit of theirs is the program's to see
             self._error = error
+        finally:
+            if isinstance(values, Generator):
+                values.close()  # where it has come to no end, what it holds is let go now
 
     def _wake(self) -> None:
         self._filled.set()

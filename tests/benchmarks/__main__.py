@@ -10,7 +10,19 @@ from typing import Final
 
 import msgspec
 
-from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, selection, steps
+from tests.benchmarks import (
+    audit,
+    beside,
+    commands,
+    endpoints,
+    official,
+    outputs,
+    program,
+    restart,
+    runs,
+    selection,
+    steps,
+)
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
 
@@ -28,6 +40,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "verify": audit.verify,
     "outputs": outputs.outputs,
     "selection": selection.selection,
+    "program": program.program,
 }
 
 

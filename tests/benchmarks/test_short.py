@@ -5,7 +5,19 @@ import math
 import msgspec
 import pytest
 
-from tests.benchmarks import audit, beside, commands, endpoints, official, outputs, restart, runs, selection, steps
+from tests.benchmarks import (
+    audit,
+    beside,
+    commands,
+    endpoints,
+    official,
+    outputs,
+    program,
+    restart,
+    runs,
+    selection,
+    steps,
+)
 from tests.benchmarks.figures import Figure, number, quantile, table, this_machine
 
 pytestmark = pytest.mark.system
@@ -52,6 +64,12 @@ def test_an_intake_stays_small_and_commands_answer_soon() -> None:
     assert value_of("peak memory", figures) < 400
     assert value_of("status with 5,000 jobs", figures) < 10
     assert value_of("--help", figures) < 10
+
+
+def test_a_program_s_inputs_are_taken_in_as_they_come_and_memory_stays_small() -> None:
+    figures = program.program(rows=20_000)
+    assert value_of("taken in from a generator", figures) > 1_000
+    assert value_of("peak memory", figures) < 400
 
 
 def test_rows_are_taken_in_beside_an_engine_that_goes_on_sending() -> None:

@@ -182,3 +182,29 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
         assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
         assert await engine.jobs.next_queued_at(run.id, by_retry=False, now=engine.now()) == 0
         assert len((await claim(behind=first.passed)).claims) == 2
+
+
+async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(open_backend: OpenBackend) -> None:
+    async def claimed() -> int:
+        return len((await ledger.claims.take(run.id, by_retry=False, most=99, ttl_of=lambda _: TTL_US)).claims)
+
+    async with open_backend() as ledger:
+        run = await a_new_run(ledger, "night")
+        intake = await ledger.intakes.start(run, as_they_come=True)
+        await added(ledger, intake, [a_row(1, "a"), a_row(2, payload=SAME)])
+        assert await claimed() == 2
+        await added(ledger, intake, [a_row(3, payload=SAME), a_row(4, "a"), a_row(5, "b")])
+        assert await ledger.runs.counts(run.id) == {"queued": 2, "submitting": 2}
+        [named] = [each for each in await ledger.runs.all() if each.accepted]
+        assert named.name == "night", "it is there for everybody"
+        await ledger.intakes.clear("night")
+        assert [name for _, name in await jobs_of(ledger, run)] == ["a", DERIVED, f"{DERIVED}-2", "b"], (
+            "also if cut off"
+        )
+
+        again = await ledger.intakes.start(run, as_they_come=True)
+        await added(ledger, again, [a_row(1, "a"), a_row(7, payload=SAME), a_row(8, "c")])
+        assert await ledger.intakes.accept(again) == Taken(rows=3, new=1, gone=2)
+        assert await ledger.intakes.last_line(run.id) == 8
+        assert sum((await ledger.runs.counts(run.id)).values()) == 5
+        assert await claimed() == 3
