@@ -2,7 +2,7 @@
 
 An intake lands in bounded transactions. Its jobs carry its number, and `runs.intake_accepted` says up to which number
 jobs exist for everybody else. An intake may also have its jobs count as they come: each transaction then accepts what
-it lands, at a cost that does not grow, and nothing of it is ever cleared.
+it lands, at a cost that does not grow. Such an intake is accepted from its beginning on, and nothing of it is cleared.
 
 Several may be at work, each for a run of its own and each in a process of its own; what one that was refused or cut off
 has left is cleared before the next one of its run, and on the next open.
@@ -23,7 +23,6 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.pace import ROWS_ALONE, Pace
-from orchestrator.ledger.records import NUMBER_MAX
 from orchestrator.ledger.removal import jobs_remove_some, numbers_keep, run_remove, submissions_remove_some
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
@@ -231,8 +230,9 @@ class Intakes(Noun):
 
         async def block(transaction: Transaction) -> Intake:
             first_job = await _next_job(transaction.connection)
-            hidden_from = NUMBER_MAX if as_they_come else first_job
-            row = {"run_id": run.id, "started_at": self._doors.now(), "first_job": hidden_from}
+            now = self._doors.now()
+            accepted_at = now if as_they_come else None
+            row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
             made = await transaction.connection.execute(insert(intakes), row)
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]

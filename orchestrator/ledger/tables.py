@@ -106,7 +106,7 @@ intakes = Table(
     Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
     Column("started_at", INTEGER, nullable=False),
     Column("accepted_at", INTEGER),  # NULL: at work, or left by a dead process, or refused
-    Column("first_job", INTEGER, nullable=False),  # its jobs from this number on do not count before it is accepted
+    Column("first_job", INTEGER, nullable=False),  # its new jobs have this number or higher ones
     Column("new_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows that became jobs
     Column("known_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows whose job was there before
     **NO_NUMBER_TWICE,  # a removed intake's number must not come back: jobs carry it
