@@ -37,6 +37,7 @@ SHOWN: Final = "What is shown"
 ATTEMPTS_MAX: Final = 1_000
 QUEUE_DEPTH_MAX: Final = 10_000_000
 NAME_CHARACTERS_MAX: Final = 200
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
 RETENTION_US_MIN: Final = 1_000_000
 PATIENCE_US_MIN: Final = 1_000_000
 
@@ -70,9 +71,7 @@ def _path(text: str) -> Path:
 
 
 def _output(text: str) -> Path:
-    if text == STANDARD_INPUT:  # a habit from other programs: the rows would land in a file of that name
-        raise ValueError("standard output is /dev/stdout, and a file of that name ./-")
-    return _path(text)
+    return STANDARD_OUTPUT if text == STANDARD_INPUT else _path(text)
 
 
 def _includes(texts: Sequence[str]) -> tuple[Include, ...]:
@@ -259,7 +258,8 @@ LEDGER: Final = _file("ledger", path(_path), "The database that remembers everyt
 OUTPUT: Final = _file(
     "output",
     path(_output),
-    "Where the [results](#results) are written, in input order, when the run ends or is interrupted.",
+    "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is standard"
+    " output. Until then they grow in `FILE.partial`, as they come.",
     default="nowhere; the end names `orchestrator results NAME`",
 )
 ERRORS: Final = _file(

@@ -215,6 +215,11 @@ class Include(StrEnum):
     TEXT = "text"
 
 
+def partial_of(output: Path) -> Path:
+    """Where the results grow that are written to `output` in the end."""
+    return output.parent / f"{output.name}.partial"
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 

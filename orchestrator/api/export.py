@@ -77,16 +77,31 @@ async def ended_jobs(
     async with aclosing(ledger.feed.changes()) as changes:
         async for _ in changes:
             is_over = not follow or await ledger.runs.has_ended(run)
-            while (found := await _ended(ledger, run, rows, upto, inputs=inputs)).upto is not None:
-                for place, job in found.jobs:
-                    row = row_of(job)
-                    if rows.has(row):
-                        yield place, row
-                upto = found.upto
+            async for place, row in ended_since(ledger, run, rows, after=upto, inputs=inputs):
+                upto = place
+                if row is not None:
+                    yield place, row
             if await ledger.runs.is_gone(run):
                 raise UsageError("the run was deleted meanwhile")
             if is_over:
                 return
+
+
+async def ended_since(
+    ledger: Ledger, run: int, rows: Rows, *, after: int, inputs: bool = False
+) -> AsyncIterator[tuple[int, FinishedJob | None]]:
+    """The run's finished jobs that have ended after the place `after`, as `ended_jobs` without `follow`.
+
+    After each page, None with the place until which there is nothing else.
+    """
+    upto = after
+    while (found := await _ended(ledger, run, rows, upto, inputs=inputs)).upto is not None:
+        for place, job in found.jobs:
+            row = row_of(job)
+            if rows.has(row):
+                yield place, row
+        upto = found.upto
+        yield upto, None
 
 
 async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, *, inputs: bool) -> Ended:

@@ -7,6 +7,7 @@ and writes the same, and goes on in its place should it end.
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from pathlib import Path
 
 import anyio
 import msgspec
@@ -17,6 +18,7 @@ from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
 from orchestrator.api.following import LOOK_S, Followed, check_same
+from orchestrator.api.growing import Growing
 from orchestrator.api.identity import (
     check_given,
     check_not_local,
@@ -26,7 +28,7 @@ from orchestrator.api.identity import (
 )
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.patience import Patience
-from orchestrator.api.remembering import recall
+from orchestrator.api.remembering import outputs_of, recall
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
 from orchestrator.core.policy import format_duration
@@ -96,6 +98,7 @@ class Foreground:
         """Why the run was given up, if it was."""
 
         self._is_patient = False
+        self._growing: Growing | None = None
         self._is_taken_in = anyio.Event()
         self._is_handed_over = False
         self._is_shown = False
@@ -119,7 +122,7 @@ class Foreground:
         recalled = await recall(self._request, self._dependencies)
         request = self._request = recalled.request
         try:
-            files.check_outputs(request.ledger, filter(None, (request.output, request.errors)))
+            files.check_outputs(request.ledger, outputs_of(request))
         except UsageError as error:
             if not recalled.has_files:
                 raise
@@ -200,6 +203,7 @@ class Foreground:
             await self._say_reopened(engine.ledger)
             await session.send()
             self._begin_patience(around, settings)
+            self._begin_growing(engine.taking, engine.ledger, run)
             self._view.ready()
             while True:
                 await session.until_over(self._view.warn)
@@ -222,7 +226,7 @@ class Foreground:
             self._joined = True
             self._show(around)
             async with anyio.create_task_group() as joining:
-                joining.start_soon(self._join, followed, ledger, settings, around)
+                joining.start_soon(self._join, followed, ledger, settings, around, joining)
                 try:
                     with ExitStack() as held:
                         takes_over = await self._follow(followed, held)
@@ -233,7 +237,9 @@ class Foreground:
                 joining.cancel_scope.cancel()
         return summary
 
-    async def _join(self, followed: Followed, ledger: Ledger, settings: RunSettings, around: TaskGroup) -> None:
+    async def _join(
+        self, followed: Followed, ledger: Ledger, settings: RunSettings, around: TaskGroup, joining: TaskGroup
+    ) -> None:
         """Takes in the input, and has the run served by whoever works."""
         await followed.look()
         await self._take_in(ledger, followed.run, settings, webhook_bytes=followed.said.webhook_bytes)
@@ -246,6 +252,7 @@ class Foreground:
             messages.say_joined(self._view, followed.run.name, acknowledged)
             await self._say_reopened(ledger)
             self._begin_patience(around, settings)
+            self._begin_growing(joining, ledger, followed.run)
             self._view.ready()
 
     async def _follow(self, followed: Followed, held: ExitStack) -> bool:
@@ -353,8 +360,7 @@ class Foreground:
         """Files and summary; raises `StoppedError` when the run could not go on."""
         request = self._request
         if request.output is not None and request.errors is not None:
-            await files.write_files(ledger, standing.run.id, request.output, request.errors, include=request.include)
-            self._are_written = True
+            await self._write_files(ledger, standing.run, request.output, request.errors)
         summary = await self._summary(ledger, standing)
         if not summary.interrupted and standing.progress.unfinished:
             raise StoppedError(f"{await self._stopped_advice(ledger, standing)}: {resume_command(request)}")
@@ -362,6 +368,23 @@ class Foreground:
             is_reading = self._intake is not None
             messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
+
+    async def _write_files(self, ledger: Ledger, run: Run, output: Path, errors: Path) -> None:
+        include = self._request.include
+        growing = self._growing or Growing(ledger, run.id, output, include, self._view.warn)
+        try:
+            await files.write_files(ledger, run.id, output, errors, include=include)
+        except StorageError:  # what has grown takes as much room
+            growing.remove()
+            await files.write_files(ledger, run.id, output, errors, include=include)
+        growing.remove()
+        self._are_written = True
+
+    def _begin_growing(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
+        if self._growing is None:
+            request = self._request
+            self._growing = Growing(ledger, run.id, request.output, request.include, self._view.warn)
+            tasks.start_soon(self._growing.serve)
 
     def _begin_patience(self, around: TaskGroup, settings: RunSettings) -> None:
         if settings.give_up_after_us is not None and not self._is_patient:

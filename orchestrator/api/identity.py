@@ -128,12 +128,11 @@ def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     """The settings from now on, with the files that `request` names; if none, or streams, those of before stay."""
     before = run.settings
     settings = msgspec.structs.replace(request.settings or before, told=told(request))
-    output, errors, files_at = request.output, request.errors, now
-    if output is None or errors is None or is_stream(output) or is_stream(errors):
+    output, errors = request.output, request.errors
+    if output is None or errors is None or is_stream(output):
         return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)
-    return msgspec.structs.replace(
-        settings, output=str(output.absolute()), errors=str(errors.absolute()), files_at=files_at
-    )
+    beside = None if is_stream(errors) else str(errors.absolute())
+    return msgspec.structs.replace(settings, output=str(output.absolute()), errors=beside, files_at=now)
 
 
 def check_reach(run: Run, request: RunRequest) -> None:

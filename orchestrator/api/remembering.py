@@ -21,7 +21,15 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.replace import holds_data, is_stream, same_file
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL, STANDARD_INPUT, ConnectionSettings, RunRequest, RunSettings, errors_beside
+from orchestrator.settings import (
+    LOCAL,
+    STANDARD_INPUT,
+    ConnectionSettings,
+    RunRequest,
+    RunSettings,
+    errors_beside,
+    partial_of,
+)
 
 _OF_RUN: Final = tuple(setting for setting in (*declared.RUN, *declared.FILE_ONLY) if setting.of is RunSettings)
 _OF_POLICY: Final = tuple(setting for setting in declared.RUN if setting.of is Policy)
@@ -116,9 +124,11 @@ def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], A
 
 def _with_files(request: RunRequest, before: RunSettings) -> RunRequest:
     """`request`, with the files that the run was last written to if it names none."""
-    if request.output is not None or before.output is None or before.errors is None:
+    if request.output is not None or before.output is None:
         return request
-    return msgspec.structs.replace(request, output=Path(before.output), errors=Path(before.errors))
+    output = Path(before.output)
+    errors = errors_beside(output) if before.errors is None else Path(before.errors)
+    return msgspec.structs.replace(request, output=output, errors=errors)
 
 
 def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
@@ -145,9 +155,7 @@ def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
 
 def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
     """Raises `UsageError` where writing an output would destroy what is not this run's."""
-    for path in (request.output, request.errors):
-        if path is None:
-            continue
+    for path in outputs_of(request):
         if run is not None and run.source != STANDARD_INPUT and same_file(path, Path(run.source)):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
         if is_stream(path) or not holds_data(path):
@@ -171,4 +179,16 @@ def _owner(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:
 
 
 def _files_of(run: Run) -> Iterator[Path]:
-    return (Path(file) for file in (run.settings.output, run.settings.errors) if file is not None)
+    settings = run.settings
+    if settings.output is not None:
+        yield from (Path(settings.output), partial_of(Path(settings.output)))
+    if settings.errors is not None:
+        yield Path(settings.errors)
+
+
+def outputs_of(request: RunRequest) -> Sequence[Path]:
+    """The files that carrying `request` out writes."""
+    if request.output is None or request.errors is None:
+        return ()
+    grows = () if is_stream(request.output) else (partial_of(request.output),)
+    return (request.output, request.errors, *grows)

@@ -16,7 +16,7 @@ from orchestrator.api.connecting import api_key, check_listener
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.errors import UsageError
-from orchestrator.formats.replace import same_file
+from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.settings import (
     LEDGER_DEFAULT,
     LOCAL,
@@ -28,6 +28,7 @@ from orchestrator.settings import (
     ServeRequest,
     VerifyRequest,
     errors_beside,
+    partial_of,
 )
 from orchestrator.units import MILLISECOND_US
 
@@ -170,9 +171,13 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
                 f"{choices.origin(declared.ERRORS)} needs {declared.OUTPUT}: the two files are written together"
             )
         return None, None
-    if errors is None and output.exists() and not output.is_file() and not output.is_dir():
+    if errors is None and is_stream(output):
         raise UsageError(
             f"{choices.origin(declared.OUTPUT)}: {output} is no file to put another beside; give {declared.ERRORS} too"
+        )
+    if output == declared.STANDARD_OUTPUT and choices.is_on(declared.JSON):
+        raise UsageError(
+            f"{declared.JSON} and {choices.origin(declared.OUTPUT)} would both write to standard output; leave one out"
         )
     return output, errors or errors_beside(output)
 
@@ -184,6 +189,7 @@ def _check_files(request: RunRequest) -> None:
         files.append(("the input", Path(request.source)))
     if request.output is not None and request.errors is not None:
         files += [(str(declared.OUTPUT), request.output), (str(declared.ERRORS), request.errors)]
+        files.append((f"what {declared.OUTPUT} grows in", partial_of(request.output)))
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
         if same_file(first_path, second_path):
             raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")

@@ -187,7 +187,9 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint abc --serverless-url http://h/v2/", "--serverless-url: leave /v2 out of the URL; it is added"),
         ("run i.jsonl --endpoint local:f.py:f --errors e", "--errors needs --output: the two files are written together"),
         ("run i.jsonl --endpoint local:f.py:f --output ", "--output: this is no file name"),
-        ("run i.jsonl --endpoint local:f.py:f --output -", "--output: standard output is /dev/stdout, and a file of that name ./-"),
+        ("run i.jsonl --endpoint local:f.py:f --output -", "--output: /dev/stdout is no file to put another beside; give --errors too"),
+        ("run i.jsonl --endpoint local:f.py:f --output - --errors e --json", "--json and --output would both write to standard output; leave one out"),
+        ("run o.partial --endpoint local:f.py:f --output o", "what --output grows in and the input are the same file, o.partial; choose another for one of them"),
         ("run i.jsonl --endpoint local:f.py:f --output /dev/null", "--output: /dev/null is no file to put another beside; give --errors too"),
         ("run i.jsonl --endpoint local:f.py:f --output i.jsonl", "--output and the input are the same file, i.jsonl; choose another for one of them"),
         ("run i.jsonl --endpoint local:f.py:f --output ./x/../orchestrator.db", "--output and the ledger are the same file, x/../orchestrator.db; choose another for one of them"),
@@ -224,6 +226,11 @@ def test_a_link_to_the_input_is_the_input(tmp_path: Path) -> None:
     (tmp_path / "hard").hardlink_to(tmp_path / "i.jsonl")
     for output in ("symbolic", "hard"):
         assert "the same file" in refused("run", "i.jsonl", "--endpoint", LOCAL, "--output", output)
+
+
+def test_results_may_go_to_standard_output() -> None:
+    request = asked("--endpoint", LOCAL, "--output", "-", "--errors", "e.jsonl")
+    assert (request.output, request.errors) == (Path("/dev/stdout"), Path("e.jsonl"))
 
 
 def test_results_and_errors_may_go_to_one_device() -> None:

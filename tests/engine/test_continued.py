@@ -131,7 +131,8 @@ async def test_a_file_that_the_run_has_not_written_is_not_replaced_unless_that_i
             with pytest.raises(UsageError, match=rf"{other}: this file is there already.* --overwrite$"):
                 await desk.run(**files)
         assert other.read_text() == "dear"
-        await desk.run(output=other, overwrite=True)
+        await desk.run(output=other, errors=Path("/dev/null"), overwrite=True)
+        await desk.run(output=other, errors=Path("/dev/null"))
         assert len(other.read_text().splitlines()) == JOBS
         await desk.resume(output=other)
 
