@@ -136,7 +136,11 @@ def test_the_doors_are_the_only_way_to_a_connection() -> None:
 def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
     opened = [place for path in modules("orchestrator") for place in calls(path, "sqlite3.connect", "create_engine")]
 
-    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/sqlite/migrations.py"}
+    ways = {
+        "orchestrator/ledger/sqlite/migrations.py",
+        "orchestrator/ledger/sqlite/fixed.py",
+    }  # the second for the doors
+    assert {place.split(":")[0] for place in opened} == ways
 
 
 def test_sql_is_spoken_in_the_ledger_only() -> None:

@@ -24,6 +24,7 @@ from orchestrator import declared
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.connection import ThreadedConnection
 from orchestrator.ledger.sqlite.dialect import COMPILED, URL
+from orchestrator.ledger.sqlite.fixed import connected
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -54,7 +55,7 @@ def threaded(path: Path) -> Connect:
     """The ordinary way to connect: with a thread for each connection."""
 
     async def connect() -> aiosqlite.Connection:
-        return await ThreadedConnection(partial(sqlite3.connect, path, isolation_level=None, cached_statements=256))
+        return await ThreadedConnection(partial(connected, path, isolation_level=None, cached_statements=256))
 
     return connect
 

@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from orchestrator import declared
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, storage_errors
+from orchestrator.ledger.sqlite.fixed import connected
 from orchestrator.ledger.sqlite.lock import refuse_second_name
 from orchestrator.ledger.tables import SCHEMA_VERSION, metadata
 
@@ -46,7 +47,7 @@ def version_of(path: Path) -> str | None:
         why = os.strerror(errno.EISDIR if path.is_dir() else errno.EACCES)
         raise UsageError(f"{path}: cannot be read ({why}); name another file with {declared.LEDGER}")
     with storage_errors(path), _foreign_files(path):
-        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000)
+        connection = connected(path, timeout=BUSY_TIMEOUT_MS / 1000)
         try:
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
             if not tables:

@@ -13,6 +13,7 @@ from orchestrator.errors import UsageError, leading
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.sqlite import migrations
 from orchestrator.ledger.sqlite.database import Connect, Database
+from orchestrator.ledger.sqlite.fixed import is_fixed
 from orchestrator.ledger.sqlite.lock import dispatcher_lock
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
 from orchestrator.ledger.sqlite.place import Place
@@ -61,6 +62,8 @@ async def read_ledger(path: Path, *, clock: Clock, connect: Connect | None = Non
         raise no_ledger(path)
     migrations.refuse_unknown(path, found)
     if found != SCHEMA_VERSION:
+        if is_fixed(path):
+            raise UsageError(f"{path}: an older version made this ledger; copy it to a folder that can be written")
         with dispatcher_lock(path, now=clock.now()):
             await _migrate(path, connect)
     ledger = Ledger(Database(path, connect=connect), clock)
