@@ -31,6 +31,12 @@ RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute, or of the time since the run was made."""
 
 
+async def names(ledger: Path) -> list[str]:
+    """The names of the ledger's runs, oldest first. Raises `UsageError` where there is no ledger."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await opened.runs.names()
+
+
 async def status(ledger: Path) -> list[RunStatus]:
     """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:

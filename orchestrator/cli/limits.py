@@ -26,7 +26,10 @@ Rules = Annotated[
     list[str], typer.Argument(metavar="OP=N/S[:C]", help="At most N requests of operation OP in S seconds, C at once.")
 ]
 Operations = Annotated[list[str] | None, typer.Argument(metavar="OP", help="The operations. Default: all of them.")]
-SomeRun = Annotated[str | None, typer.Argument(metavar="NAME", help="The run. Default: all of the ledger.")]
+SomeRun = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", autocompletion=options.run_names, help="The run. Default: all of the ledger."),
+]
 Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON on standard output.")]
 
 

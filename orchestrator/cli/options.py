@@ -14,6 +14,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
+from orchestrator.cli.completing import among, run_names, words_of
 from orchestrator.declaration import Kind, Setting
 
 Flags = Mapping[str, Any]
@@ -29,7 +30,7 @@ def option(setting: Setting[Any], means: str | None = None) -> Any:
         metavar=setting.form.metavar,
         help=means or setting.help,
         rich_help_panel=None if means else setting.panel,
-        autocompletion=(lambda: list(setting.form.words)) if setting.form.words else None,
+        autocompletion=among(setting.form.words or words_of(setting.form.metavar)),
     )
 
 
@@ -52,10 +53,16 @@ Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The input: JSON lines, one job a line. [bold]-[/] is standard input.")
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The run, or as much of its name as no other run begins with.")
+    str,
+    typer.Argument(
+        metavar="NAME", autocompletion=run_names, help="The run, or as much of its name as no other run begins with."
+    ),
 ]
 OnlyRun = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="The run, or the beginning of its name. Default: the only one.")
+    str | None,
+    typer.Argument(
+        metavar="NAME", autocompletion=run_names, help="The run, or the beginning of its name. Default: the only one."
+    ),
 ]
 Where = Annotated[
     str,

@@ -50,7 +50,12 @@ Every = Annotated[
     ),
 ]
 SomeRun = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="The run, or the beginning of its name. Default: all of them.")
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=options.run_names,
+        help="The run, or the beginning of its name. Default: all of them.",
+    ),
 ]
 
 
