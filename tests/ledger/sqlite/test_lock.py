@@ -2,8 +2,9 @@
 
 import multiprocessing
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -169,6 +170,30 @@ def test_the_lock_of_a_dead_intake_is_free_and_its_file_goes_with_the_next_engin
     (tmp_path / "l.db.intake-0123456789abcdef").touch()
     with dispatcher_lock(ledger, now=EPOCH_AT):
         assert list(tmp_path.iterdir()) == [tmp_path / "l.db.lock"]
+
+
+def _take_what_goes(ledger: Path, pipe: Connection) -> None:
+    """In a process of its own: what hears of each call of the system cannot be taken away again."""
+    first = ExitStack()
+    first.enter_context(intake_lock(ledger, "run", now=EPOCH_AT))
+    sys.addaudithook(lambda event, _: first.close() if event == "fcntl.flock" else None)
+    with intake_lock(ledger, "run", now=EPOCH_AT):
+        try:
+            with intake_lock(ledger, "run", now=EPOCH_AT):
+                pipe.send("held twice")
+        except IntakeBusyError:
+            pipe.send("held once")
+
+
+def test_a_lock_that_goes_between_its_opening_and_its_taking_is_made_anew(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("fork")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_take_what_goes, args=(tmp_path / "l.db", theirs))
+    process.start()
+    theirs.close()
+    assert ours.recv() == "held once"
+    process.join()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_that_comes_and_goes_is_never_held_twice(tmp_path: Path) -> None:

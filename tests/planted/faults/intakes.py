@@ -12,7 +12,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/sqlite/lock.py",
         old="            if not _is_at(path, descriptor):\n",
         new="            if False:\n",
-        tests=(f"{_LOCK}::test_a_lock_that_comes_and_goes_is_never_held_twice",),
+        tests=(f"{_LOCK}::test_a_lock_that_goes_between_its_opening_and_its_taking_is_made_anew",),
     ),
     Fault(
         name="what living processes take in is removed when an engine starts",
