@@ -1,7 +1,7 @@
 """A run at work on virtual time, and what `doctor` says of it from outside."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -12,15 +12,17 @@ from orchestrator.api.controlling import control
 from orchestrator.api.doctoring import doctor
 from orchestrator.api.foreground import run
 from orchestrator.api.look import runs_now
+from orchestrator.api.serving import serve
 from orchestrator.client import Service
 from orchestrator.core.findings import Cause, Diagnosis
-from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
-from orchestrator.settings import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, Wish
+from orchestrator.settings import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
+from tests.engine.process import Listener
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -42,6 +44,7 @@ class Patient:
             connect=async_creator,
             say_every_s=BEAT_S,  # seldom, or each test would take a second more
             watch_every_s=BEAT_S,
+            listener=lambda _app, _address: Listener(),
         )
 
     async def diagnosis(self, name: str | None = None) -> Diagnosis:
@@ -67,29 +70,40 @@ class Patient:
         jobs: int = 50,
         settings: RunSettings | None = None,
         limits: dict[Operation, Limit] | None = None,
-        inputs: Sequence[object] | None = None,
+        webhooks: bool = False,
     ) -> AsyncIterator[None]:
         """While the block runs, a process works on the run `in`; it is killed at the end."""
         source = self.folder / "in.jsonl"
-        given = inputs or [{"input": {"n": n}} for n in range(jobs)]
-        source.write_text("".join(json.dumps(each) + "\n" for each in given))
-        connection = ConnectionSettings(serverless_url=URL, api_key="key")
+        source.write_text("".join(json.dumps({"input": {"n": n}}) + "\n" for n in range(jobs)))
+        connection = ConnectionSettings(
+            serverless_url=URL,
+            api_key="key",
+            listen="127.0.0.1:0" if webhooks else None,
+            webhook_url="http://listener" if webhooks else None,
+            limits={**CONTRACT_LIMITS, **(limits or {})},
+        )
         request = RunRequest(
             name="in",
             source=str(source),
             endpoint=ENDPOINT,
             ledger=self.path,
-            connection=connection
-            if limits is None
-            else ConnectionSettings(serverless_url=URL, api_key="key", limits={**connection.limits, **limits}),
+            connection=connection,
             settings=settings or RunSettings(),
         )
 
-        async def serve() -> None:
+        async def work() -> None:
             with suppress(StoppedError):  # what stopped it is what is looked for
                 await run(request, Silent(), self.around)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(serve)
+            group.start_soon(work)
+            yield
+            group.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def served(self, connection: ConnectionSettings) -> AsyncIterator[None]:
+        """While the block runs, a process serves all runs of the ledger; it is killed at the end."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve, ServeRequest(ledger=self.path, connection=connection), Silent(), self.around)
             yield
             group.cancel_scope.cancel()

@@ -12,7 +12,7 @@ from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.responses import POINTLESS
 from orchestrator.emulator.faults import Faults
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.settings import ConnectionSettings, RunSettings, Wish
 from tests.engine.doctored import Patient
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
@@ -196,3 +196,29 @@ async def test_a_process_that_holds_the_ledger_and_says_nothing_is_found(tmp_pat
             [*_, finding] = reversed((await patient.diagnosis()).findings)
             assert (finding.cause, finding.sentence) == (Cause.LEDGER_HELD, diagnosis.SILENT)
             assert "it has said nothing for" in finding.evidence[0]
+
+
+async def test_a_run_whose_service_has_no_key_here_is_held_and_says_so(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=slow)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving():
+        async with patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
+            await anyio.sleep(30)
+        async with patient.served(ConnectionSettings(serverless_url="http://another", api_key="key")):
+            await anyio.sleep(30)
+            finding = (await patient.diagnosis()).findings[0]
+            assert (finding.cause, finding.about, finding.needs_person) == (Cause.RUN_HELD, "in", True)
+            assert finding.sentence == await patient.shown()
+            assert "has no API key for http://service" in finding.sentence
+
+
+async def test_webhooks_that_do_not_come_are_said_by_status_too(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=30, seconds=lambda _: 20.0)
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving(), patient.at_work(jobs=130, webhooks=True):
+        await anyio.sleep(15)
+        assert await patient.shown() is None
+        await anyio.sleep(60)
+        assert await patient.shown() == diagnosis.WEBHOOKS_MISSING
