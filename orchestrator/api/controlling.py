@@ -8,7 +8,17 @@ from orchestrator.api.naming import run_named
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
-from orchestrator.ledger.commands import ENDED, NOT_TAKEN_IN, OBEYED, OF_ANOTHER, Action, Argument, NewPriority, Retried
+from orchestrator.ledger.commands import (
+    ANSWER_S,
+    ENDED,
+    NOT_TAKEN_IN,
+    OBEYED,
+    OF_ANOTHER,
+    Action,
+    Argument,
+    NewPriority,
+    Retried,
+)
 from orchestrator.settings import Chosen, Wish
 from orchestrator.views import Acknowledged, RunControl
 
@@ -73,9 +83,10 @@ async def asked(
     endpoint: int | None = None,
     argument: Argument | None = None,
     wake: Callable[[], None] = lambda: None,
+    within_s: float = ANSWER_S,
 ) -> Acknowledged:
-    """Asks whoever works on the ledger, and waits a while for the acknowledgement. `wake` is called once it is asked:
-    an engine of this program's notices only by itself what others ask.
+    """Asks whoever works on the ledger, and waits `within_s` seconds for the acknowledgement. `wake` is called once it
+    is asked: an engine of this program's notices only by itself what others ask.
 
     Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
     `UsageError` for what is refused, but for what concerned another process alone, which has ended: `OF_ANOTHER`.
@@ -84,7 +95,7 @@ async def asked(
     wake()
     command = await ledger.commands.one(number)
     if (held_by := holder(ledger.path)) is not None:
-        command = await ledger.commands.answer(number)
+        command = await ledger.commands.answer(number, within_s=within_s)
         held_by = holder(ledger.path)  # who has ended meanwhile answers no more
     if command.done_at is None and held_by is None:
         for each in await ledger.commands.pending():  # what was asked before comes first

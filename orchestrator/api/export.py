@@ -1,6 +1,6 @@
 """Reads the outcomes of a run out of the ledger, page by page: no read lasts, and little is held."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from enum import Enum
 from typing import Final
@@ -44,7 +44,9 @@ class Rows(Enum):
         return self is Rows.ALL or (job.trouble is None) is (self is Rows.RESULTS)
 
 
-async def finished_jobs(ledger: Ledger, run: int, rows: Rows, *, inputs: bool = False) -> AsyncIterator[FinishedJob]:
+async def finished_jobs(
+    ledger: Ledger, run: int, rows: Rows, *, inputs: bool = False
+) -> AsyncGenerator[FinishedJob, None]:
     """The run's finished jobs, in input order, with their `inputs` if wanted. It may run while the run does.
 
     What has a `trouble` belongs into the errors file: also a job that succeeded, should its output be damaged by now.

@@ -1,19 +1,27 @@
 """A run in a program's hands."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final, Literal
+from contextlib import aclosing
+from typing import Final, Literal, overload
 
+from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.hosting import Attached, Host
+from orchestrator.api.options import Duration, attempts_of, policy_of
 from orchestrator.api.outcomes import Result
+from orchestrator.api.selecting import failures_of, where_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, Retried
 from orchestrator.units import MIB
+from orchestrator.views import ClusterRow
 
 Order = Literal["completion", "input"]
 
 PAGE_JOBS: Final = 500
+RETRIED_S_MAX: Final = 600.0
+"""How long a retry may take to be carried out: some seconds for a hundred thousand jobs."""
+
 PAGE_EVENTS: Final = 2_000
 PAGE_BYTES_MAX: Final = 8 * MIB
 """Results that are read at once, by their outputs as they are stored; one that is larger comes alone."""
@@ -133,6 +141,54 @@ class Run:
         """Cancels its unfinished jobs, here and at the service."""
         await self._host.ask(self._attached, Action.CANCEL)
 
-    async def retry(self) -> None:
-        """Queues its failed and cancelled jobs again. Raises `UsageError` where it is to be cancelled: `unpause` it."""
-        await self._host.ask(self._attached, Action.RETRY, Retried())
+    async def retry(
+        self,
+        *,
+        where: str = "",
+        cluster: str | int | None = None,
+        execution_timeout: Duration | None = None,
+        ttl: Duration | None = None,
+        max_attempts: int | None = None,
+    ) -> str:
+        """Queues its failed and cancelled jobs again, or those that a filter means (see the reference), of one
+        kind of failures by its number or name in `failures`; returns what came of it, in words.
+
+        These jobs keep what else is said, until they are retried once more; `None` leaves them the run's settings.
+        Raises `UsageError` for a filter that is none, and where the run is to be cancelled: `unpause` it.
+
+            await run.retry(where="class=timed_out", execution_timeout="30m")
+        """
+        ledger, run = self._host.ledger, self._attached.run
+        said = {"execution_timeout": execution_timeout, "ttl": ttl}
+        policy = policy_of(said)
+        asked_for = Retried(
+            where=await where_of(ledger, run, where, None if cluster is None else str(cluster)),
+            execution_timeout_ms=policy.execution_timeout_ms,
+            ttl_ms=policy.ttl_ms,
+            max_attempts=attempts_of(max_attempts),
+        )
+        done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
+        return done.outcome or "it is asked, and nobody has answered yet"
+
+    @overload
+    async def failures(self, *, cluster: Literal[True] = True, limit: int = 20) -> list[ClusterRow]: ...
+    @overload
+    async def failures(self, *, cluster: Literal[False], limit: int = 20) -> list[Result]: ...
+    async def failures(self, *, cluster: bool = True, limit: int = 20) -> list[ClusterRow] | list[Result]:
+        """The largest kinds of its failures, each with its `number`, `cluster`, `count`, `share`, `class_`, `sample`,
+        and `try_ids`, some `custom_id`s; or, without `cluster`, the first jobs that have failed, in input order.
+
+            for kind in await run.failures(cluster=True):
+                print(kind.count, kind.sample)
+        """
+        self._host.check_open()
+        ledger, run = self._host.ledger, self._attached.run
+        if cluster:
+            return list((await failures_of(ledger, run, limit)).clusters)
+        failed: list[Result] = []
+        async with aclosing(finished_jobs(ledger, run.id, Rows.ERRORS)) as jobs:
+            async for job in jobs:
+                failed.append(Result.of(job))
+                if len(failed) >= limit:
+                    break
+        return failed

@@ -27,7 +27,7 @@ from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, holder, is_ready
-from orchestrator.ledger.commands import Action, Argument
+from orchestrator.ledger.commands import ANSWER_S, Action, Argument
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -283,12 +283,16 @@ class Host:
             assert isinstance(attached.standing, Followed)
             await attached.standing.look()
 
-    async def ask(self, attached: Attached, action: Action, argument: Argument | None = None) -> Acknowledged:
-        """Asks something of whoever serves the run. Raises `UsageError` where that is refused."""
+    async def ask(
+        self, attached: Attached, action: Action, argument: Argument | None = None, *, within_s: float = ANSWER_S
+    ) -> Acknowledged:
+        """Asks something of whoever serves the run, as `asked`. Raises `UsageError` where that is refused."""
         self.check_open()
         engine = self._engine
         wake = engine.commands.on_change if engine is not None else lambda: None
-        acknowledged = await asked(self.ledger, action, run=attached.run.id, argument=argument, wake=wake)
+        acknowledged = await asked(
+            self.ledger, action, run=attached.run.id, argument=argument, wake=wake, within_s=within_s
+        )
         if isinstance(attached.standing, Followed):
             await attached.standing.look()
         return acknowledged

@@ -111,6 +111,11 @@ def policy_of(options: Mapping[str, object]) -> Policy:
     return Policy(**Choices.of(flags, _said).fields(Policy, settings))
 
 
+def attempts_of(number: int | None) -> int | None:
+    """How often a job may be executed, where that is said. Raises `UsageError`."""
+    return Choices.of({declared.MAX_ATTEMPTS.key: number}, _said)[declared.MAX_ATTEMPTS]
+
+
 def _said(setting: Setting[Any]) -> str:
     key = setting.key
     return f"{_NAMES.get(key, key.replace('-', '_'))}="

@@ -84,11 +84,15 @@ def _row(job: SelectedJob) -> JobRow:
 async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
     """The `limit` largest kinds of failures of the run `name`. Raises `UsageError` where there is no such run."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        run = await run_named(opened, name)
-        kinds, total = await opened.selection.clustered(run.id)
-        largest = await opened.selection.clusters(run.id, most=limit)
-        rows = [await _cluster(opened, run, number, each, total) for number, each in enumerate(largest, 1)]
-        return Failures(run=run.name, jobs=total, kinds=kinds, clusters=rows)
+        return await failures_of(opened, await run_named(opened, name), limit)
+
+
+async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
+    """The `limit` largest kinds of failures of `run`."""
+    kinds, total = await ledger.selection.clustered(run.id)
+    largest = await ledger.selection.clusters(run.id, most=limit)
+    rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
+    return Failures(run=run.name, jobs=total, kinds=kinds, clusters=rows)
 
 
 async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
@@ -114,9 +118,7 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
-        if cluster is not None:
-            of_kind = f"cluster={cluster_name(await _key(opened, run, cluster))}"
-            where = f"{of_kind} ({where})" if where.strip() else of_kind
+        where = await where_of(opened, run, where, cluster)
         chosen = And((GIVEN_UP, filter_of(where, now=opened.now())))
         counted = await opened.selection.count(run.id, chosen, inputs_max=None)
         first = await _first(opened, run, chosen)
@@ -128,6 +130,15 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
             execution_s=counted.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
             sample=tuple(map(_row, first[:TRIES])),
         )
+
+
+async def where_of(ledger: Ledger, run: Run, where: str, cluster: str | None) -> str:
+    """A filter for what `where` means of the kind of failures `cluster`: see `retry_preview`. Raises `UsageError`."""
+    filter_of(where, now=ledger.now())
+    if cluster is None:
+        return where
+    of_kind = f"cluster={cluster_name(await _key(ledger, run, cluster))}"
+    return f"{of_kind} ({where})" if where.strip() else of_kind
 
 
 async def _first(ledger: Ledger, run: Run, chosen: Filter) -> list[SelectedJob]:

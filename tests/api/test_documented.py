@@ -95,6 +95,7 @@ def test_the_examples_of_the_docstrings_run_as_they_stand() -> None:
         async with Orchestrator() as orc:
             namespace["orc"] = orc
             within: list[object] = [Orchestrator.submit, Orchestrator.append, Run, Orchestrator.map, Orchestrator.run]
+            within += [Run.retry, Run.failures]
             for documented in within:
                 await executed(documented, namespace)
         assert isinstance(namespace["result"], Result)

@@ -209,6 +209,36 @@ async def test_what_has_failed_is_retried_when_asked_for(tmp_path: Path) -> None
         assert run.counts["succeeded"] == 1
 
 
+async def test_failures_come_by_kind_and_what_a_filter_means_of_one_is_retried(tmp_path: Path) -> None:
+    bad = {0: "CUDA out of memory: 10 MB", 1: "CUDA out of memory: 20 MB", 2: "bad seed"}
+
+    def work(raw: bytes, number: int) -> Answer:
+        n = json.loads(raw)["n"]
+        return Answer(error=bad[n]) if n in bad and not is_mended else Answer(output=raw)
+
+    is_mended = False
+    async with desk(tmp_path, work=work) as d, d.orchestrator() as orc:
+        run = await orc.submit(numbers(5), endpoint=ENDPOINT, name="captions", max_attempts=1)
+        await run.wait()
+        kinds = await run.failures(cluster=True)
+        assert [(kind.number, kind.count, kind.class_) for kind in kinds] == [(1, 2, "failed"), (2, 1, "failed")]
+        assert [failed.error for failed in await run.failures(cluster=False, limit=2)] == [bad[0], bad[1]]
+
+        is_mended = True
+        told = await run.retry(where='error~"20"', cluster=1, execution_timeout="30m", max_attempts=2)
+        assert told == "1 failed job is queued again, with execution timeout 30 min and 2 attempts"
+        await run.wait()
+        assert (run.counts["succeeded"], run.counts["failed"]) == (3, 2)
+        assert "no such job" in await run.retry(where="class=timed_out", ttl=timedelta(hours=1))
+        for wrong, said in ({"where": "colour=red"}, "filter"), ({"cluster": 9}, "kinds"), ({"ttl": 1}, "ttl="):
+            with pytest.raises(UsageError, match=said):
+                await run.retry(**wrong)
+        await run.retry()
+        await run.wait()
+        assert run.counts["succeeded"] == 5
+        assert await run.failures() == []
+
+
 async def test_a_run_is_paused_and_goes_on_and_is_cancelled(tmp_path: Path) -> None:
     async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
         run = await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions")

@@ -46,6 +46,9 @@ async def asynchronous() -> None:
         async for result in orc.map("abc123", plain(), name="night", priority=5):
             assert_type(result, Result)
         assert_type(await run.pause(), None)
+        assert_type(await run.retry(where="class=timed_out", execution_timeout="30m", cluster=1), str)
+        assert_type((await run.failures(cluster=True))[0].count, int)
+        assert_type(await run.failures(cluster=False), list[Result])
     assert_type(run, Run)  # whoever leaves the block goes on behind it
 
 
