@@ -116,7 +116,9 @@ class Setting(Generic[T]):
     @property
     def help(self) -> str:
         """What it means, for `--help`."""
-        said = "" if self.without in ("", "off", "none", "required") else f" Default: {self.without}."
+        said = "" if self.without in ("", "off", "none") else f" Default: {self.without}."
+        if self.without == "required":
+            said = " Required, here or as a variable or in the file."
         return _LINK.sub(r"\1", self.means + said).replace("`", "")
 
     def words(self, value: T) -> list[str]:

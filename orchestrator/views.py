@@ -90,6 +90,14 @@ class Collecting(msgspec.Struct, frozen=True, kw_only=True):
     """Until when no result at the run's endpoint can expire (microseconds UTC); None where none can."""
 
 
+class FailureKind(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """A kind of failures of a run, and how many of them there are; `sample` is what one of them says, in one line."""
+
+    count: int
+    class_: str
+    sample: str
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What a run came to: the object that `--json` prints, in this order."""
 
@@ -116,6 +124,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     margin_s: MarginSummary
     safe_offline_s: float | None = None
     """For how long no result of the run can expire if nobody collects; None where none can."""
+
+    failure_kinds: int = 0
+    largest_failures: tuple[FailureKind, ...] = ()
+    """The largest of these kinds."""
 
     output: str | None = None
     """Where the results were written; None: nowhere."""

@@ -49,8 +49,20 @@ def results_command(run: str, request: RunRequest, *more: Setting[Any]) -> str:
     return _command("results", run, [*_ledger(request), *map(str, more)])
 
 
+def failures_command(run: str, request: RunRequest) -> str:
+    """What shows the failures of `run` by their kinds."""
+    return _command("failures", run, _ledger(request))
+
+
+def retry_command(run: str, request: RunRequest) -> str:
+    """What queues the failed jobs of `run` again."""
+    return _command("runs retry", run, _ledger(request))
+
+
 def _command(verb: str, name: str, words: Sequence[str]) -> str:
-    return shlex.join(["orchestrator", verb, *([*words, "--", name] if name.startswith("-") else [name, *words])])
+    return shlex.join(
+        ["orchestrator", *verb.split(), *([*words, "--", name] if name.startswith("-") else [name, *words])]
+    )
 
 
 def _configuration(request: RunRequest) -> list[str]:

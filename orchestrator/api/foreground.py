@@ -30,7 +30,7 @@ from orchestrator.api.look import safe_offline_s
 from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import outputs_of, recall
 from orchestrator.api.rescue import rescuing
-from orchestrator.api.summary import snapshot_of, soonest_s, summary_of
+from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -420,7 +420,8 @@ class Foreground:
         counts = await ledger.runs.counts(run=run.id)
         margins = await ledger.margins.of(run=run.id)
         safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
-        return self._summary_of(standing, counts, margins, safe_s)
+        summary = self._summary_of(standing, counts, margins, safe_s)
+        return await with_failures(ledger, run, summary)
 
     def _summary_of(
         self, standing: Standing, counts: Mapping[str, int], margins: Margins, safe_s: float | None

@@ -75,6 +75,11 @@ async def show(ledger: Path, name: str | None) -> RunStatus:
         return found
 
 
+def worked_on_by(ledger: Path) -> str | None:
+    """Who works on `ledger`, as text for people; None where nobody does."""
+    return holder(ledger)
+
+
 async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None) -> list[RunStatus]:
     """Every run of `ledger` as it stands, or those of these numbers, oldest first; `held_by` says who works on it."""
     now = ledger.now()

@@ -1,16 +1,25 @@
 """How a run stands, in numbers: for the summary and the progress display."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
 
 from orchestrator.api.counts import figures_of
+from orchestrator.core.error_messages import told
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.engine.observers.standing import THROTTLED, Standing
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import Reading, RunSaid
 from orchestrator.ledger.margins import Margins
+from orchestrator.ledger.runs import Run
 from orchestrator.units import SECOND_US
-from orchestrator.views import CollectedBy, Snapshot, Summary
+from orchestrator.views import CollectedBy, FailureKind, Snapshot, Summary
+
+KINDS_SHOWN: Final = 3
+"""So many kinds of failures tell most of what went wrong."""
 
 _NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
 
@@ -37,6 +46,18 @@ def summary_of(
         wall_s=round(wall_s, 3),
         interrupted=interrupted,
     )
+
+
+async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
+    """`summary` of `run`, with the kinds of failures that there are."""
+    if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
+        return summary
+    kinds, _ = await ledger.selection.clustered(run.id)
+    largest = [
+        FailureKind(count=each.n, class_=each.trouble or "", sample=told(each.message or ""))
+        for each in await ledger.selection.clusters(run.id, most=KINDS_SHOWN)
+    ]
+    return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
 
 
 def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:

@@ -20,6 +20,7 @@ from orchestrator.cli.control import add_control
 from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.execution import App, explain, load_api
+from orchestrator.cli.helping import tidy
 from orchestrator.cli.jobs import add_jobs
 from orchestrator.cli.ledger import add_ledger
 from orchestrator.cli.limits import add_limits
@@ -97,6 +98,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
     for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
         add(commands, load)
     add_account(commands)
+    tidy(commands)
     return commands
 
 

@@ -1,8 +1,8 @@
 """`orchestrator api`: the raw operations of an endpoint, one request each, without a ledger.
 
 They are sent within 5 % of the endpoint's limits, which a running batch leaves free (but of `/run`), so that a person
-can look and intervene at any time. What submits is never repeated; questions are, while the connection or the service
-fails.
+can look and intervene at any time; that is said where a process works on the ledger. What submits is never repeated;
+questions are, while the connection or the service fails.
 """
 
 import os
@@ -60,8 +60,8 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     api = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode="rich",
-        help="Single requests to an endpoint, without a ledger.\n\nThey are sent within 5 % of its limits; the rest"
-        " is for a batch that may be running. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.",
+        help="Single requests to an endpoint, without a ledger.\n\nThe API key comes from ORCHESTRATOR_API_KEY or"
+        " RUNPOD_API_KEY.",
     )
     commands.add_typer(api, name="api")
     operations = Noun(
@@ -146,7 +146,7 @@ def _add_openai(api: Noun) -> None:
 
 def _at(endpoint: str, choices: Choices, work: Work) -> Command:
     quiet = choices.is_on(declared.QUIET) or choices.is_on(declared.JSON)
-    return partial(api_calls.send, endpoint, quiet, work)
+    return partial(api_calls.send, endpoint, quiet, ledger_of(choices), work)
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:

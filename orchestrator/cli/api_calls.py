@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 JOB_FAILED_EXIT_CODE: Final = 1
 
-WITHIN: Final = "sending within 5 % of the endpoint's limits; the rest is for a batch that may be running"
+WITHIN: Final = "sending within 5 % of the endpoint's limits; the rest is for the batch that is running"
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -42,17 +42,26 @@ class Shown(msgspec.Struct, frozen=True):
 Work = Callable[["EndpointJobs", Shown], Awaitable[int]]
 
 
-async def send(endpoint_id: str, quiet: bool, work: Work, account: "Account", as_json: bool) -> int:
-    """Does `work` at the endpoint. Within which limits is said once, when something is really sent."""
+async def send(endpoint_id: str, quiet: bool, ledger: Path, work: Work, account: "Account", as_json: bool) -> int:
+    """Does `work` at the endpoint. Within which limits is said once, when something is really sent, and where a process
+    works on `ledger`, whose limits they are, too.
+    """
     endpoint = account.service.endpoint(endpoint_id)
     shown = Shown(as_json, quiet)
 
     def say_within() -> None:
         endpoint.on_request(None)
-        shown.say(WITHIN)
+        if ledger.exists() and _worked_on_by(ledger):
+            shown.say(WITHIN)
 
     endpoint.on_request(say_within)
     return await work(endpoint, shown)
+
+
+def _worked_on_by(ledger: Path) -> str | None:
+    from orchestrator.api.look import worked_on_by  # noqa: PLC0415  where there is a ledger, and no command else
+
+    return worked_on_by(ledger)
 
 
 # --- submitting

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from orchestrator import declared
-from orchestrator.api.continuing import results_command
+from orchestrator.api.continuing import failures_command, results_command, retry_command
 from orchestrator.cli.figures import (
     ENDED,
     STATES,
@@ -16,7 +16,7 @@ from orchestrator.cli.figures import (
     rate,
     stuck_text,
 )
-from orchestrator.core.wording import counted
+from orchestrator.core.wording import counted, shortened
 from orchestrator.settings import RunRequest
 from orchestrator.views import Snapshot, Summary
 
@@ -28,7 +28,31 @@ def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None)
     """A headline and aligned figures; `first` is how things stood when this process began."""
     rows = [*_counts(summary), *_trouble(summary), *_effort(summary, first), *_files(summary, request)]
     width = max(len(label) for label, _ in rows)
-    return [_headline(summary), *(f"  {label:<{width}}  {value}" for label, value in rows)]
+    return [
+        _headline(summary),
+        *(f"  {label:<{width}}  {value}" for label, value in rows),
+        *_failures(summary, request),
+    ]
+
+
+SAMPLE_CHARS_MAX: Final = 60
+"""So much of what a failure says fits a line of a terminal."""
+
+
+def _failures(summary: Summary, request: RunRequest) -> Iterator[str]:
+    """The largest kinds of failures, and the commands to look further and to try again."""
+    failed, kinds = summary.jobs.get("failed", 0), summary.failure_kinds
+    if not failed or not kinds:
+        return
+    yield f"{failed:,} failed, in {counted(kinds, 'kind')}:"
+    width = len(f"{summary.largest_failures[0].count:,}")
+    for kind in summary.largest_failures:
+        yield f"  {kind.count:>{width},}  {shortened(kind.sample or kind.class_, SAMPLE_CHARS_MAX)}"
+    if kinds > len(summary.largest_failures):
+        yield f"  {'':>{width}}  and {counted(kinds - len(summary.largest_failures), 'other kind')}"
+    yield f"see: {failures_command(summary.run, request)}"
+    if not summary.interrupted:
+        yield f"again: {retry_command(summary.run, request)}"
 
 
 def _headline(summary: Summary) -> str:

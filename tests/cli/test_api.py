@@ -1,11 +1,13 @@
 """`orchestrator api`: every operation, every error, and what a person and a program see of them."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from orchestrator.errors import StorageError
+from orchestrator.ledger import dispatcher_lock
 from orchestrator.views import RunStatus
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.cli.service import KEY, ok, refusal, service
@@ -20,7 +22,7 @@ DONE_JSON = (
 DONE = ok(DONE_JSON)
 FAILED = ok(r'{"id":"job-1","status":"FAILED","retries":1,"error":"{\"error_message\":\"bad \\u001b[2J seed\"}"}')
 
-SAID = "sending within 5 % of the endpoint's limits; the rest is for a batch that may be running\n"
+SAID = "sending within 5 % of the endpoint's limits; the rest is for the batch that is running\n"
 
 OPERATIONS: dict[str, tuple[list[str], str, bytes]] = {
     "run": (["run", "abc", "--input", '{"n":1}'], "POST /v2/abc/run", QUEUED),
@@ -42,13 +44,15 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
 @each_operation
-def test_each_operation_sends_its_request_and_says_within_which_limits(name: str) -> None:
+@pytest.mark.parametrize("is_held", [False, True], ids=["alone", "beside a run"])
+def test_each_operation_sends_its_request_and_says_beside_a_run_within_which_limits(name: str, is_held: bool) -> None:
     """Contract, Endpoints: the table of operations."""
     arguments, request, reply = OPERATIONS[name]
-    with service(reply) as served:
+    Path("orchestrator.db").touch()
+    with service(reply) as served, dispatcher_lock(Path("orchestrator.db"), now=0) if is_held else nullcontext():
         result = served.api(*arguments)
     assert (result.exit_code, served.asked) == (0, [request])
-    assert result.stderr.startswith(SAID)
+    assert result.stderr.startswith(SAID) is is_held
 
 
 @each_operation
@@ -268,7 +272,7 @@ def test_a_job_that_ended_before_it_could_be_cancelled_is_told() -> None:
     with service(ok('{"id":"job-1","status":"COMPLETED"}')) as served:
         result = served.api("cancel", "abc", "job-1")
     assert result.exit_code == 0
-    assert result.stderr.removeprefix(SAID) == "warning: job job-1 had ended before: it is COMPLETED\n"
+    assert result.stderr == "warning: job job-1 had ended before: it is COMPLETED\n"
 
 
 @pytest.mark.parametrize(("end", "code"), [("COMPLETED", 0), ("FAILED", 1), ("CANCELLED", 1), ("TIMED_OUT", 1)])
@@ -277,7 +281,7 @@ def test_a_stream_prints_its_chunks_and_ends_with_the_job(end: str, code: int) -
         result = served.api("stream", "abc", "job-1")
     assert result.exit_code == code
     assert result.stdout == 'a \N{REPLACEMENT CHARACTER}[2J b\n{"t":1.50}\nbare\n{"other":1}\n'
-    assert result.stderr == f"{SAID}job job-1 is {end}; 4 chunks\n"
+    assert result.stderr == f"job job-1 is {end}; 4 chunks\n"
 
 
 def test_a_stream_as_json_has_whole_items() -> None:
@@ -318,7 +322,7 @@ def test_a_purge_warns_about_jobs_of_the_ledger_at_that_endpoint(tmp_path: Path)
     warning = (
         "warning: run night of orchestrator.db has {} at this endpoint; those that still wait in its queue go, too\n"
     )
-    assert result.stderr == warning.format("1,201 jobs") + warning.format("1 job") + SAID
+    assert result.stderr == warning.format("1,201 jobs") + warning.format("1 job")
 
 
 def test_a_ledger_that_cannot_be_read_is_told_and_the_purge_asked_for_all_the_same(tmp_path: Path) -> None:
@@ -358,7 +362,7 @@ def test_a_refusal_is_one_line_and_exit_code_3(name: str, reply: bytes, words: s
     with service(reply) as served:
         result = served.api(*OPERATIONS[name][0])
     assert (result.exit_code, result.stdout, len(served.requests)) == (3, "", 1)
-    (line,) = result.stderr.removeprefix(SAID).splitlines()
+    (line,) = result.stderr.splitlines()
     assert line.startswith("error: ")
     assert words in line
 
@@ -378,7 +382,7 @@ def test_an_answer_that_makes_no_sense_is_one_line_and_exit_code_3(name: str, re
     with service(reply) as served:
         result = served.api(*OPERATIONS[name][0])
     assert (result.exit_code, result.stdout, len(served.requests)) == (3, "", 1)
-    (line,) = result.stderr.removeprefix(SAID).splitlines()
+    (line,) = result.stderr.splitlines()
     assert words in line
 
 
@@ -386,7 +390,7 @@ def test_a_500_is_one_line_that_says_where_to_look() -> None:
     with service(refusal("500 Internal Server Error")) as served:
         result = served.api("run", "abc", "--input", '{"n":1}')
     assert result.exit_code == 3
-    assert result.stderr.removeprefix(SAID) == (
+    assert result.stderr == (
         "error: run: the service failed (500 Internal Server Error); a worker may have crashed: look into the endpoint's logs; whether it took"
         " effect is unknown, and to repeat it may be paid twice\n"
     )
@@ -410,7 +414,8 @@ def test_what_is_refused_here_does_not_speak_of_sending(arguments: tuple[str, ..
 
 
 def test_what_a_question_that_is_repeated_is_sent_within_is_said_once() -> None:
-    with service(refusal("503 Busy"), RUNNING) as served:
+    Path("orchestrator.db").touch()
+    with service(refusal("503 Busy"), RUNNING) as served, dispatcher_lock(Path("orchestrator.db"), now=0):
         result = served.api("status", "abc", "job-1")
     assert (result.exit_code, len(served.requests)) == (0, 2)
     assert result.stderr.count(SAID) == 1
@@ -420,9 +425,7 @@ def test_advice_that_the_service_has_given_itself_is_not_given_again() -> None:
     said = "only a failed or timed-out job can be retried; this one is COMPLETED"
     with service(refusal("400 Bad Request", f'{{"error":"{said}"}}')) as served:
         result = served.api("retry", "abc", "job-1")
-    assert result.stderr.removeprefix(SAID) == (
-        f"error: retry job-1: the service does not retry this job (400 Bad Request: {said})\n"
-    )
+    assert result.stderr == (f"error: retry job-1: the service does not retry this job (400 Bad Request: {said})\n")
 
 
 def test_nobody_there_is_one_line_and_exit_code_3() -> None:
@@ -431,7 +434,7 @@ def test_nobody_there_is_one_line_and_exit_code_3() -> None:
         served.url = f"http://{address}"
         result = served.api("run", "abc", "--input", '{"n":1}')
     assert result.exit_code == 3
-    (line,) = result.stderr.removeprefix(SAID).splitlines()
+    (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: run: no connection to {address}: ")
     assert line.endswith("; nothing was sent")
 

@@ -10,7 +10,7 @@ from orchestrator.api.continuing import results_command
 from orchestrator.cli.figures import lasting, percent, rate
 from orchestrator.cli.summary import summary_lines
 from orchestrator.settings import Configuration, ConnectionSettings, RunRequest
-from orchestrator.views import MarginSummary, UncertainSummary
+from orchestrator.views import FailureKind, MarginSummary, UncertainSummary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
 
 REQUEST = RunRequest(
@@ -86,6 +86,26 @@ def test_a_margin_is_told_where_it_was_small(margin_s: float, told: str | None) 
 def test_failed_attempts_are_told_with_those_that_were_retried(failed: int, retried: int, told: str) -> None:
     came = msgspec.structs.replace(summary(), failed_executions=failed, retried_executions=retried)
     assert f"  attempts   {told}" in summary_lines(came, REQUEST, None)
+
+
+def test_the_end_of_a_run_with_failures_names_their_largest_kinds_and_what_to_do() -> None:
+    kinds = (
+        FailureKind(count=12, class_="failed", sample="ValueError: bad seed"),
+        FailureKind(count=5, class_="failed", sample="CUDA " + "out of memory " * 10),
+        FailureKind(count=2, class_="timed_out", sample=""),
+    )
+    failed = msgspec.structs.replace(summary(succeeded=980, failed=20), failure_kinds=4, largest_failures=kinds)
+    assert summary_lines(failed, REQUEST, None)[-7:] == [
+        "20 failed, in 4 kinds:",
+        "  12  ValueError: bad seed",
+        "   5  CUDA out of memory out of memory out of memory out of…",
+        "   2  timed_out",
+        "      and 1 other kind",
+        "see: orchestrator failures captions",
+        "again: orchestrator runs retry captions",
+    ]
+    cancelled = msgspec.structs.replace(failed, jobs={**failed.jobs, "failed": 0, "cancelled": 20})
+    assert not any("kind" in line for line in summary_lines(cancelled, REQUEST, None))
 
 
 def test_one_job_is_one_job() -> None:

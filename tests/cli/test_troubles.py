@@ -19,7 +19,6 @@ from orchestrator.cli.account.endpoints import add_endpoints
 from orchestrator.cli.account.pods import add_pods
 from orchestrator.cli.account.secrets import add_secrets
 from orchestrator.cli.account.templates import add_templates
-from orchestrator.cli.api_calls import WITHIN
 from orchestrator.client import Service
 from tests.cli.command_line import Result, add_calls, call_only
 
@@ -127,7 +126,7 @@ def told(result: Result) -> str:
         assert secret not in everything
     assert left == []
     assert (result.exit_code, result.stdout) == (3, "")
-    (line,) = result.stderr.removeprefix(f"{WITHIN}\n").splitlines()
+    (line,) = result.stderr.splitlines()
     return line
 
 

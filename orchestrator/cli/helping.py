@@ -1,0 +1,92 @@
+"""How the help of all commands looks: no types beside names, and an example with each."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from orchestrator import declared
+from orchestrator.api import emulated
+
+EXAMPLES: Final[Mapping[str, str]] = {
+    "run": f"run prompts.jsonl {declared.ENDPOINT} abc123 {declared.OUTPUT} results.jsonl",
+    "resume": "resume prompts",
+    "serve": f"serve {declared.LEDGER} batches.db",
+    "status": "status",
+    "doctor": "doctor prompts",
+    "failures": "failures prompts",
+    "results": "results prompts > results.jsonl",
+    "watch": "watch prompts",
+    "verify": f"verify {declared.OUTPUT} results.jsonl",
+    "pause": "pause prompts",
+    "unpause": "unpause prompts",
+    "continue": "continue prompts",
+    "cancel": "cancel prompts",
+    "retry": "retry prompts",
+    "priority": "priority prompts 5",
+    "emulate": f"emulate {emulated.HANDLER} handlers.py:caption {emulated.WORKERS} 8",
+    "runs list": "runs",
+    "runs show": "runs show prompts",
+    "runs pause": "runs pause prompts",
+    "runs unpause": "runs unpause prompts",
+    "runs continue": "runs continue prompts",
+    "runs cancel": "runs cancel prompts",
+    "runs retry": "runs retry prompts",
+    "runs priority": "runs priority prompts 5",
+    "runs rename": "runs rename prompts captions",
+    "runs delete": "runs delete prompts",
+    "runs export": f"runs export prompts {declared.OUTPUT} results.jsonl",
+    "jobs list": "jobs list prompts --where state=failed",
+    "jobs show": "jobs show prompts night-17",
+    "jobs retry": "jobs retry prompts --where class=timed_out",
+    "limits show": "limits show",
+    "limits set": "limits set prompts run=500/10",
+    "limits reset": "limits reset prompts run",
+    "ledger info": "ledger info",
+    "ledger backup": "ledger backup copy.db",
+    "ledger compact": "ledger compact",
+}
+"""By command, without the name of the program. Those that manage an account have theirs in their pages."""
+
+
+def _no_type(ctx: Any) -> None:
+    """Nothing beside the name of an argument."""
+
+
+class _Tidy:
+    """Commands whose help shows names without types: what an option takes is said by its own word for it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if isinstance(param, TyperArgument):
+                vars(param)["display_type_rich"] = _no_type
+            elif isinstance(param, TyperOption) and param.metavar is None and param.is_flag:
+                param.metavar = ""
+        return params
+
+
+class TidyCommand(_Tidy, TyperCommand):
+    """A command."""
+
+
+def tidy_group(kind: type[TyperGroup]) -> type[TyperGroup]:
+    """A group of commands like `kind`."""
+    return kind if issubclass(kind, _Tidy) else type(f"Tidy{kind.__name__}", (_Tidy, kind), {})
+
+
+def tidy(commands: typer.Typer, path: str = "") -> None:
+    """Has all `commands`, those of groups among them, show their help so."""
+    for command in commands.registered_commands:
+        if command.cls in (None, TyperCommand):
+            command.cls = TidyCommand
+        name = command.name or getattr(command.callback, "__name__", "").rstrip("_").replace("_", "-")
+        if example := EXAMPLES.get(f"{path}{name}"):
+            command.epilog = command.epilog or f"Example: [bold]orchestrator {example}[/]"
+    kind = commands.info.cls
+    commands.info.cls = tidy_group(kind if isinstance(kind, type) else TyperGroup)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            tidy(group.typer_instance, f"{path}{group.name} ")

@@ -1,0 +1,52 @@
+"""How help looks: no types, and an example with each command."""
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+import typer
+from typer.main import get_command
+
+from orchestrator.cli import build
+from orchestrator.cli.execution import load_api
+from orchestrator.cli.helping import EXAMPLES
+from tests.cli.fake_api import FakeApp, invoke
+
+OF_THE_ACCOUNT = ("api", "pods", "endpoints", "templates", "secrets")
+
+
+def paths(group: typer.Typer, path: str = "") -> Iterator[str]:
+    for command in group.registered_commands:
+        name = command.name or getattr(command.callback, "__name__", "").rstrip("_")
+        yield f"{path}{name.replace('_', '-')}"
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield from paths(inner.typer_instance, f"{path}{inner.name} ")
+
+
+COMMANDS = [path for path in paths(build(load_api)) if path.split()[0] not in OF_THE_ACCOUNT]
+
+
+def test_every_command_has_an_example_and_every_example_a_command() -> None:
+    assert sorted(EXAMPLES) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("path", ["", *COMMANDS, "runs", "api run", "pods list"])
+def test_no_help_shows_the_type_of_anything(path: str) -> None:
+    said = invoke(FakeApp(), *path.split(), "--help").stdout
+    assert "Usage:" in said
+    assert not any(f"<{kind}>" in said for kind in ("bool", "str", "int"))
+    assert not path or path not in EXAMPLES or "Example: orchestrator" in said
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_an_example_is_a_command_line_of_its_command(path: str) -> None:
+    words = shlex.split(EXAMPLES[path].partition(" > ")[0])
+    command = get_command(build(load_api))
+    with command.make_context("orchestrator", list(words), resilient_parsing=True) as context:
+        assert context is not None
+    assert words[: len(path.split())] == path.split() or path.endswith(" list")
+
+
+def test_the_endpoint_is_told_to_be_required() -> None:
+    assert "Required, here" in " ".join(invoke(FakeApp(), "run", "--help").stdout.split())
