@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.controlling import control, prioritize, retry
+    from orchestrator.api.controlling import control, prioritize, resend, retry
     from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
@@ -41,6 +41,7 @@ __all__ = [
     "limits_set",
     "prioritize",
     "rename",
+    "resend",
     "results",
     "retry",
     "retry_preview",
@@ -71,6 +72,7 @@ _HOME = {
     "limits_set": "limiting",
     "prioritize": "controlling",
     "rename": "keeping_runs",
+    "resend": "controlling",
     "results": "look",
     "retry": "controlling",
     "retry_preview": "selecting",

@@ -50,6 +50,14 @@ async def retry(
     return await _control(ledger, name, dependencies, Action.RETRY, asked_for)
 
 
+async def resend(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:
+    """Asks for the outstanding jobs of the run `name` to be sent anew, since the service has them no more.
+
+    Raises like `control`.
+    """
+    return await _control(ledger, name, dependencies, Action.RESEND)
+
+
 def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
     """The ledger, opened as `dependencies` say, to leave a word in. Raises like `command_ledger`."""
     given = dependencies or Dependencies()

@@ -81,6 +81,7 @@ async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: P
 
 
 def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
+    """Prints what came of asking; returns the exit code."""
     if as_json:
         printing.put_json(found)
     if found.has_ended:

@@ -17,6 +17,7 @@ from orchestrator.cli.figures import finished
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of
+from orchestrator.cli.resend import add_resend
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import JsonOfOne, add_list_and_show
 from orchestrator.core.wording import counted
@@ -35,6 +36,7 @@ def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
     commands.add_typer(runs, name="runs")
     add_list_and_show(runs, load)
     add_control(runs, load)
+    add_resend(runs, load)
     add_retry(runs, load)
     _add_keeping(runs, load)
 

@@ -38,6 +38,7 @@ from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.reopening import retried
+from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.errors import StorageError, UsageError
@@ -59,7 +60,6 @@ PRUNE_EVERY_S: Final = 3_600.0
 
 FINISHED_S_MAX: Final = 1.0
 """How long they may go on when every job of the runs that are served has its outcome."""
-
 
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
@@ -206,6 +206,7 @@ class Engine:
         )
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, partial(retried, ledger))
+        self.commands.register(Action.RESEND, partial(resent, ledger))
         self.commands.register(Action.SERVE, self._serve_asked)
         self.commands.register(Action.RELEASE, self._release_asked)
         self.watch.subscribe(self.commands.on_change)
@@ -278,8 +279,7 @@ class Engine:
     def _say_in_flight(self) -> None:
         """Why it takes a while, where the run has finished that this process was begun for."""
         if self._grace_s() > FINISHED_S_MAX and (flying := self.task_pool.flying):
-            requests = "1 request of another run is" if flying == 1 else f"{flying:,} requests of other runs are"
-            self._view.say(f"{requests} in flight, with up to {IN_FLIGHT_S_MAX:.0f} s to end")
+            self._view.say(f"in flight for other runs: {flying:,}; they have up to {IN_FLIGHT_S_MAX:.0f} s to end")
 
     def stop(self) -> None:
         """Ends `working`."""

@@ -56,6 +56,9 @@ class Action(StrEnum):
     RETRY = "retry"
     """To queue failed and cancelled jobs again."""
 
+    RESEND = "resend"
+    """To send anew what is outstanding, since the service has it no more."""
+
     SERVE = "serve"
     """To serve a run that another process has taken in."""
 

@@ -222,6 +222,10 @@ class FakeApp:
         self.asked.append((ledger, name, where, cluster))
         return RetryPreview(run="captions", where=where, count=0, execution_s=None, sample=())
 
+    async def resend(self, ledger: Path, name: str) -> RunControl:
+        self.asked.append((ledger, name))
+        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
+
     async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl:
         self.asked.append((ledger, name) if chosen is None else (ledger, name, chosen))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)

@@ -65,3 +65,18 @@ def test_a_run_is_exported_to_the_files_that_are_named() -> None:
     assert app.asked == [(Path("orchestrator.db"), "captions", Path("o.jsonl"), Path("e.jsonl"))]
     assert json.loads(result.stdout)["results"] == 1_234
     assert result.stderr == "captions: 1,234 results in o.jsonl, 5 errors in e.jsonl\n"
+
+
+def test_what_is_gone_is_sent_anew_once_somebody_agrees() -> None:
+    app = FakeApp(runs=[run_status(outstanding=3, succeeded=7)])
+    refused = invoke(app, "runs", "resend", "captions", "--outstanding")
+    assert refused.exit_code == 2
+    assert "send 3 outstanding jobs of captions anew; each that the service still has is paid twice?" in refused.stderr
+    assert len(app.asked) == 1, "it was only looked at"
+    app.outcome = "3 jobs are queued again"
+    done = invoke(app, "runs", "resend", "captions", "--outstanding", "--yes", "--json")
+    assert (done.exit_code, app.asked[-1]) == (0, (Path("orchestrator.db"), "captions"))
+    assert json.loads(done.stdout)["outcome"] == "3 jobs are queued again"
+    assert "--outstanding" in invoke(app, "runs", "resend", "captions", "--yes").stderr
+    nothing = invoke(FakeApp(runs=[run_status(succeeded=7)]), "runs", "resend", "captions", "--outstanding")
+    assert (nothing.exit_code, nothing.stderr) == (0, "captions has no outstanding jobs; nothing to resend\n")
