@@ -222,3 +222,9 @@ async def test_webhooks_that_do_not_come_are_said_by_status_too(tmp_path: Path) 
         assert await patient.shown() is None
         await anyio.sleep(60)
         assert await patient.shown() == diagnosis.WEBHOOKS_MISSING
+        key = patient.path.with_name("ledger.db.key")
+        key.unlink()
+        key.mkdir()
+        found = await patient.diagnosis()
+        assert [finding.cause for finding in found.findings] == [Cause.WEBHOOK_UNREACHABLE]
+        assert [each for each in found.not_asked if "cannot keep the webhook key" in each], "there is no self-test then"
