@@ -434,8 +434,8 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     """What it gave; as text where that is no JSON."""
 
 
-class RetryPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a retry would queue again."""
+class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that a command would change."""
 
     run: str
     where: str

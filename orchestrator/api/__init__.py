@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.controlling import control, prioritize, resend, retry
+    from orchestrator.api.controlling import cancel_jobs, control, prioritize, resend, retry
     from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
     from orchestrator.api.foreground import run
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.look import latest, results, show, status
-    from orchestrator.api.selecting import failures, job_show, jobs_list, retry_preview
+    from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "View",
+    "cancel_jobs",
+    "cancel_preview",
     "control",
     "delete",
     "doctor",
@@ -55,6 +57,8 @@ __all__ = [
 
 _HOME = {
     "View": "orchestrator.engine.observers.view",
+    "cancel_jobs": "controlling",
+    "cancel_preview": "selecting",
     "control": "controlling",
     "delete": "keeping_runs",
     "doctor": "doctoring",

@@ -16,6 +16,7 @@ from orchestrator.ledger.commands import (
     OF_ANOTHER,
     Action,
     Argument,
+    CancelledJobs,
     NewPriority,
     Retried,
 )
@@ -56,6 +57,13 @@ async def resend(ledger: Path, name: str, dependencies: Dependencies | None = No
     Raises like `control`.
     """
     return await _control(ledger, name, dependencies, Action.RESEND)
+
+
+async def cancel_jobs(ledger: Path, name: str, where: str, dependencies: Dependencies | None = None) -> RunControl:
+    """Asks for the unfinished jobs of the run `name` that the filter `where` means to be cancelled. Raises like
+    `control`.
+    """
+    return await _control(ledger, name, dependencies, Action.CANCEL_JOBS, CancelledJobs(where))
 
 
 def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:

@@ -10,6 +10,9 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.error_messages import told
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
+from orchestrator.core.job import ENDED_WITH
+from orchestrator.core.wording import counted
+from orchestrator.engine.upkeep.cancelling import UNFINISHED
 from orchestrator.engine.upkeep.reopening import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
@@ -21,7 +24,7 @@ from orchestrator.views import (
     Failures,
     FoundJobs,
     JobRow,
-    RetryPreview,
+    JobsPreview,
     SubmissionView,
     TimelineStep,
     WholeJob,
@@ -54,9 +57,9 @@ async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> F
             after, is_last, read = page.after, page.is_last, read + page.inputs_read
         count, is_exact = len(jobs), is_last
         if len(jobs) == limit and not is_last:
-            counted = await opened.selection.count(run.id, chosen)
-            count, is_exact = max(count, counted.n), counted.is_exact
-            read = max(read, counted.looked_at)
+            whole = await opened.selection.count(run.id, chosen)
+            count, is_exact = max(count, whole.n), whole.is_exact
+            read = max(read, whole.looked_at)
         return FoundJobs(run=run.name, jobs=jobs, count=count, is_exact=is_exact, inputs_read=read)
 
 
@@ -110,7 +113,7 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
     )
 
 
-async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview:
+async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
     """What of the run `name` a retry would queue again: the failed and cancelled jobs that `where` means, of the kind
     that is called `cluster`, or has that number in the list of kinds.
 
@@ -119,17 +122,27 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
         where = await where_of(opened, run, where, cluster)
-        chosen = And((GIVEN_UP, filter_of(where, now=opened.now())))
-        counted = await opened.selection.count(run.id, chosen, inputs_max=None)
-        first = await _first(opened, run, chosen)
-        took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
-        return RetryPreview(
-            run=run.name,
-            where=where,
-            count=counted.n,
-            execution_s=counted.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
-            sample=tuple(map(_row, first[:TRIES])),
-        )
+        return await _preview(opened, run, where, of=GIVEN_UP)
+
+
+async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPreview:
+    """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await _preview(opened, await run_named(opened, name), where, of=UNFINISHED)
+
+
+async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsPreview:
+    chosen = And((of, filter_of(where, now=ledger.now())))
+    whole = await ledger.selection.count(run.id, chosen, inputs_max=None)
+    first = await _first(ledger, run, chosen)
+    took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
+    return JobsPreview(
+        run=run.name,
+        where=where,
+        count=whole.n,
+        execution_s=whole.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
+        sample=tuple(map(_row, first[:TRIES])),
+    )
 
 
 async def where_of(ledger: Ledger, run: Run, where: str, cluster: str | None) -> str:
@@ -153,7 +166,7 @@ async def _key(ledger: Ledger, run: Run, cluster: str) -> int:
     if cluster.isascii() and cluster.isdigit() and 1 <= int(cluster) <= RANK_MAX:
         listed = await ledger.selection.clusters(run.id, most=int(cluster))
         if len(listed) < int(cluster):
-            raise UsageError(f"{run.name} has {len(listed):,} kinds of failures, and no number {cluster}")
+            raise UsageError(f"{run.name} has {counted(len(listed), 'kind')} of failures, and no number {cluster}")
         return listed[-1].error_key
     try:
         return cluster_key(cluster)
@@ -208,13 +221,19 @@ def _timeline(story: Story) -> list[TimelineStep]:
             at=event.at,
             after_us=event.at - earlier.at,
             event=event.event,
-            reason=event.reason,
+            reason=_reason(event.reason),
             class_=event.trouble,
             attempt=event.attempt,
             remote_id=None if event.submission is None else named.get(event.submission),
         )
         for earlier, event in zip(before, story.events, strict=False)
     ]
+
+
+def _reason(reason: str) -> str:
+    """A reason in one line: of the error that a reopened job had, the type and the message."""
+    why, ended_with, message = reason.partition(ENDED_WITH)
+    return f"{why}{ended_with}{told(message)}"
 
 
 def _json_or_text(output: bytes) -> msgspec.Raw | str:

@@ -45,7 +45,7 @@ from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
-    RetryPreview,
+    JobsPreview,
     RunControl,
     RunsShown,
     RunStatus,
@@ -112,7 +112,11 @@ class App(Protocol):
 
     async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl: ...
 
-    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview: ...
+    async def cancel_jobs(self, ledger: Path, name: str, where: str) -> RunControl: ...
+
+    async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> JobsPreview: ...
+
+    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview: ...
 
     async def rename(self, ledger: Path, name: str, to: str) -> "Renamed": ...
 

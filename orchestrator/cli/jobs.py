@@ -1,6 +1,6 @@
 """`orchestrator jobs` and `orchestrator failures`: single jobs of a run, and the kinds of its failures."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,19 +11,23 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import options, printing, tables
+from orchestrator.cli.access import Yes, confirm
+from orchestrator.cli.control import told
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
-from orchestrator.cli.retry import add_retry
+from orchestrator.cli.retry import add_retry, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
 from orchestrator.core.wording import counted, shortened
+from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
 
 LIMIT: Final = 100
 CLUSTERS: Final = 20
 ERROR_WIDTH: Final = 60
+REASON_WIDTH: Final = 120
 BLOB_WIDTH: Final = 1_000
 """So many characters of an input or output, and an error, are shown without `--raw`."""
 
@@ -54,6 +58,12 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     add_retry(jobs, load)
 
+    @jobs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def cancel(name: options.RunName, where: options.Where = "", yes: Yes = False) -> AtLedger:
+        """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on."""
+        return partial(_cancel, load, name, where, yes)
+
     @commands.command()
     @also(carry_out_at_ledger, **flags, json=Json)
     def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
@@ -77,8 +87,8 @@ async def _list(load: Callable[[], App], name: str | None, where: str, limit: in
 
 def _cells(job: JobRow) -> tuple[object, ...]:
     error = "" if job.error is None else shortened(job.error, ERROR_WIDTH)
-    told = f"{job.class_}: {error}" if job.class_ and error else job.class_
-    return job.line, job.custom_id, job.state, job.attempts, clock(job.ended_at), told
+    whole = f"{job.class_}: {error}" if job.class_ and error else job.class_
+    return job.line, job.custom_id, job.state, job.attempts, clock(job.ended_at), whole
 
 
 def _remarks(found: FoundJobs) -> Iterator[str]:
@@ -116,12 +126,25 @@ def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
     yield f"   to try: {', '.join(cluster.try_ids)}"
 
 
+async def _cancel(load: Callable[[], App], name: str, where: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    if not where.strip():
+        raise UsageError(f"which jobs? Name them by --where; the whole run is cancelled by: orchestrator cancel {name}")
+    preview = await load().cancel_preview(ledger, name, where)
+    if not preview.count:
+        raise UsageError(f"{preview.run} has no unfinished jobs like that; nothing was done")
+    for line in sample_lines(preview):
+        printing.say(line)
+    confirm(f"cancel {counted(preview.count, 'job')} of {preview.run}?", yes=yes)
+    found = await load().cancel_jobs(ledger, preview.run, preview.where)
+    return told(found, "to go on without these jobs", as_json=as_json)
+
+
 async def _show(load: Callable[[], App], name: str, job: str, raw: bool, ledger: Path, as_json: bool) -> int:
     found = await load().job_show(ledger, name, job)
     if as_json:
         printing.put_json(found)
         return 0
-    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, map(_step, found.timeline)))
+    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, _steps(found.timeline)))
     return 0
 
 
@@ -131,7 +154,7 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
     yield "state", job.state if job.class_ in {None, job.state} else f"{job.state}, {job.class_}"
     yield "attempts", f"{job.attempts}; {found.paid_at_most} may have been paid"
     if found.max_attempts is not None:
-        yield "at most", f"{found.max_attempts} attempts, since it was tried again so"
+        yield "at most", f"{counted(found.max_attempts, 'attempt')}, since it was tried again so"
     if found.policy is not None:
         yield "policy", bytes(found.policy).decode()
     if found.remote_id is not None:
@@ -150,10 +173,22 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
 _STEPS: Final = ("time (UTC)", "after", "event", "attempt", "reason", "there")
 
 
-def _step(step: TimelineStep) -> tuple[object, ...]:
-    after = lasting(step.after_us / SECOND_US) if step.after_us else ""
-    told = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
-    return clock(step.at), after, step.event, step.attempt, told, step.remote_id
+def _steps(timeline: Sequence[TimelineStep]) -> Iterator[tuple[object, ...]]:
+    """The events; a day, and what the service calls the submission, stand where they are others than before."""
+    day = there = ""
+    for step in timeline:
+        date, time = clock(step.at).split()
+        after = lasting(step.after_us / SECOND_US) if step.after_us else ""
+        reason = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
+        yield (
+            time if date == day else f"{date} {time}",
+            after,
+            step.event,
+            step.attempt,
+            shortened(reason, REASON_WIDTH),
+            "" if step.remote_id == there else step.remote_id,
+        )
+        day, there = date, step.remote_id or ""
 
 
 def _took(ms: int | None) -> str:

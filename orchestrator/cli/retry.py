@@ -18,7 +18,7 @@ from orchestrator.core.wording import counted, shortened
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import Chosen
-from orchestrator.views import RetryPreview
+from orchestrator.views import JobsPreview
 
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting for setting in (declared.EXECUTION_TIMEOUT, declared.TTL, declared.MAX_ATTEMPTS)
@@ -73,7 +73,9 @@ async def _retry(
     preview = await load().retry_preview(ledger, name, where, cluster)
     if not preview.count:
         raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
-    for line in _preview_lines(preview):
+    cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
+    printing.say(f"executed, and paid, once more at least: {counted(preview.count, 'job')}{cost}")
+    for line in sample_lines(preview):
         printing.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
@@ -96,10 +98,8 @@ def _settings(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _preview_lines(preview: RetryPreview) -> Iterator[str]:
-    """What would be queued again, and what that may cost."""
-    cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
-    yield f"executed, and paid, once more at least: {counted(preview.count, 'job')}{cost}"
+def sample_lines(preview: JobsPreview) -> Iterator[str]:
+    """The first of the jobs, and how many more there are."""
     for job in preview.sample:
         error = "" if job.error is None else f": {shortened(job.error, SAMPLE_WIDTH)}"
         yield f"  {job.custom_id}, {job.class_ or job.state}{error}"

@@ -19,6 +19,13 @@ RUN_CANCELLED: Final = "the run was cancelled"
 
 RUN_CANCELLED_UNCERTAIN: Final = f"{RUN_CANCELLED}; the answer to its submission never came"
 
+JOB_CANCELLED: Final = "it was cancelled on request"
+JOB_CANCELLED_UNCERTAIN: Final = f"{JOB_CANCELLED}; the answer to its submission never came"
+"""The same of a job that was cancelled without its run."""
+
+ENDED_WITH: Final = "; it had ended with: "
+"""In the reason of a reopening, before the error message that the job had until then."""
+
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
 
@@ -51,7 +58,7 @@ class CancelWhy(StrEnum):
     """It does not come to an end; the job is to be sent anew."""
 
     ASKED = "asked"
-    """A person cancelled the run."""
+    """A person cancelled the run, or the job."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -318,14 +325,17 @@ def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition
     )
 
 
-def cancelled_by_wish(job: Job, *, at: int) -> Transition:
-    """`job` is of a run that somebody has cancelled."""
+def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
+    """`job` is of a run that somebody has cancelled; or `alone` was."""
+    told, told_uncertain = (
+        (JOB_CANCELLED, JOB_CANCELLED_UNCERTAIN) if alone else (RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN)
+    )
     outcome = Outcome(
         submission=job.submission,
         remote_id=job.remote_id,
         status=None,
         trouble=Trouble.CANCELLED,
-        message=RUN_CANCELLED_UNCERTAIN if job.state is State.UNCERTAIN else RUN_CANCELLED,
+        message=told_uncertain if job.state is State.UNCERTAIN else told,
     )
     return cancelled(job, outcome, reason="asked for", at=at)
 

@@ -207,6 +207,7 @@ class Engine:
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, partial(retried, ledger))
         self.commands.register(Action.RESEND, partial(resent, ledger))
+        self.commands.register(Action.CANCEL_JOBS, self.canceller.carry_out)
         self.commands.register(Action.SERVE, self._serve_asked)
         self.commands.register(Action.RELEASE, self._release_asked)
         self.watch.subscribe(self.commands.on_change)

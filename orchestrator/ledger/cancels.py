@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, literal, literal_column, select, update
+from sqlalchemy import bindparam, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.job import CancelWhy, Job, cancelled_by_wish
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
+from orchestrator.ledger.control import progress_add
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import is_taken_in, job_of, remote_ids_of, select_jobs, values
 from orchestrator.ledger.runs import Runs
@@ -95,9 +96,6 @@ _OWE_RUN: Final = (
     .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
     .where(submissions.c.id.in_(_latest))
 )
-_STUCK: Final = select(submissions.c.id).where(
-    submissions.c.id == bindparam("submission"), submissions.c.cancel_why == literal(CancelWhy.STUCK.value)
-)
 _NAME: Final = (
     update(submissions)
     .values(remote_id=field(1))
@@ -108,6 +106,34 @@ _NAME: Final = (
         field(1).is_not(None),
     )
 )
+
+
+_OWE_ASKED: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=CancelWhy.ASKED.value)
+    .where(
+        submissions.c.id.in_(
+            select(jobs.c.submission_id).where(
+                jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
+            )
+        ),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+    )
+)
+_WHY: Final = select(submissions.c.cancel_why).where(submissions.c.id == bindparam("submission"))
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What has become of jobs that were to be cancelled."""
+
+    ended: int
+    """They waited here, or nobody knows whether the service has them, and are cancelled."""
+
+    owed: int
+    """They are to be cancelled at the service."""
+
+    submitting: tuple[int, ...]
+    """Nothing can be said of these until their requests are answered."""
 
 
 class Cancels(Noun):
@@ -122,9 +148,10 @@ class Cancels(Noun):
         """Whether a `/cancel` of this submission is owed still."""
         return bool(await self._doors.rows(_IS_OWED, {"submission": submission}))
 
-    async def is_as_stuck(self, submission: int) -> bool:
-        """Whether we cancelled this submission in order to send its job anew."""
-        return bool(await self._doors.rows(_STUCK, {"submission": submission}))
+    async def why(self, submission: int) -> CancelWhy | None:
+        """Why this submission is, or was, to be cancelled; None where it is not."""
+        found = await self._doors.value(_WHY, {"submission": submission})
+        return None if found is None else CancelWhy(found)
 
     async def settle(self, until: Mapping[int, int | None]) -> None:
         """Puts each submission's debt off until that time, or with None writes it off."""
@@ -160,6 +187,25 @@ class Cancels(Noun):
                 return 0
             page = await _not_there(transaction.connection, run=run, most=most)
             return len(await transaction.apply([cancelled_by_wish(job, at=self._doors.now()) for job in page]))
+
+        return await self._doors.write(block)
+
+    async def cancel(self, ids: Collection[int], *, command: int) -> Chosen:
+        """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
+
+        One transaction, in which they count as the progress of `command`. Whoever asks twice changes nothing twice.
+        """
+
+        async def block(transaction: Transaction) -> Chosen:
+            connection, now = transaction.connection, self._doors.now()
+            rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
+            found = [job_of(row) for row in rows]
+            waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
+            ended = len(await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in waiting]))
+            owed = (await connection.execute(_OWE_ASKED, {**batch_of(ids), "now": now})).rowcount
+            await progress_add(connection, command, ended + owed)
+            submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
+            return Chosen(ended=ended, owed=owed, submitting=submitting)
 
         return await self._doors.write(block)
 

@@ -21,7 +21,7 @@ from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
-from orchestrator.ledger.control import wish_set
+from orchestrator.ledger.control import progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.limits import limits_reset, limits_set
@@ -58,6 +58,9 @@ class Action(StrEnum):
 
     RESEND = "resend"
     """To send anew what is outstanding, since the service has it no more."""
+
+    CANCEL_JOBS = "cancel-jobs"
+    """To cancel some jobs of a run."""
 
     SERVE = "serve"
     """To serve a run that another process has taken in."""
@@ -117,7 +120,13 @@ class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
     max_attempts: int | None = None
 
 
-Argument = NewLimits | ResetLimits | NewPriority | Retried
+class CancelledJobs(msgspec.Struct, frozen=True):
+    """The argument of CANCEL_JOBS: which of the unfinished jobs, as a filter."""
+
+    where: str
+
+
+Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledJobs
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -210,8 +219,7 @@ class Commands(Noun):
 
         async def block(transaction: Transaction) -> frozenset[int]:
             done = frozenset(step.after.id for step in await transaction.apply(steps))
-            more = update(commands).where(commands.c.id == number).values(progress=commands.c.progress + len(done))
-            await transaction.connection.execute(more)
+            await progress_add(transaction.connection, number, len(done))
             return done
 
         return await self._doors.write(block)

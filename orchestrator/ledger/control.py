@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.sqlite.statements import without_index
-from orchestrator.ledger.tables import counts, jobs, runs, submissions
+from orchestrator.ledger.tables import commands, counts, jobs, runs, submissions
 from orchestrator.settings import Wish
 
 _VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
@@ -65,3 +65,9 @@ async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
     await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
     if wish is Wish.CONTINUE:
         await connection.execute(_TAKE_BACK, {"run": run})
+
+
+async def progress_add(connection: AsyncConnection, command: int, changed: int) -> None:
+    """A command has changed so many more jobs."""
+    more = update(commands).where(commands.c.id == command).values(progress=commands.c.progress + changed)
+    await connection.execute(more)

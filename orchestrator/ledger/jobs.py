@@ -24,8 +24,8 @@ class Submitted(msgspec.Struct, frozen=True):
     given_up: frozenset[int]
     """Those that ended without anybody knowing whether they ran."""
 
-    stuck: frozenset[int]
-    """Those that we wanted cancelled in order to send their job anew."""
+    cancel_why: Mapping[int, CancelWhy]
+    """Of those that we wanted cancelled, why."""
 
     remote_ids: Mapping[int, str]
     """What the service calls them, where that is known."""
@@ -110,7 +110,7 @@ class Jobs(Noun):
             job_of={row[0]: row[1] for row in found},
             jobs={row[0]: job_of(row) for row in rows},
             given_up=frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN),
-            stuck=frozenset(row[0] for row in found if row[3] == CancelWhy.STUCK.value),
+            cancel_why={row[0]: CancelWhy(row[3]) for row in found if row[3] is not None},
             remote_ids={row[0]: row[4] for row in found if row[4] is not None},
         )
 

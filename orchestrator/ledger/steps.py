@@ -14,6 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.error_messages import error_key
 from orchestrator.core.job import (
+    ENDED_WITH,
+    JOB_CANCELLED,
+    JOB_CANCELLED_UNCERTAIN,
     PAID_TWICE,
     RUN_CANCELLED,
     RUN_CANCELLED_UNCERTAIN,
@@ -253,20 +256,17 @@ _OUTCOMES_DELETE = (
     delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH)).returning(outcomes.c.job_id, outcomes.c.error_key)
 )
 
-_ENDED_WITH: Final = "; it had ended with: "
-"""In the reason of a reopening, before the error message that the job had until then."""
-
 _ERROR: Final = (
     select(outcomes.c.message)
     .where(
         outcomes.c.job_id == events.c.job_id,
-        outcomes.c.message.not_in(["", RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN]),
+        outcomes.c.message.not_in(["", RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN, JOB_CANCELLED, JOB_CANCELLED_UNCERTAIN]),
     )
     .scalar_subquery()
 )
 _ERRORS_KEEP: Final = (
     update(events)
-    .values(reason=func.coalesce(events.c.reason + literal(_ENDED_WITH) + _ERROR, events.c.reason))
+    .values(reason=func.coalesce(events.c.reason + literal(ENDED_WITH) + _ERROR, events.c.reason))
     .where(
         events.c.id.in_(select(func.max(events.c.id)).where(events.c.job_id.in_(IN_BATCH)).group_by(events.c.job_id))
     )
@@ -355,7 +355,7 @@ async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, 
     cancelled = {row["job_id"]: row for row in rows if row["trouble"] == Trouble.CANCELLED}
     if cancelled:
         for _, job, reason in sorted((await connection.execute(_ERRORS_KEPT, batch_of(cancelled))).all()):
-            cancelled[job]["message"] = reason.partition(_ENDED_WITH)[2] or cancelled[job]["message"]
+            cancelled[job]["message"] = reason.partition(ENDED_WITH)[2] or cancelled[job]["message"]
 
 
 def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:

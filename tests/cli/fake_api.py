@@ -28,9 +28,9 @@ from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
+    JobsPreview,
     LastProcess,
     MarginSummary,
-    RetryPreview,
     RunControl,
     RunsShown,
     RunStatus,
@@ -218,9 +218,16 @@ class FakeApp:
         self.asked.append((ledger, name, priority))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
-    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> RetryPreview:
+    async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> JobsPreview:
+        return await self.retry_preview(ledger, name, where, None)
+
+    async def cancel_jobs(self, ledger: Path, name: str, where: str) -> RunControl:
+        self.asked.append((ledger, name, where))
+        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
+
+    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
         self.asked.append((ledger, name, where, cluster))
-        return RetryPreview(run="captions", where=where, count=0, execution_s=None, sample=())
+        return JobsPreview(run="captions", where=where, count=0, execution_s=None, sample=())
 
     async def resend(self, ledger: Path, name: str) -> RunControl:
         self.asked.append((ledger, name))

@@ -146,11 +146,10 @@ def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result
         ["error", "RuntimeError:", "CUDA", "out", "of", "memory:", "3", "GiB"],
     ]
     assert ["input", '{"lang":"de"}'] in lines
-    steps = [line[2:] for line in lines if line[:1] == ["2026-01-01"]]
-    assert [" ".join(step) for step in steps] == [
-        "claimed 1 run remote-1767225781000000",
-        "1 s accepted 1 run remote-1767225781000000",
-        "29 s abandoned 1 failed: out of attempts remote-1767225781000000",
+    assert [" ".join(line) for line in lines[-3:]] == [
+        "2026-01-01 00:03:00 claimed 1 run remote-1767225781000000",
+        "00:03:01 1 s accepted 1 run",
+        "00:03:30 29 s abandoned 1 failed: out of attempts",
     ]
 
 
@@ -210,3 +209,21 @@ def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: 
     with closing(sqlite3.connect(ledger)) as connection:
         [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
     assert json.loads(argument) == {"where": f"cluster={OOM} (line=3)", "ttl_ms": 7_200_000, "max_attempts": 1}
+
+
+def test_some_jobs_are_cancelled_once_that_is_confirmed(night: Callable[..., Result], tmp_path: Path) -> None:
+    asked = night("jobs", "cancel", "night", "-w", "line<=2")
+    assert asked.stderr.splitlines() == [
+        "  n-1, queued",
+        "error: cancel 1 job of night? Nobody is here to ask; give --yes. Nothing was done",
+    ]
+    assert "no unfinished jobs like that" in night("jobs", "cancel", "night", "-w", "state=failed", "--yes").stderr
+    assert "which jobs? Name them by --where" in night("jobs", "cancel", "night", "--yes").stderr
+
+    ledger = a_night(tmp_path)
+    words = ["jobs", "cancel", "nig", "-w", "line<=2", "--yes", "--json", "--ledger", str(ledger)]
+    done = call(load_api, words, environment={})
+    assert (done.exit_code, json.loads(done.stdout)["run"]) == (0, "night")
+    with closing(sqlite3.connect(ledger)) as connection:
+        [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'cancel-jobs'").fetchall()
+    assert json.loads(argument) == {"where": "line<=2"}

@@ -65,7 +65,7 @@ async def test_a_debt_is_put_off_written_off_and_made_once(open_backend: OpenBac
         assert await ledger.cancels.owe([1, 2], CancelWhy.STUCK, now=AT) == []
         assert one.submission is not None
         assert two.submission is not None
-        assert await ledger.cancels.is_as_stuck(one.submission)
+        assert await ledger.cancels.why(one.submission) is CancelWhy.STUCK
 
         await ledger.cancels.settle({one.submission: None, two.submission: AT + 5 * S})
         assert await ledger.cancels.due(now=AT + S, after=(0, 0), most=9) == []

@@ -11,7 +11,8 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.ledger.commands import OF_ANOTHER, Action, Argument, Command, Reply, Retried
+from orchestrator.ledger.commands import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply, Retried
+from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
@@ -133,6 +134,67 @@ async def test_a_retry_that_makes_no_sense_is_refused(own: Retried, why: str | N
         told = await asked(p, Action.RETRY, own)
         assert told.is_refused is (why is not None)
         assert (why or "no such job of it has failed or was cancelled") in (told.outcome or "")
+
+
+async def test_some_jobs_are_cancelled_where_they_are_and_the_run_goes_on(tmp_path: Path) -> None:
+    transport = cancellable()
+    async with process(tmp_path / "db", transport, jobs=6, settings=RunSettings(queue_depth=4)) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 4)
+        told = await asked(p, Action.CANCEL_JOBS, CancelledJobs("line<=2 or line>=5"))
+        assert told.outcome == "4 jobs are being cancelled, 2 of them at the service"
+        assert (
+            await asked(p, Action.CANCEL_JOBS, CancelledJobs("line=5"))
+        ).outcome == "no such job of it is unfinished"
+        await p.wait(lambda: p.progress.count("cancelled") == 4)
+        assert len(transport.of("cancel")) == 2
+        assert await counts(p, p.run.id) == {"outstanding": 2, "cancelled": 4}
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        await p.finish()
+        assert await counts(p, p.run.id) == {"succeeded": 2, "cancelled": 4}
+        assert {row.message for row in await p.failures()} >= {"it was cancelled on request"}
+
+
+async def test_a_job_that_fails_before_its_cancelling_is_done_is_not_tried_again(tmp_path: Path) -> None:
+    transport = cancellable()
+    async with process(tmp_path / "db", transport, jobs=2) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 2)
+        transport.scripts["status"] = FAILED
+        assert (await asked(p, Action.CANCEL_JOBS, CancelledJobs("line=1"))).outcome == (
+            "1 job is being cancelled, at the service"
+        )
+        await p.finish()
+        assert await counts(p, p.run.id) == {"failed": 1, "cancelled": 1}
+        assert (await p.story(1)).count("claimed") == 1
+        [cancelled] = [row for row in await p.failures() if row.state is State.CANCELLED]
+        assert (cancelled.message or "").startswith("it was cancelled on request; its execution had ended with: ")
+
+
+async def test_a_job_whose_request_is_under_way_is_cancelled_once_that_is_answered(tmp_path: Path) -> None:
+    transport = cancellable()
+    answer = numbered()
+    transport.scripts["run"] = lambda asked: answer(asked)._replace(after_s=3.0)
+    async with process(tmp_path / "db", transport, jobs=1) as p:
+        await p.begin()
+        await p.until(State.SUBMITTING)
+        number = await p.ledger.commands.ask(Action.CANCEL_JOBS, run=p.run.id, argument=CancelledJobs("line=1"))
+        p.engine.commands.on_change()
+        told = await p.ledger.commands.answer(number, within_s=10.0)
+        assert told.outcome == "1 job is being cancelled, at the service"
+        await p.finish()
+        assert await counts(p, p.run.id) == {"cancelled": 1}
+
+
+@pytest.mark.parametrize("where", ["stat=queued", "("])
+async def test_what_is_no_filter_cancels_nothing(where: str, tmp_path: Path) -> None:
+    async with process(tmp_path / "db", cancellable(), jobs=1) as p:
+        await p.begin()
+        told = await asked(p, Action.CANCEL_JOBS, CancelledJobs(where))
+        assert (told.is_refused, "cannot be understood" in (told.outcome or "")) == (True, True)
+        assert (await asked(p, Action.CANCEL_JOBS, CancelledJobs(""), run=99)).is_refused
+        await asked(p, Action.CANCEL)
+        await p.finish()
 
 
 async def test_a_command_of_a_newer_program_is_refused_and_those_after_it_are_carried_out(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ from orchestrator.client import Permit
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
 from orchestrator.core.health import health_of
-from orchestrator.core.job import NO_NEWS, RETRIES_IN_DOUBT, RETRY_REFUSED, RETRY_UNANSWERED, Job, Outcome, Transition
+from orchestrator.core.job import (
+    NO_NEWS,
+    RETRIES_IN_DOUBT,
+    RETRY_REFUSED,
+    RETRY_UNANSWERED,
+    Job,
+    Outcome,
+    Transition,
+)
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.plan import Entry, Plan
@@ -350,8 +358,8 @@ class Collector:
             self._post(entry, again)
             return
         margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
-        was_stuck = record.status == "CANCELLED" and await self._is_cancelled_as_stuck(job)
-        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, was_stuck=was_stuck)
+        why = None if record.status == "COMPLETED" else await self._ledger.cancels.why(submission=job.submission or 0)
+        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, cancel_why=why)
         self._post(entry, step)
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
@@ -360,10 +368,6 @@ class Collector:
             return record.status in {"FAILED", "TIMED_OUT"}
         failure = await self._ledger.jobs.failure_before_retry(job=entry.job.id)
         return failure is not None and failure.is_of(record)
-
-    async def _is_cancelled_as_stuck(self, job: Job) -> bool:
-        assert job.submission is not None
-        return await self._ledger.cancels.is_as_stuck(submission=job.submission)
 
     async def _no_news(self, entry: Entry, answer: NoNews) -> None:
         """Asked for again until the result can no longer be there; only then is the execution over.

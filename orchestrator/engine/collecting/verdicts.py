@@ -3,7 +3,7 @@
 from typing import Final
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, Outcome, Transition, outcome_of
+from orchestrator.core.job import JOB_CANCELLED, CancelWhy, Job, Outcome, Transition, outcome_of
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.retry import Abandon, decide
@@ -20,11 +20,11 @@ def finished(
     *,
     reason: str,
     margin_us: int | None,
-    was_stuck: bool = False,
+    cancel_why: CancelWhy | None = None,
 ) -> Transition:
     """The step for `job` whose latest execution has ended as `record` says.
 
-    `was_stuck`: should it be cancelled, then by us, in order to send the job anew.
+    `cancel_why`: why we have asked for it to be cancelled, if we have. It may fail before that is done.
     """
     settings = endpoint.settings_of[job.run]
     end = verdict_of(record, output_required=settings.output_required)
@@ -34,11 +34,15 @@ def finished(
         endpoint.succeeded(job.run)
         return transitions.completed(job, outcome, reason=reason, at=now)
     outcome = outcome_of(job, record, trouble=end.trouble, message=end.message, margin_us=None)
-    if end.trouble is Trouble.CANCELLED and was_stuck:
+    if end.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
         stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
         return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False)
     if end.trouble is Trouble.CANCELLED:
         return transitions.cancelled(job, outcome, reason="at the service", at=now)
+    if cancel_why is CancelWhy.ASKED:
+        told = f"{JOB_CANCELLED}; its execution had ended with: {end.message}"
+        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
+        return transitions.cancelled(job, outcome, reason="asked for", at=now)
     endpoint.failed(job.run, end.message)
     return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record))
 

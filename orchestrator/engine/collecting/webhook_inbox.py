@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import margin_left
-from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
+from orchestrator.core.job import NO_NEWS, CancelWhy, Job, Transition, is_terminal, outcome_of
 from orchestrator.core.lifecycle import Event, State, is_legal
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
@@ -276,7 +276,7 @@ class WebhookInbox:
             return None
         if is_terminal(job) or notice.submission != job.submission:
             return self._of_given_up(notice, job, record, endpoint)
-        return self._of_latest(notice, job, record, endpoint, was_stuck=notice.submission in found.stuck)
+        return self._of_latest(notice, job, record, endpoint, cancel_why=found.cancel_why.get(notice.submission))
 
     def _of_given_up(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Transition | None:
         """News of a submission that was given up for another, or of a job that was given up altogether: only a result
@@ -291,7 +291,7 @@ class WebhookInbox:
         return transitions.completed(job, outcome, reason=reason, at=self._clock.now())
 
     def _of_latest(
-        self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, was_stuck: bool
+        self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, cancel_why: CancelWhy | None
     ) -> Transition | None:
         is_result = self._is_result(record, job, endpoint)
         if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
@@ -302,7 +302,7 @@ class WebhookInbox:
                 return None
             return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
         margin_us = self._margin_us(notice, job, endpoint)
-        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, was_stuck=was_stuck)
+        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, cancel_why=cancel_why)
 
     def _is_result(self, record: Record, job: Job, endpoint: Endpoint) -> bool:
         return verdict_of(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None

@@ -17,10 +17,12 @@ from orchestrator.core.responses import of_cancel
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.endpoints import Endpoints
+from orchestrator.engine.upkeep.cancelling import cancel_jobs
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.cancels import Owed
+from orchestrator.ledger.commands import Command, Reply
 from orchestrator.units import SECOND_US
 
 PAGE: Final = 100
@@ -62,6 +64,10 @@ class Canceller:
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def carry_out(self, command: Command) -> Reply:
+        """Carries out a CANCEL_JOBS."""
+        return await cancel_jobs(self._ledger, self.wake, command)
 
     async def finish(self) -> None:
         """Settles what is due now, so that nothing too many goes on running when a run is over."""
