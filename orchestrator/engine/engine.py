@@ -225,8 +225,7 @@ class Engine:
         if command.action == Action.PRIORITY:
             for run in await self.ledger.runs.all():
                 if run.id in self.settings_of:
-                    changed = replace(self.settings_of[run.id], priority=run.settings.priority)
-                    self.settings_of[run.id] = changed
+                    self.settings_of[run.id] = replace(self.settings_of[run.id], priority=run.settings.priority)
         await self.control.follow()  # what is asked for next may begin to send
         self._on_change()
 
