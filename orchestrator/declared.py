@@ -20,6 +20,7 @@ from orchestrator.settings import (
     ConnectionSettings,
     Include,
     KeyPlace,
+    LogFormat,
     OnExpired,
     OnStuck,
     OnUncertain,
@@ -433,6 +434,22 @@ DETACH: Final = Setting(
     panel=SHOWN,
 )
 
+LOG_FILE: Final = Setting(
+    "log-file",
+    path(_path),
+    "Appends to this file when the process began and why it ended, what it says, warns of and is held up by, and the"
+    " kinds of failures, without secrets.",
+    of=RunRequest,
+    default="no log",
+    panel=SHOWN,
+)
+LOG_FORMAT: Final = Setting(
+    "log-format",
+    one_of(LogFormat),
+    "How its lines are written; `json` is one object a line.",
+    of=RunRequest,
+    panel=SHOWN,
+)
 JSON: Final = Setting(
     "json", SWITCH, "One JSON object, the [summary](#the-summary), on standard output at the end.", panel=SHOWN
 )
@@ -449,40 +466,22 @@ _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKE
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run."""
 
-KEPT: Final[Settings] = (*_LINE, INCLUDE, BODY_BYTES_MAX)
+KEPT: Final[Settings] = (*_LINE, INCLUDE, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX)
 """What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
-    *(
-        ON_STUCK,
-        EVENTS_KEPT,
-        STOP_AFTER_FAILURES,
-        GIVE_UP_AFTER,
-        ON_UNCERTAIN,
-        UNCERTAIN_AFTER,
-        ON_EXPIRED,
-        RETRY_FAILED,
-    ),
-    *(DETACH, JSON, QUIET),
+    *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
+    *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
+    *(DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
-    *_LINE,
-    LEDGER,
-    OUTPUT,
-    ERRORS,
-    INCLUDE,
-    OVERWRITE,
-    AFRESH,
-    CONFIG,
-    RETRY_FAILED,
-    DETACH,
-    JSON,
-    QUIET,
+    *(*_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
+    *(RETRY_FAILED, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
-SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, JSON, QUIET)
+SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)

@@ -220,6 +220,13 @@ def partial_of(output: Path) -> Path:
     return output.parent / f"{output.name}.partial"
 
 
+class LogFormat(StrEnum):
+    """How the lines of a log are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 
@@ -245,6 +252,10 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
     retry_failed: bool = False
+    log_file: Path | None = None
+    """Where to write down what the process did."""
+
+    log_format: LogFormat = LogFormat.TEXT
     overwrite: bool = False
     """Whether an output file may be replaced that is there already and that no run has written."""
 
@@ -260,6 +271,8 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: Path = LEDGER_DEFAULT
     connection: ConnectionSettings
+    log_file: Path | None = None
+    log_format: LogFormat = LogFormat.TEXT
 
 
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from orchestrator.api.identity import (
     find_run,
     settings_of,
 )
+from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import outputs_of, recall
@@ -94,6 +95,7 @@ class Foreground:
         self._retry: int | None = None
         """The number of the command to queue failed jobs again, where that was asked for."""
 
+        self._log: LogBook | None = None
         self._gave_up = ""
         """Why the run was given up, if it was."""
 
@@ -111,11 +113,18 @@ class Foreground:
         """Everything, in order. What can be refused is refused before anything is opened."""
         check_given(self._request)
         await self._recall()
-        async with anyio.create_task_group() as around:
-            around.start_soon(self._stop_when_asked)
-            summary = await self._served(around)
-            around.cancel_scope.cancel()
+        request = self._request
+        self._log = log_of(request, self._view, self._clock, self._dependencies.environ)
+        self._view = self._log or self._view
+        with written(self._log, f"{request.name} of {request.ledger}", self._why_ended):
+            async with anyio.create_task_group() as around:
+                around.start_soon(self._stop_when_asked)
+                summary = await self._served(around)
+                around.cancel_scope.cancel()
         return summary
+
+    def _why_ended(self) -> str:
+        return "stopped, as asked" if self._stop.is_set() else "all of its jobs have their outcomes"
 
     async def _recall(self) -> None:
         """Goes on with what the run was told last, where this request says nothing else."""
@@ -362,6 +371,8 @@ class Foreground:
         if request.output is not None and request.errors is not None:
             await self._write_files(ledger, standing.run, request.output, request.errors)
         summary = await self._summary(ledger, standing)
+        if self._log is not None:
+            await self._log.note_failures(ledger, standing.run.id)
         if not summary.interrupted and standing.progress.unfinished:
             raise StoppedError(f"{await self._stopped_advice(ledger, standing)}: {resume_command(request)}")
         if summary.interrupted and not self._goes_on_elsewhere:

@@ -3,6 +3,7 @@
 import anyio
 
 from orchestrator.api import messages
+from orchestrator.api.logbook import log_of, written
 from orchestrator.api.look import runs_now
 from orchestrator.api.rescue import rescuing
 from orchestrator.core.lifecycle import State, unfinished
@@ -31,9 +32,14 @@ async def serve(
     Raises `UsageError` where another process works on the ledger, `StorageError` where it cannot be written.
     """
     dependencies = dependencies or Dependencies()
-    serving = Serving(request, view or Silent(), dependencies, stop or anyio.Event())
+    view = view or Silent()
+    log = log_of(request, view, dependencies.clock, dependencies.environ)
+    serving = Serving(request, log or view, dependencies, stop or anyio.Event())
     try:
-        with dependencies.lock(request.ledger, now=dependencies.clock.now(), doing="orchestrator serve"):
+        with (
+            written(log, f"serve {request.ledger}", lambda: "stopped, as asked"),
+            dependencies.lock(request.ledger, now=dependencies.clock.now(), doing="orchestrator serve"),
+        ):
             return await serving.run()
     except BaseExceptionGroup as group:
         raise leading(group) from group

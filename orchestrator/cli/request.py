@@ -23,6 +23,7 @@ from orchestrator.settings import (
     STANDARD_INPUT,
     ConnectionSettings,
     DoctorRequest,
+    LogFormat,
     RunRequest,
     RunSettings,
     ServeRequest,
@@ -85,7 +86,15 @@ def serve_request(choices: Choices, environment: Mapping[str, str]) -> ServeRequ
     connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.SERVE))
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
     key = api_key(environment, needed=not connection.keys)
-    return ServeRequest(ledger=ledger_of(choices), connection=msgspec.structs.replace(connection, api_key=key))
+    request = ServeRequest(
+        ledger=ledger_of(choices),
+        connection=msgspec.structs.replace(connection, api_key=key),
+        log_file=choices[declared.LOG_FILE],
+        log_format=choices[declared.LOG_FORMAT] or LogFormat.TEXT,
+    )
+    if request.log_file is not None and same_file(request.log_file, request.ledger):
+        raise UsageError(f"{declared.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another")
+    return request
 
 
 def _checked(choices: Choices, request: RunRequest) -> RunRequest:
@@ -190,6 +199,8 @@ def _check_files(request: RunRequest) -> None:
     if request.output is not None and request.errors is not None:
         files += [(str(declared.OUTPUT), request.output), (str(declared.ERRORS), request.errors)]
         files.append((f"what {declared.OUTPUT} grows in", partial_of(request.output)))
+    if request.log_file is not None:
+        files.append((str(declared.LOG_FILE), request.log_file))
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
         if same_file(first_path, second_path):
             raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")

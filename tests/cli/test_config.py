@@ -85,6 +85,8 @@ def test_every_key_can_stand_in_the_file() -> None:
         output-required = true
         body-bytes-max = 1000
         overwrite = true
+        log-file = "o.log"
+        log-format = "json"
         afresh = false
     """)
     assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
