@@ -188,9 +188,9 @@ def _members(path: Path, table: str | None) -> Mapping[str, object]:
         with path.open("rb") as file:
             members: dict[str, object] = tomllib.load(file)
     except OSError as error:
-        raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from error
+        raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
     except ValueError as error:
-        raise UsageError(f"{path}: this is not TOML: {error}") from error
+        raise UsageError(f"{path}: this is not TOML: {error}") from None
     found = members.pop(EMULATOR.table or "", {})
     if not isinstance(found, dict):
         raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")

@@ -139,14 +139,14 @@ class Host:
                 self.ledger = await opened.enter_async_context(beside(self.path, self.dependencies))
                 is_open = True
                 task_status.started()
-            await self._wait_for_holder()
+            await self._wait(for_holder=is_open)
 
-    async def _wait_for_holder(self) -> None:
-        """Returns once nobody works on the ledger any more, or this one is stopped."""
+    async def _wait(self, *, for_holder: bool) -> None:
+        """A while, and then, if wanted, until nobody works on the ledger any more; no longer than until stopped."""
         while True:
             with anyio.move_on_after(LOOK_S):
                 await self._stopped.wait()
-            if self._stopped.is_set() or holder(self.path) is None:
+            if self._stopped.is_set() or not for_holder or holder(self.path) is None:
                 return
 
     async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from orchestrator.api.export import row_of
 from orchestrator.api.options import policy_of
+from orchestrator.core.error_messages import told
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.values import Given
 from orchestrator.ledger.results import FinishedJob
@@ -47,9 +48,9 @@ class Result:
     """What a job came to: it succeeded, failed for good, or was cancelled.
 
     `raw` is the output as the service sent it, JSON as bytes, and None where there is none; `output` decodes it each
-    time that it is asked for. `error` says why there is no result, and `error_class` which kind of trouble that was.
-    `attempts` counts the executions. `delay` and `execution` are how long the job waited at the service and ran there,
-    as far as the service told; `ended_at` is when its outcome was known here.
+    time that it is asked for. `error` says in one line why there is no result, `error_text` is all that was told, and
+    `error_class` the kind of trouble. `attempts` counts the executions. `delay` and `execution` are how long the job
+    waited at the service and ran there, as far as the service told; `ended_at` is when its outcome was known here.
 
         if result.error is None:
             print(result.custom_id, result.output)
@@ -59,6 +60,7 @@ class Result:
     state: Ended
     raw: bytes | None
     error: str | None
+    error_text: str | None
     error_class: str | None
     attempts: int
     job_id: str | None
@@ -83,7 +85,8 @@ class Result:
             custom_id=job.custom_id,
             state=state,
             raw=None if has_failed else job.output,
-            error=(job.message or job.trouble) if has_failed else None,
+            error=(told(job.message or "") or job.trouble) if has_failed else None,
+            error_text=job.message if has_failed else None,
             error_class=job.trouble,
             attempts=job.attempts,
             job_id=job.remote_id,

@@ -15,9 +15,10 @@ from orchestrator.api.outcomes import Job, Result
 from orchestrator.api.program import Orchestrator
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, UsageError
-from orchestrator.ledger import read_ledger
+from orchestrator.ledger import dispatcher_lock, read_ledger
 from orchestrator.settings import RunSettings
 from tests.api.desk import Desk, coming, desk, numbers
+from tests.engine.rows import empty_ledger
 from tests.simulation.database import async_creator
 from tests.simulation.loop import running_loop
 from tests.simulation.world import ENDPOINT
@@ -209,6 +210,24 @@ async def test_what_has_failed_is_retried_when_asked_for(tmp_path: Path) -> None
         assert run.counts["succeeded"] == 1
 
 
+async def test_who_comes_while_another_makes_the_ledger_waits_for_that(tmp_path: Path) -> None:
+    async with desk(tmp_path) as d, anyio.create_task_group() as group:
+        d.ledger.unlink()
+        with dispatcher_lock(d.ledger, now=d.clock.now()):
+
+            async def joins() -> None:
+                async with d.orchestrator() as orc:
+                    assert await orc.status() == []
+                    has_joined.set()
+
+            has_joined = anyio.Event()
+            group.start_soon(joins)
+            await anyio.sleep(5)
+            empty_ledger(d.ledger)
+            with anyio.fail_after(5):
+                await has_joined.wait()
+
+
 async def test_failures_come_by_kind_and_what_a_filter_means_of_one_is_retried(tmp_path: Path) -> None:
     bad = {0: "CUDA out of memory: 10 MB", 1: "CUDA out of memory: 20 MB", 2: "bad seed"}
 
@@ -237,6 +256,13 @@ async def test_failures_come_by_kind_and_what_a_filter_means_of_one_is_retried(t
         await run.wait()
         assert run.counts["succeeded"] == 5
         assert await run.failures() == []
+
+
+async def test_a_worker_s_error_is_told_in_one_line_and_kept_whole(tmp_path: Path) -> None:
+    text = json.dumps({"error_type": "<class 'ValueError'>", "error_message": "bad", "error_traceback": "Trace\nback"})
+    async with desk(tmp_path, work=lambda _raw, _number: Answer(error=text)) as d, d.orchestrator() as orc:
+        [failed] = [result async for result in orc.map(ENDPOINT, numbers(1), max_attempts=1)]
+        assert (failed.error, failed.error_text) == ("ValueError: bad", text)
 
 
 async def test_a_run_is_paused_and_goes_on_and_is_cancelled(tmp_path: Path) -> None:
