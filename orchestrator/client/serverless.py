@@ -44,6 +44,9 @@ class ServerlessEndpoint:
         self.up, self.down = transport.up, transport.down
         """The line to the service, and from it."""
 
+        self.time_scale = 1.0
+        """How many seconds of the service's time pass in one: an emulator may run fast, and says so."""
+
         self._transport = transport
         self._clock = clock
         self._redactor = Redactor({HIDDEN: key_of(headers)})
@@ -134,10 +137,25 @@ class ServerlessEndpoint:
             permit.given_up(self._clock.now())
             raise
         permit.answered(answer)
+        if (told := answer.headers.get(TIME_SCALE_HEADER)) is not None:
+            self.time_scale = time_scale(told)
         # What a service says about a request it refused may repeat the request, and is kept and shown.
         if answer.status < 300 or (body := self._redactor.scrub(answer.body)) is answer.body:  # noqa: PLR2004
             return answer
         return msgspec.structs.replace(answer, body=body)
+
+
+TIME_SCALE_HEADER: Final = "x-emulator-time-scale"
+TIME_SCALE_MAX: Final = 10_000.0
+
+
+def time_scale(told: str) -> float:
+    """What an emulator tells of its time; 1 for what makes no sense, and for one that is slow: that is no hurry."""
+    try:
+        scale = float(told)
+    except ValueError:
+        return 1.0
+    return min(scale, TIME_SCALE_MAX) if scale > 1 else 1.0
 
 
 def _job_path(operation: str, remote_id: str) -> str:

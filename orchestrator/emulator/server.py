@@ -19,6 +19,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account import TEMPLATE_RELEASE_S, Account
@@ -31,7 +32,7 @@ from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.openai_routes import OpenAiApi
-from orchestrator.emulator.pace import ScaledClock
+from orchestrator.emulator.pace import ScaledClock, announced
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
 from orchestrator.emulator.pods import PodSettings
@@ -187,7 +188,8 @@ class Emulator:
             processes=settings.handler_processes,
         )
         self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
-        self.app = application([route for group in self._route_groups() for route in group])
+        app: ASGIApp = application([route for group in self._route_groups() for route in group])
+        self.app = app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
 

@@ -332,9 +332,13 @@ class Endpoint:
         """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
         return self.keeping.retention_us(self.agreed_us(run))
 
+    def here_us(self, there_us: int) -> int:
+        """How long a time of the service's lasts here: less, where it is an emulator that runs fast."""
+        return there_us if self.api.time_scale == 1.0 else round(there_us / self.api.time_scale)
+
     def agreed_us(self, run: int) -> int:
         """For how long the service is to keep results of `run`: by this it is judged what a 404 means."""
-        return self.settings_of[run].retention_us
+        return self.here_us(self.settings_of[run].retention_us)
 
     def gone(self, run: int, after_us: int) -> None:
         """The service has forgotten a job of `run` before its time, asked for so long after its probable finish."""
@@ -403,7 +407,7 @@ class Endpoint:
         """How long `job` took from its submission on: as the service says, else as every second of its like."""
         if record.delay_ms is None or record.execution_ms is None or not job.is_first_execution:
             return self.durations.whole.p50_us
-        return (record.delay_ms + record.execution_ms) * 1_000
+        return self.here_us((record.delay_ms + record.execution_ms) * 1_000)
 
     def remember(self, executions: Iterable[Took]) -> None:
         """Learns from what the ledger still tells of earlier processes."""
@@ -415,7 +419,10 @@ class Endpoint:
         if record.status == "CANCELLED":
             return
         whole_ms = None if job.sent_at is None else max(now - job.sent_at, 0) // 1_000
-        self._took(record.delay_ms, record.execution_ms, whole_ms)
+        self._took(self._here_ms(record.delay_ms), self._here_ms(record.execution_ms), whole_ms)
+
+    def _here_ms(self, there_ms: int | None) -> int | None:
+        return None if there_ms is None else self.here_us(there_ms * 1_000) // 1_000
 
     def _took(self, delay_ms: int | None, execution_ms: int | None, whole_ms: int | None) -> None:
         self.durations.observe(delay_ms, execution_ms)

@@ -144,3 +144,19 @@ def test_an_endpoint_that_no_client_could_ask_for_is_refused(name: str, tmp_path
 async def test_the_key_to_paste_is_no_common_word() -> None:
     async with emulator.serve(double) as service:
         assert service.environment()["RUNPOD_API_KEY"] not in emulator.__name__
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("scale", "told"), [(60.0, "60"), (1.0, None)])
+async def test_every_answer_says_how_fast_time_runs_where_it_does_not_run_as_the_clock_does(
+    scale: float, told: str | None
+) -> None:
+    async with (
+        emulator.serve(handler=lambda job: job["input"], time_scale=scale) as service,
+        httpx.AsyncClient(headers={"Authorization": f"Bearer {service.key}"}) as http,
+    ):
+        good = await http.get(f"{service.origin}/v2/abc/health")
+        bad = await http.get(f"{service.origin}/nowhere")
+
+    assert (good.status_code, bad.status_code) == (200, 404)
+    assert good.headers.get("x-emulator-time-scale") == bad.headers.get("x-emulator-time-scale") == told

@@ -280,8 +280,8 @@ class Collector:
     async def _act(self, entry: Entry, outcome: StatusOutcome, sent_at: int) -> None:
         match outcome:
             case Terminal(record):
-                within_us = self._clock.now() - (entry.job.sent_at or 0)
-                await self._finish(entry, plausible(record, within_us=within_us))
+                within_us = (self._clock.now() - (entry.job.sent_at or 0)) * self._endpoint.api.time_scale
+                await self._finish(entry, plausible(record, within_us=round(within_us)))
             case Unfinished(status=status, known=known, record=record):
                 self._endpoint.stuck_detector.observe(entry.job, status, sent_at)
                 self._is_unfinished(entry, sent_at if known else None, record)

@@ -73,7 +73,7 @@ def in_trouble(
         limits=settings.limits,
         now=now,
         retention_us=endpoint.retention_us(job.run),
-        execution_timeout_us=timeout_ms * 1000,
+        execution_timeout_us=endpoint.here_us(timeout_ms * 1000),
         queue_us=endpoint.durations.queue.p95_us or 0,
         is_retained=is_retained and not endpoint.ids.are_repeated,
     )

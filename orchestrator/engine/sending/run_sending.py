@@ -21,6 +21,7 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.wakeup import SELDOM_S
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.control import Wishes
+from orchestrator.ledger.payloads import Payload
 from orchestrator.units import SECOND_US
 
 AHEAD_US: Final = 250_000
@@ -93,7 +94,7 @@ class RunSending:
             self.run,
             by_retry=by_retry,
             most=most,
-            ttl_of=self.builder.ttl_us,
+            ttl_of=self._ttl_us,
             bytes_max=held.room_bytes,
         )
         if by_retry:
@@ -106,6 +107,10 @@ class RunSending:
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)
         return await self._without_hopeless(claimed.claims, outlook, held)
+
+    def _ttl_us(self, payload: Payload) -> int:
+        """How long a job lasts there, in time of here."""
+        return self._endpoint.here_us(self.builder.ttl_us(payload))
 
     async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: Held) -> list[Claim]:
         """Those of `claims` that are not given up, as no execution is as short as their TTL."""
