@@ -314,6 +314,9 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
     """Of these the failed ones alone."""
 
+    where: str = ""
+    """A filter that means the jobs; empty for all. They come in the order in which they were taken in."""
+
     order: ResultOrder = ResultOrder.INPUT
     follow: bool = False
     """Also what ends from now on, in order of completion, until the run has ended."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.filters import Filter
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError, UsageError
@@ -66,6 +67,23 @@ async def finished_jobs(
             row = row_of(job)
             if rows.has(row):
                 yield row
+
+
+async def chosen_jobs(
+    ledger: Ledger, run: int, rows: Rows, chosen: Filter, *, inputs: bool = False
+) -> AsyncIterator[FinishedJob]:
+    """The run's finished jobs that `chosen` means, in the order in which they were taken in."""
+    states = {*rows.value, State.SUCCEEDED}  # whose output may be damaged
+    after, is_last = 0, False
+    while not is_last:
+        page = await ledger.selection.page(run, chosen, after=after, most=PAGE_JOBS)
+        left = [job.job for job in page.jobs]
+        while left and (found := await ledger.results.of(left, bytes_max=PAGE_BYTES_MAX, inputs=inputs)):
+            for job in map(row_of, found):
+                if job.state in states and rows.has(job):
+                    yield job
+            left = [job for job in left if job > found[-1].job]
+        after, is_last = page.after, page.is_last
 
 
 async def ended_jobs(

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.api.counts import figures_of
-from orchestrator.api.export import Rows, ended_jobs, finished_jobs
+from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs
 from orchestrator.api.files import check_is_there, line_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
+from orchestrator.api.selecting import filter_of
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
 from orchestrator.core.diagnosis import findings
@@ -217,6 +218,10 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
 async def _jobs(ledger: Ledger, run: int, request: ResultsRequest) -> AsyncGenerator[FinishedJob]:
     rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
     inputs = Include.INPUT in request.include
+    if request.where:
+        async for job in chosen_jobs(ledger, run, rows, filter_of(request.where, now=ledger.now()), inputs=inputs):
+            yield job
+        return
     if request.order is ResultOrder.INPUT and not request.follow:
         async for job in finished_jobs(ledger, run, rows, inputs=inputs):
             yield job

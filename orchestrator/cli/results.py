@@ -42,6 +42,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
         name: options.OnlyRun = None,
         errors: Errors = False,
         failed: Failed = False,
+        where: options.Where = "",
         order: Order = None,
         follow: Follow = False,
         *,
@@ -52,11 +53,16 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
             raise UsageError(f"{declared.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:
             raise UsageError("--follow prints jobs as they end; --order input is for what has ended")
+        if where and (follow or order is not None):
+            raise UsageError(
+                "--where prints in the order in which the jobs were taken in; leave out --order and --follow"
+            )
         request = ResultsRequest(
             ledger=ledger_of(choices),
             name=name,
             errors=errors,
             failed=failed,
+            where=where,
             order=order or (ResultOrder.COMPLETION if follow else ResultOrder.INPUT),
             follow=follow,
             include=choices[declared.INCLUDE] or (),
@@ -68,8 +74,9 @@ async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
     count = await (_followed(load, request) if request.follow else load().results(request, printing.put))
     printing.flush()
     if not count:
+        such = "such " if request.where else ""
         what = "failed jobs" if request.failed else "failed or cancelled jobs" if request.errors else "results"
-        printing.say(f"{request.name or 'the run'} has no {what}{'' if request.follow else ' yet'}")
+        printing.say(f"{request.name or 'the run'} has no {such}{what}{'' if request.follow else ' yet'}")
     return 0
 
 

@@ -172,6 +172,21 @@ class Results(Noun):
             found = [(row[0], row[1]) for row in await connection.execute(sizes)]
             return await _finished(connection, found, bytes_max, inputs=inputs)
 
+    async def of(self, ids: Sequence[int], *, bytes_max: int, inputs: bool = False) -> list[FinishedJob]:
+        """The finished ones of these jobs, by their numbers: the first of them where their outputs, as stored, come to
+        more than `bytes_max`, and at least one. `inputs` as for `page`.
+        """
+        sizes = (
+            select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
+            .select_from(jobs.outerjoin(outcomes, _OF_JOB))
+            .where(jobs.c.id.in_(IN_BATCH), jobs.c.ended_at.is_not(None))
+            .order_by(jobs.c.id)
+        )
+        async with self._doors.reading() as connection:
+            found = [(row[0], row[1]) for row in await connection.execute(sizes, batch_of(ids))]
+            finished = await _finished(connection, found, bytes_max, inputs=inputs)
+        return sorted(finished, key=lambda job: job.job)
+
     async def ended(
         self,
         run: int,

@@ -371,6 +371,7 @@ def test_who_follows_ends_when_its_reader_has_enough_even_if_nothing_comes_any_m
     [
         (("--errors",), ResultsRequest(errors=True)),
         (("--failed", "--order", "completion"), ResultsRequest(failed=True, order=ResultOrder.COMPLETION)),
+        (("--where", "line>2"), ResultsRequest(where="line>2")),
         (("-f",), ResultsRequest(follow=True, order=ResultOrder.COMPLETION)),
     ],
 )
@@ -380,6 +381,9 @@ def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], r
     assert app.asked == [(request_,)]
 
 
-@pytest.mark.parametrize("words", [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random")])
+@pytest.mark.parametrize(
+    "words",
+    [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random"), ("--where", "line>2", "-f")],
+)
 def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
     assert invoke(FakeApp(), "results", *words).exit_code == 2

@@ -81,3 +81,13 @@ async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(o
         assert [job for job, _ in heard] == [2, 1, 3]
         assert [round(at_s - began_s) for _, at_s in heard] == [0, 10, 20]
         assert await ledger.runs.has_ended(run.id)
+
+
+async def test_the_finished_ones_of_some_jobs_come_by_their_numbers_and_in_pages(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, 4)
+        for job in (3, 1, 2):
+            await took(ledger, job, *WORKED, at_s=10 * job)
+        assert [job.job for job in await ledger.results.of([4, 3, 1], bytes_max=9_999)] == [1, 3]
+        assert [job.job for job in await ledger.results.of([2, 3], bytes_max=1)] == [2]
+        assert await ledger.results.of([4], bytes_max=1) == []

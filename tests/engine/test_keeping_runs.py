@@ -1,5 +1,6 @@
 """Runs are renamed, deleted and exported; never while somebody works on their ledger, or takes in for them."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from orchestrator.api.controlling import control
 from orchestrator.api.files import write_files
 from orchestrator.api.following import Followed
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed, delete, export_run, rename
-from orchestrator.api.look import show, status
+from orchestrator.api.look import results, show, status
 from orchestrator.clock import SystemClock
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, dispatcher_lock, intake_lock, open_ledger
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.settings import Include, ResultsRequest, RunSettings, Wish
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
 CLOCK = SystemClock()
@@ -123,3 +124,27 @@ def test_the_files_of_a_run_that_is_deleted_meanwhile_stay_as_they_are(tmp_path:
     with pytest.raises(StorageError, match="the run was deleted meanwhile"):
         anyio.run(written)
     assert output.read_text() == "kept\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "failed", "lines"),
+    [
+        ("", False, [5]),
+        ("line>5", False, []),
+        ("line<6", False, [5]),
+        ("line<=6", True, [6]),
+        ("class=timed_out", True, []),
+    ],
+)
+def test_results_are_those_that_a_filter_means(tmp_path: Path, where: str, failed: bool, lines: list[int]) -> None:
+    found: list[bytes] = []
+    request = ResultsRequest(
+        ledger=a_ledger(tmp_path), name="night", where=where, failed=failed, include=(Include.LINE,)
+    )
+    anyio.run(results, request, found.append)
+    assert [json.loads(line)["line"] for line in found] == lines
+
+
+def test_a_filter_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the filter cannot be understood"):
+        anyio.run(results, ResultsRequest(ledger=a_ledger(tmp_path), name="night", where="state="), lambda _: None)
