@@ -170,7 +170,7 @@ def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Servic
         first = run(desk, service, "one")
         service.wait("accepted", 10)
         refused = desk.call("run", "one.jsonl", "--name", "mine", "--endpoint", "local:mine.py:f")
-        assert refused.exit_code == 2
+        assert refused.exit_code == 4
         assert f"process {first.pid} (run one) since" in refused.stderr
         assert "use another --ledger" in refused.stderr
     assert first.ended().exit_code == 0
@@ -187,7 +187,7 @@ def test_serve_works_on_every_run_until_it_is_stopped_and_only_once(desk: Desk, 
         serving = desk.start("serve", "--serverless-url", service.url, "--json", *FAST)
         serving.until_said("serving orchestrator.db")
         twice = desk.call("serve", "--serverless-url", service.url)
-        assert (twice.exit_code, f"process {serving.pid} (orchestrator serve) since" in twice.stderr) == (2, True)
+        assert (twice.exit_code, f"process {serving.pid} (orchestrator serve) since" in twice.stderr) == (4, True)
         second = run(desk, service, "two")
         second.until_said(SERVES)
         service.wait("accepted", 30)
