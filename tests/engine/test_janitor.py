@@ -109,6 +109,7 @@ def test_what_a_dead_process_left_is_put_in_order(tmp_path: Path) -> None:
         async with process(tmp_path / "db", after, clock=clock) as p:
             assert await p.counts() == {
                 "outstanding": 1, "submitting": 2, "uncertain": 1, "uncertain_seen": 1, "failed_executions": 1,
+                "retried_executions": 1,
             }  # fmt: skip
             recovered = await p.begin()
             assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (2, 2, 2)
@@ -120,6 +121,7 @@ def test_what_a_dead_process_left_is_put_in_order(tmp_path: Path) -> None:
             assert len(after.of("run")) == 2
             assert await p.counts() == {
                 "succeeded": 4, "uncertain_seen": 2, "uncertain_resubmitted": 2, "failed_executions": 1,
+                "retried_executions": 1,
             }  # fmt: skip
             assert [event.reason for event in await p.events(2)][1] == "the process ended before the answer came"
 

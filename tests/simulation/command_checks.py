@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from orchestrator.core.lifecycle import Event
-from orchestrator.ledger.commands import Action
+from orchestrator.ledger.commands import ENDED, Action
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, CommandRow
 from tests.simulation.facts import Facts
@@ -89,10 +89,11 @@ def who_is_stopped_sends_nothing(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def _of_runs(books: Books) -> dict[str, list[CommandRow]]:
-    """What was asked of each run, and done, in that order."""
+    """What was asked of each run, and done, in that order; what came once a run had ended was not."""
     found: defaultdict[str, list[CommandRow]] = defaultdict(list)
     for row in books.commands:
         is_wish = row.action in {Action.PAUSE, Action.CONTINUE, Action.CANCEL}
-        if is_wish and row.done_at is not None and not row.is_refused:
+        was_late = row.action != Action.CONTINUE and row.outcome == ENDED
+        if is_wish and row.done_at is not None and not row.is_refused and not was_late:
             found[row.run].append(row)
     return found

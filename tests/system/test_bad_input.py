@@ -159,7 +159,7 @@ ARGUMENTS = {
     "output is a folder": Bad("in.jsonl --output folder", "is a folder"),
     "output in no folder": Bad("in.jsonl --output nowhere/out.jsonl", "folder .*nowhere does not exist"),
     "output below a file": Bad("in.jsonl --output in.jsonl/out.jsonl", "is not a folder"),
-    "output that cannot be written": Bad("in.jsonl --output /proc/out.jsonl", "cannot write /proc/out.jsonl"),
+    "output that cannot be written": Bad("in.jsonl --output /sys/out.jsonl", "cannot write /sys/out.jsonl"),
     "ledger in no folder": Bad("in.jsonl --ledger nowhere/l.db", "nowhere"),
     "ledger is a text": Bad("in.jsonl --ledger notes.txt", "notes.txt: this file is not a ledger"),
     "errors without output": Bad("in.jsonl --errors e.jsonl", "--errors needs --output"),
