@@ -19,7 +19,7 @@ from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.retry import add_retry, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
-from orchestrator.core.wording import counted, shortened
+from orchestrator.core.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
@@ -28,11 +28,19 @@ LIMIT: Final = 100
 CLUSTERS: Final = 20
 ERROR_WIDTH: Final = 60
 REASON_WIDTH: Final = 120
+REMOTE_ID_WIDTH: Final = 8
 BLOB_WIDTH: Final = 1_000
 """So many characters of an input or output, and an error, are shown without `--raw`."""
 
 Limit = Annotated[int, typer.Option(str(declared.LIMIT), "-n", metavar="N", min=1, help="Show at most so many.")]
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's custom_id.")]
+RunAndJob = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[NAME] ID",
+        autocompletion=options.run_names,
+        help="The run, or the beginning of its name (default: the only one), and the job's custom_id.",
+    ),
+]
 Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and error whole, as they were stored.")]
 
 
@@ -52,9 +60,9 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @jobs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
-    def show(name: options.RunName, job: JobId, raw: Raw = False) -> AtLedger:
+    def show(job: RunAndJob, raw: Raw = False) -> AtLedger:
         """Show one job: how it stands, all that happened to it and when, its input and its output."""
-        return partial(_show, load, name, job, raw)
+        return partial(_show, load, job, raw)
 
     add_retry(jobs, load)
 
@@ -107,15 +115,12 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
     elif not found.clusters:
         printing.say(f"{found.run} has no failures")
     else:
-        printing.say(
-            f"{found.run}: {counted(found.jobs, 'failure')} and cancellations, in {counted(found.kinds, 'kind')}"
-        )
+        printing.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
         for cluster in found.clusters:
             tables.put(*map(tables.text, _cluster_lines(cluster)))
-        if len(found.clusters) < found.kinds:
-            printing.say(
-                f"{found.kinds - len(found.clusters):,} more kinds are not shown; {declared.LIMIT} N shows more"
-            )
+        if more := found.kinds - len(found.clusters):
+            are = "is" if more == 1 else "are"
+            printing.say(f"{counted(more, 'more kind')} {are} not shown; {declared.LIMIT} N shows more")
     return 0
 
 
@@ -139,12 +144,16 @@ async def _cancel(load: Callable[[], App], name: str, where: str, yes: bool, led
     return told(found, "to go on without these jobs", as_json=as_json)
 
 
-async def _show(load: Callable[[], App], name: str, job: str, raw: bool, ledger: Path, as_json: bool) -> int:
+async def _show(load: Callable[[], App], words: Sequence[str], raw: bool, ledger: Path, as_json: bool) -> int:
+    *names, job = words
+    if len(names) > 1:
+        raise UsageError(f"a run and a job are shown by two words, and these are {len(words)}")
+    name = names[0] if names else None
     found = await load().job_show(ledger, name, job)
     if as_json:
         printing.put_json(found)
         return 0
-    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, _steps(found.timeline)))
+    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, _steps(found.timeline, raw)))
     return 0
 
 
@@ -173,8 +182,10 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
 _STEPS: Final = ("time (UTC)", "after", "event", "attempt", "reason", "there")
 
 
-def _steps(timeline: Sequence[TimelineStep]) -> Iterator[tuple[object, ...]]:
-    """The events; a day, and what the service calls the submission, stand where they are others than before."""
+def _steps(timeline: Sequence[TimelineStep], raw: bool) -> Iterator[tuple[object, ...]]:
+    """The events; a day, and what the service calls the submission, stand where they are others than before. Of the
+    latter the beginning tells them apart.
+    """
     day = there = ""
     for step in timeline:
         date, time = clock(step.at).split()
@@ -186,9 +197,13 @@ def _steps(timeline: Sequence[TimelineStep]) -> Iterator[tuple[object, ...]]:
             step.event,
             step.attempt,
             shortened(reason, REASON_WIDTH),
-            "" if step.remote_id == there else step.remote_id,
+            "" if not step.remote_id or step.remote_id == there else _beginning(step.remote_id, raw),
         )
         day, there = date, step.remote_id or ""
+
+
+def _beginning(remote_id: str, raw: bool) -> str:
+    return remote_id if raw or len(remote_id) <= REMOTE_ID_WIDTH else remote_id[:REMOTE_ID_WIDTH] + ELLIPSIS
 
 
 def _took(ms: int | None) -> str:

@@ -70,12 +70,12 @@ class LiveView(QuietView):
     def say(self, line: str) -> None:
         """One line of information, above the display."""
         with suppress(OSError):  # as in `printing`: nobody there to read it is no reason to stop a run
-            self._console.print(Text(printing.shown(line)), soft_wrap=True)
+            self._console.print(Text(printing.shown(line)))
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
         with suppress(OSError):
-            self._console.print(Text.assemble(("warning:", "yellow"), " ", printing.shown(line)), soft_wrap=True)
+            self._console.print(Text.assemble(("warning:", "yellow"), " ", printing.shown(line)))
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""

@@ -2,7 +2,9 @@
 
 import os
 import select
+import shutil
 import sys
+import textwrap
 from contextlib import suppress
 from typing import IO, Final, NoReturn
 
@@ -115,7 +117,18 @@ def shown(text: str) -> str:
 
 def _tell(line: str, *, end: str = "\n") -> None:
     with suppress(OSError):  # nobody there to read it any more is no reason to stop a run
-        print(line, file=sys.stderr, end=end, flush=True)
+        print(_broken(line) if sys.stderr.isatty() else line, file=sys.stderr, end=end, flush=True)
+
+
+def _broken(text: str) -> str:
+    """`text` broken between words where a line is longer than the terminal's, which would break it anywhere."""
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        line
+        if len(line) <= width
+        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+        for line in text.split("\n")
+    )
 
 
 def _coloured(word: str, code: str) -> str:

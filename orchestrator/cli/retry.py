@@ -1,5 +1,6 @@
 """`orchestrator retry`, which also is a verb of `runs` and `jobs`: failed and cancelled jobs are queued again."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from orchestrator.core.wording import counted, shortened
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import Chosen
-from orchestrator.views import JobsPreview
+from orchestrator.views import JobsPreview, RunControl
 
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting for setting in (declared.EXECUTION_TIMEOUT, declared.TTL, declared.MAX_ATTEMPTS)
@@ -69,7 +70,7 @@ async def _retry(
 ) -> int:
     own = _settings(settings)
     if not where.strip() and cluster is None and not own:
-        return told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
+        return _told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
     preview = await load().retry_preview(ledger, name, where, cluster)
     if not preview.count:
         raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
@@ -79,7 +80,15 @@ async def _retry(
         printing.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
-    return told(found, "to try them again", as_json=as_json)
+    return _told(found, "to try them again", as_json=as_json)
+
+
+def _told(found: RunControl, done: str, *, as_json: bool) -> int:
+    """As `told` of `control`, and what begins it where nobody works on the ledger."""
+    code = told(found, done, as_json=as_json)
+    if found.held_by is None and not found.has_ended and not as_json:
+        printing.say(f"start it: orchestrator resume {shlex.quote(found.run)}")
+    return code
 
 
 def _settings(given: Sequence[str]) -> dict[str, int]:

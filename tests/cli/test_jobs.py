@@ -121,8 +121,8 @@ def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None
         f"   from 2026-01-01 00:05:30 to 2026-01-01 00:05:30 UTC, cluster={lost}",
         "   to try: n-5",
     ]
-    assert shown.stderr == "night: 3 failures and cancellations, in 2 kinds\n"
-    assert night("failures", "--limit", "1").stderr.endswith("1 more kinds are not shown; --limit N shows more\n")
+    assert shown.stderr == "night: 3 jobs without a result, in 2 kinds\n"
+    assert night("failures", "--limit", "1").stderr.endswith("1 more kind is not shown; --limit N shows more\n")
     assert invoke(FakeApp(), "failures").stderr == "captions has no failures\n"
 
 
@@ -147,7 +147,7 @@ def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result
     ]
     assert ["input", '{"lang":"de"}'] in lines
     assert [" ".join(line) for line in lines[-3:]] == [
-        "2026-01-01 00:03:00 claimed 1 run remote-1767225781000000",
+        "2026-01-01 00:03:00 claimed 1 run remote-1…",
         "00:03:01 1 s accepted 1 run",
         "00:03:30 29 s abandoned 1 failed: out of attempts",
     ]
@@ -161,6 +161,12 @@ def test_a_job_is_shown_whole_when_that_is_asked(night: Callable[..., Result]) -
     assert [step["event"] for step in whole["timeline"]] == ["claimed", "accepted", "abandoned"]
     assert [each["ended"] for each in whole["submissions"]] == ["failed"]
     assert json.loads(night("jobs", "show", "night", "n-2", "--json").stdout)["output"] == {"n": 1}
+
+
+def test_a_job_of_the_only_run_needs_no_other_name(night: Callable[..., Result]) -> None:
+    assert night("jobs", "show", "n-3").stdout == night("jobs", "show", "nig", "n-3").stdout
+    many = night("jobs", "show", "night", "n-3", "n-4")
+    assert (many.exit_code, "two words, and these are 3" in many.stderr) == (2, True)
 
 
 def test_a_job_that_is_not_there_is_told(night: Callable[..., Result]) -> None:
@@ -209,6 +215,12 @@ def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: 
     with closing(sqlite3.connect(ledger)) as connection:
         [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
     assert json.loads(argument) == {"where": f"cluster={OOM} (line=3)", "ttl_ms": 7_200_000, "max_attempts": 1}
+
+
+def test_a_retry_that_nobody_works_on_says_what_begins_it(tmp_path: Path) -> None:
+    words = ("retry", "night", "--ledger", str(a_night(tmp_path)))
+    assert call(load_api, words, environment={}).stderr.endswith("\nstart it: orchestrator resume night\n")
+    assert "start it" not in call(load_api, [*words, "--json"], environment={}).stderr
 
 
 def test_some_jobs_are_cancelled_once_that_is_confirmed(night: Callable[..., Result], tmp_path: Path) -> None:

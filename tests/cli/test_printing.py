@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -93,3 +94,21 @@ def test_what_a_terminal_would_obey_or_not_show_is_written_out(
     for say in (printing.say, printing.headline, printing.warn, printing.complain):
         say(text)
     assert capsys.readouterr().err == f"{shown}\n{shown}\nwarning: {shown}\nerror: {shown}\n"
+
+
+def test_a_terminal_gets_long_lines_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = StringIO()
+    monkeypatch.setattr(said, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "dumb")
+    with redirect_stderr(said):
+        printing.say("one line that is far too long\n  short")
+        printing.complain("/a/path/that/is/longer/than/a/line is no ledger")
+    assert said.getvalue().splitlines() == [
+        "one line that is far",
+        "too long",
+        "  short",
+        "error:",
+        "/a/path/that/is/longer/than/a/line",
+        "is no ledger",
+    ]

@@ -24,6 +24,7 @@ class Progress:
         self._counts = Counter(counts)
         self._ends: deque[tuple[int, int]] = deque()
         self._started_at = clock.now()
+        self._is_counted = False
         self.margin_min_s = margin_min_s
         self._changed = anyio.Event()
         self.changes = 0
@@ -32,7 +33,9 @@ class Progress:
     def count_anew(self, counts: Mapping[str, int]) -> None:
         """Goes on from `counts`, the ledger's, in which every step until now is."""
         before, self._counts = self._ended, Counter(counts)
-        self._end(self._ended - before)
+        if self._is_counted:  # what had ended before the first time says nothing of how fast it goes
+            self._end(self._ended - before)
+        self._is_counted = True
         self.nudge()
 
     def tally(self, run: int, name: str, n: int) -> None:
