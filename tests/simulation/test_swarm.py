@@ -19,7 +19,9 @@ from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import played, story
 
 API_KEY = KEYS["KEY_HERE"]
-SEEDS = 15
+SEEDS = [seed for seed in range(17) if seed not in (9, 13)]
+"""The worlds of the two others take as long as ten of these; `python -m tests.simulation` plays them too."""
+
 BATCH = 5
 """Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
 
@@ -31,9 +33,9 @@ QUICK = (
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), BATCH))
 def test_no_world_of_the_swarm_violates_a_promise(first: int) -> None:
-    worlds = [played("swarm", seed) for seed in range(first, first + BATCH)]
+    worlds = [played("swarm", seed) for seed in SEEDS[first : first + BATCH]]
     bad = [line for world in worlds if world.violations for line in world.lines()]
     assert not bad, "\n".join(bad)
 
@@ -47,7 +49,7 @@ def test_each_quick_scenario_keeps_the_promises(scenario: str) -> None:
 
 @pytest.mark.no_cover
 def test_a_seed_makes_the_same_world_again_and_another_seed_another() -> None:
-    assert story("swarm", 4) == story("swarm", 4) != story("swarm", 5)
+    assert story("swarm", 3) == story("swarm", 3) != story("swarm", 7)
     plans = {str(make(seed)) for name, make in SCENARIOS.items() for seed in (0, 1)}
     assert len(plans) == 2 * len(SCENARIOS)
 
