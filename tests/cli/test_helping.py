@@ -24,7 +24,9 @@ def paths(group: typer.Typer, path: str = "") -> Iterator[str]:
         yield from paths(inner.typer_instance, f"{path}{inner.name} ")
 
 
-COMMANDS = [path for path in paths(build(load_api)) if path.split()[0] not in OF_THE_ACCOUNT]
+PROGRAM = build(load_api)
+COMMAND_LINE = get_command(PROGRAM)
+COMMANDS = [path for path in paths(PROGRAM) if path.split()[0] not in OF_THE_ACCOUNT]
 
 
 def test_every_command_has_an_example_and_every_example_a_command() -> None:
@@ -42,8 +44,7 @@ def test_no_help_shows_the_type_of_anything(path: str) -> None:
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_an_example_is_a_command_line_of_its_command(path: str) -> None:
     words = shlex.split(EXAMPLES[path].partition(" > ")[0])
-    command = get_command(build(load_api))
-    with command.make_context("orchestrator", list(words), resilient_parsing=True) as context:
+    with COMMAND_LINE.make_context("orchestrator", list(words), resilient_parsing=True) as context:
         assert context is not None
     assert words[: len(path.split())] == path.split() or path.endswith(" list")
 
