@@ -36,7 +36,7 @@ from orchestrator.cli.watch import add_watch
 EPILOG = (
     f"Try it without an account: orchestrator run INPUT {declared.ENDPOINT} local:FILE.py:FUNCTION."
     " Exit codes: 0 all succeeded, 1 some did not, 2 wrong usage or input, 3 stopped, 4 busy: another process"
-    " works on it, 70 a defect, 130 or 143 interrupted."
+    " works on it, 70 a defect, 129, 130 or 143 interrupted."
 )
 
 

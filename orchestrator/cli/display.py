@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from orchestrator.cli import printing
 from orchestrator.cli.figures import finished, lasting, offline, percent, rate, standstill, total, troubles, window
 from orchestrator.cli.notifying import READY, STOPPING, notify
 from orchestrator.core.wording import counted
-from orchestrator.views import Snapshot
+from orchestrator.views import Snapshot, StuckSummary
 
 PLAIN_EVERY_S: Final = 5
 """How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
@@ -97,6 +99,8 @@ def progress_line(snapshot: Snapshot) -> str:
     if snapshot.reading and not finished(snapshot.counts):
         return f"{snapshot.run}: reading the input, {counted(snapshot.rows_read, 'row')} checked"
     done, of = finished(snapshot.counts), total(snapshot.counts)
+    if done == of:  # what was last told of jobs at the service is about none
+        snapshot = msgspec.structs.replace(snapshot, stuck=StuckSummary(), safe_offline_s=None)
     parts = [
         *standstill(snapshot),
         f"{done:,} of {counted(of, 'job')} finished ({percent(done, of)})",

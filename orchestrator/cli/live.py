@@ -198,8 +198,11 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 def _service(snapshot: Snapshot) -> Iterable[Text]:
     for text in standstill(snapshot):
         yield Text(text, style="bold yellow")
-    used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
-    yield Text(used, style="yellow" if snapshot.throttled else "")
+    if snapshot.window_allowed or snapshot.throttled:
+        used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
+        yield Text(used, style="yellow" if snapshot.throttled else "")
+    else:
+        yield Text("nothing sent so far")
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
     for text in troubles(snapshot):

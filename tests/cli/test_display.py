@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.cli.display import PlainView, QuietView, progress_line, view_for_stderr
 from orchestrator.cli.live import Display, LiveView, terminal
 from orchestrator.core.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED
-from orchestrator.views import Snapshot
+from orchestrator.views import Snapshot, StuckSummary
 from tests.cli.fake_api import snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -214,6 +214,20 @@ async def test_every_reason_to_send_nothing_fits_a_line(held_up: str) -> None:
     first, *others = drawn(held)[3:]
     assert held_up in first
     assert len(others) <= 1
+
+
+async def test_at_the_end_nothing_is_told_of_jobs_at_the_service() -> None:
+    stuck = StuckSummary(in_progress=1, examples=("night-7",))
+    under_way = msgspec.structs.replace(snapshot(outstanding=1, succeeded=9), stuck=stuck, safe_offline_s=1_700.0)
+    ended = msgspec.structs.replace(under_way, counts={**under_way.counts, "outstanding": 0, "succeeded": 10})
+    assert "1 stuck (night-7); may be offline for 28 min" in progress_line(under_way)
+    assert "stuck" not in progress_line(ended)
+    assert "offline" not in progress_line(ended)
+
+
+async def test_before_the_first_request_no_limit_is_drawn() -> None:
+    silent = msgspec.structs.replace(snapshot(queued=3), window_used=0, window_allowed=0, window_s=None)
+    assert drawn(silent)[-1] == "service   nothing sent so far"
 
 
 async def test_quiet_is_quiet_until_the_end_is_near(capsys: pytest.CaptureFixture[str]) -> None:
