@@ -105,14 +105,15 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
     return request
 
 
-def verify_request(choices: Choices, *, complete: bool) -> VerifyRequest:
+def verify_request(run: str | None, choices: Choices, *, complete: bool) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
+    named = choices[declared.NAME]
+    if run is not None and choices.is_told(declared.NAME) and named != run:
+        raise UsageError(f"{run} and {declared.NAME} {named} are two runs; name one")
     output, errors = _outputs(choices)
     if complete and output is None:
         raise UsageError(f"--complete needs {declared.OUTPUT}: which file is to be complete?")
-    return VerifyRequest(
-        ledger=ledger_of(choices), name=choices[declared.NAME], output=output, errors=errors, complete=complete
-    )
+    return VerifyRequest(ledger=ledger_of(choices), name=run or named, output=output, errors=errors, complete=complete)
 
 
 def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:

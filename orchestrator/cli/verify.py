@@ -12,7 +12,7 @@ from orchestrator import declared
 from orchestrator.api.config import Choices
 from orchestrator.cli import printing
 from orchestrator.cli.execution import App, Work, carry_out
-from orchestrator.cli.options import also, flags_of, option
+from orchestrator.cli.options import OnlyRun, also, flags_of, option
 from orchestrator.cli.request import verify_request
 from orchestrator.cli.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.wording import counted
@@ -28,9 +28,7 @@ INCOMPLETE = "incomplete"
 
 
 _FLAGS: Final = {
-    "name": Annotated[
-        str | None, option(declared.NAME, "The run that the files are of. Default: the ledger's only one.")
-    ],
+    "name": Annotated[str | None, option(declared.NAME, "The same as NAME.")],
     "output": Annotated[str | None, option(declared.OUTPUT, "A results file to compare with the ledger.")],
     "errors": Annotated[
         str | None, option(declared.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
@@ -50,9 +48,9 @@ def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @commands.command()
     @also(carry_out, **_FLAGS)
-    def verify(complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
+    def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
         """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
-        request = verify_request(choices, complete=complete)
+        request = verify_request(run, choices, complete=complete)
         return partial(_verify, load, request, choices.is_on(declared.JSON)), request.ledger
 
 

@@ -124,3 +124,17 @@ def test_errors_without_output_is_refused() -> None:
 def test_each_kind_of_finding_is_documented_and_has_advice(kind: Kind) -> None:
     assert f"| `{kind}` |" in REFERENCE
     assert ADVICE[kind]
+
+
+def test_the_run_is_named_by_its_name_alone_or_by_the_flag() -> None:
+    app = FakeApp(verification=verification())
+    invoke(app, "verify", "night", "--output", "r.jsonl")
+    invoke(app, "verify", "--name", "night", "--output", "r.jsonl")
+    asked = VerifyRequest(
+        ledger=Path("orchestrator.db"),
+        name="night",
+        output=Path("r.jsonl"),
+        errors=Path("r.jsonl.errors.jsonl"),
+    )
+    assert app.asked == [(asked,), (asked,)]
+    assert "day and --name night are two runs; name one" in invoke(app, "verify", "day", "--name", "night").stderr
