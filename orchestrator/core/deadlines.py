@@ -85,10 +85,19 @@ class Ask(NamedTuple):
     is_likely: bool
 
 
-def next_ask(job: Job, *, asked_at: int | None, learned: Times, webhooks: bool, retention_us: int) -> Ask:
+def next_ask(
+    job: Job,
+    *,
+    asked_at: int | None,
+    learned: Times,
+    webhooks: bool,
+    retention_us: int,
+    since: int | None = None,
+) -> Ask:
     """When an outstanding job is to be asked for next, its hard deadline at the latest.
 
-    `asked_at`: when it was last asked for, None if never. First at its predicted finish (or a second after it was
+    `asked_at`: when it was last asked for, None if never. `since`: when the execution was asked for that is waited for,
+    None for as its submission was sent. First at its predicted finish (or a second after it was
     sent, where nothing was learned yet), with webhooks that much later that all their tries have had their time; then
     at the later rungs of the ladder; beyond them at gaps of half its age (a quarter, if nothing is known);
     past the hard deadline at a pace that grows towards the last moment.
@@ -104,7 +113,7 @@ def next_ask(job: Job, *, asked_at: int | None, learned: Times, webhooks: bool, 
         return Ask(max(min(wanted, deadline), started_at), is_likely=wait is not None and wanted <= deadline)
     if asked_at >= deadline:
         return Ask(asked_at + _late_gap(job, asked_at, retention_us), is_likely=False)
-    age = asked_at - (job.sent_at or 0)
+    age = asked_at - ((job.sent_at or 0) if since is None else since)
     rung = _next_rung(age, learned)
     gap = (
         max(ASK_GAP_US_MIN, min(age // (2 if learned.weight else 4), margin_us(retention_us)))

@@ -59,6 +59,9 @@ class Entry:
 
     job: Job
     _: KW_ONLY
+    since: int = 0
+    """When the execution was asked for that is waited for: by `/run`, or by a later `/retry`."""
+
     retry_in_doubt: str | None = None
     """The reason why nobody knows whether its `/retry` was applied."""
 
@@ -170,7 +173,8 @@ class Plan:
         """
         self.drop(job.id)
         number = next(self._numbers)
-        entry = Entry(job, retry_in_doubt=retry_in_doubt, is_unsure=is_unsure, number=number)
+        since = (job.sent_at if job.is_first_execution else job.unfinished_at) or 0
+        entry = Entry(job, since=since, retry_in_doubt=retry_in_doubt, is_unsure=is_unsure, number=number)
         self._entries[job.id] = entry
         self._measure(entry)
         if at_once:
@@ -192,7 +196,7 @@ class Plan:
 
     def began(self, entry: Entry, waited_us: int) -> None:
         """The service says how long a job that has finished waited in its queue: so long may others have to wait."""
-        self._queue.began(entry.number, (entry.job.sent_at or 0) + waited_us, waited_us=waited_us)
+        self._queue.began(entry.number, entry.since + waited_us, waited_us=waited_us)
         gap_us = self._queue.gap_us
         if gap_us >= FASTER_SHARE * self._planned_gap_us:
             self._planned_gap_us = max(self._planned_gap_us, gap_us)
@@ -210,7 +214,7 @@ class Plan:
         entry.job, entry.is_queued, entry.begun_at = job, is_queued, begun_at
         if is_queued:
             self._queue.waits(entry.number, entry.asked_at or 0)
-        age = (entry.asked_at or 0) - (job.sent_at or 0)
+        age = (entry.asked_at or 0) - entry.since
         if job.id in self._scouts and entry.asks > 1 and age >= SCOUT_US and not self._learned.weight:
             self._scouts.discard(job.id)
             self._promote()
@@ -316,6 +320,7 @@ class Plan:
             learned=self._times_of(entry),
             webhooks=self.webhooks,
             retention_us=self._retention_of(entry.job),
+            since=entry.since,
         )
         is_late = entry.asked_at is not None and entry.asked_at >= entry.deadline
         if self._spare.is_there and not self.webhooks and not is_late:
@@ -324,21 +329,21 @@ class Plan:
 
     def _closely(self, entry: Entry) -> int:
         """When to ask for `entry` where questions are to spare: by its time in execution, if that can be told."""
-        sent_at, asked_at = entry.job.sent_at or 0, entry.asked_at
+        since, asked_at = entry.since, entry.asked_at
         is_free = entry.job.id in self._scouts or self._spare.is_free(len(self._entries))
-        begun_at = entry.begun_at if entry.begun_at is not None else self._queue.not_before(entry.number, sent_at)
+        begun_at = entry.begun_at if entry.begun_at is not None else self._queue.not_before(entry.number, since)
         is_of_use = self._execution.weight or not self._learned.weight
         if not is_of_use or (begun_at is None and not entry.is_queued):
             least_us = ASK_GAP_US_MIN
             if asked_at is None and not self._learned.weight:
                 # Each at another time: if they take equally long, one of them is asked for soon after.
                 least_us += int((entry.number - 1) * GOLDEN_SHARE % 1 * ASK_GAP_US_MIN)
-            at = ask_closely(sent_at, asked_at=asked_at, times=self._learned, is_free=is_free)
-            return max(at, sent_at + least_us)
-        least_at = sent_at + ASK_GAP_US_MIN
+            at = ask_closely(since, asked_at=asked_at, times=self._learned, is_free=is_free)
+            return max(at, since + least_us)
+        least_at = since + ASK_GAP_US_MIN
         if entry.is_queued and asked_at is not None:
             begun_at = max(asked_at, begun_at or 0)  # if it did at once
-            least_at = asked_at + max(ASK_GAP_US_MIN, int((asked_at - sent_at) * QUEUED_GAP_SHARE))
+            least_at = asked_at + max(ASK_GAP_US_MIN, int((asked_at - since) * QUEUED_GAP_SHARE))
         return max(least_at, ask_closely(begun_at or 0, asked_at=asked_at, times=self._execution, is_free=is_free))
 
     def _times_of(self, entry: Entry) -> Times:
@@ -346,14 +351,14 @@ class Plan:
         begins_at = None if self.webhooks else self._queue.begins_at(entry.number)
         if begins_at is None or not self._execution.weight:
             return self._learned
-        return Expected(max(0, begins_at - (entry.job.sent_at or 0)), self._execution)
+        return Expected(max(0, begins_at - entry.since), self._execution)
 
     def _postponed(self, entry: Entry, now: int) -> bool:
         """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
         if self.webhooks or entry.troubles or entry.gone_at is not None:
             return False
         if self._spare.is_there:
-            is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.job.sent_at or 0)
+            is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.since)
             due_at = self._closely(entry) if is_known else now
         else:
             begins_at, execution_us = self._queue.begins_at(entry.number), self._execution.quantile_us(LADDER[0])
@@ -361,7 +366,7 @@ class Plan:
         if due_at <= now + ASK_GAP_US_MIN:
             return False
         # Not sooner, or most of a deep queue would be looked at again and again as the line moves a little.
-        age_us = now - (entry.job.sent_at or 0)
+        age_us = now - entry.since
         self.schedule(entry, max(due_at, now + age_us // 32), is_likely=True)
         return True
 

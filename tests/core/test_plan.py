@@ -482,3 +482,18 @@ def test_overdue_is_what_nobody_asks_for_after_its_time_and_its_deadline() -> No
     assert [entry.job.id for entry in plan.overdue(late)] == [1, 2]
     assert plan.next(late) is plan.get(1)
     assert [entry.job.id for entry in plan.overdue(late)] == [2]
+
+
+@pytest.mark.parametrize("per_s", [200.0, 0.1], ids=["to spare", "scarce"])
+def test_a_retried_job_is_as_old_as_its_retry(per_s: float) -> None:
+    at, asks = EPOCH_AT + 600 * S, []
+    for attempt, sent_at in ((1, at), (2, EPOCH_AT)):
+        plan, now, times = a_plan(learned(10), per_s=per_s), at, []
+        plan.add(a_job_in(State.OUTSTANDING, attempt=attempt, sent_at=sent_at, unfinished_at=at, ttl_at=at + TTL_US))
+        for _ in range(5):
+            now = plan.wakes_at(now) or now
+            assert taken(plan, now) == [1]
+            is_unfinished(plan, 1, now)
+            times.append(now)
+        asks.append(times)
+    assert asks[0] == asks[1]
