@@ -14,12 +14,8 @@ Hypothesis draws the same examples on every run and times none of them: a test m
 
 What starts real processes comes first, and then the whole runs on virtual time: these are the long tests, and none of
 them is to be what all the workers wait for at the end.
-
-What is there once the tests are collected stays, and is not looked through for garbage again and again: that is one
-part in twenty of the whole.
 """
 
-import gc
 from functools import partial
 from typing import Any
 
@@ -30,9 +26,6 @@ from tests.simulation.loop import VirtualLoop
 
 EXAMPLES = 60
 EXAMPLES_THOROUGH = 2_000
-
-YOUNG_OBJECTS_MAX = 10_000
-"""Between two looks for garbage; Python's own 700 are for programs of less memory."""
 
 hypothesis.settings.register_profile(
     "suite",
@@ -67,12 +60,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "no_cover")])
-
-
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
 
 
 @pytest.fixture(scope="module")
