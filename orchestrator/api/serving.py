@@ -73,8 +73,9 @@ class Serving:
             async with engine.working():
                 messages.say_recovered(self._view, await engine.collect())
                 await engine.keep_up()
+                counts = await engine.ledger.runs.counts_by_run()
                 for run in await engine.ledger.runs.all():
-                    if run.accepted and unfinished(await engine.ledger.runs.counts(run.id)):
+                    if run.accepted and unfinished(counts.get(run.id, {})):
                         await engine.serve(run)
                 self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")
                 self._view.ready()
