@@ -52,8 +52,7 @@ class Followed(Standing):
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
         self._sent_before: Counter[str] = Counter()
-        self._before_of = 0
-        """What the process had sent that was followed first, and when that began."""
+        """What the process that is followed had sent before: nothing, but for the first one."""
 
         self.held_by = holder(ledger.path)
         """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
@@ -66,8 +65,7 @@ class Followed(Standing):
     @property
     def sent(self) -> Counter[str]:
         """What the process that serves it has sent since that began, or this one follows; see `totals`."""
-        sent = totals(self.said)
-        return sent - self._sent_before if self._beat.began_at == self._before_of else sent
+        return totals(self.said) - self._sent_before
 
     @property
     def wishes(self) -> Wishes:
@@ -120,8 +118,8 @@ class Followed(Standing):
         self._wishes = await ledger.runs.wishes(run)
         beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:
-            if self._beat is _NOBODY:
-                self._sent_before, self._before_of = totals(beat.said), beat.began_at
+            if beat.began_at != self._beat.began_at:
+                self._sent_before = totals(beat.said) if self._beat is _NOBODY else Counter()
             self._beat, self._heard_at, self._is_silent = beat, ledger.now(), False
             await self._ask_anew()
         self.progress.margin_min_s = (await ledger.margins.of(run)).min
