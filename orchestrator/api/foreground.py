@@ -192,8 +192,8 @@ class Foreground:
         messages.say_opened(self._view, engine.ledger)
         run, settings = await self._found(engine.ledger)
         engine.use_key_for(run)
-        await engine.learn_settings()
-        engine.settings_of[run.id] = settings
+        await engine.runs.learn_settings()
+        engine.runs.settings_of[run.id] = settings
         await engine.listen()
         async with engine.working():
             if self._stop.is_set():
@@ -205,7 +205,7 @@ class Foreground:
             if self._joined:
                 await self._is_taken_in.wait()
             else:
-                await self._take_in(engine.ledger, run, settings, webhook_bytes=engine.webhook_bytes)
+                await self._take_in(engine.ledger, run, settings, webhook_bytes=engine.listener.url_bytes)
                 engine.commands.on_change()
             await session.count_anew()
             messages.say_recovered(self._view, recovered)

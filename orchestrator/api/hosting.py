@@ -160,7 +160,7 @@ class Host:
 
     async def _with_engine(self, engine: Engine, task_status: TaskStatus[None], *, is_first: bool) -> None:
         messages.say_opened(self.view, engine.ledger)
-        await engine.learn_settings()
+        await engine.runs.learn_settings()
         await engine.listen()
         async with engine.working():
             messages.say_recovered(self.view, await engine.collect())
@@ -173,7 +173,7 @@ class Host:
                 task_status.started()
             await self._stopped.wait()
             await self._end_beside()
-            if not any(session.progress.unfinished for session in engine.sessions.values()):
+            if not any(session.progress.unfinished for session in engine.runs.sessions.values()):
                 await engine.finish()
 
     def stop(self) -> None:
@@ -222,12 +222,12 @@ class Host:
 
     def sends(self, run: Run) -> bool:
         """Whether anybody may be sending for `run`."""
-        return self._engine is None or run.id in self._engine.sessions
+        return self._engine is None or run.id in self._engine.runs.sessions
 
     async def webhook_bytes(self) -> int:
         """How many bytes a webhook URL adds to a request of whoever works, at most."""
         if self._engine is not None:
-            return self._engine.webhook_bytes
+            return self._engine.listener.url_bytes
         beats = await self.ledger.heartbeats.all()
         return max((beat.said.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
 
@@ -269,14 +269,14 @@ class Host:
 
     async def _session(self, engine: Engine, run: Run) -> RunSession:
         known = await engine.ledger.runs.named(run.name)
-        engine.settings_of[run.id] = (known or run).settings
-        engine.held.pop(run.id, None)
-        return engine.sessions.get(run.id) or await engine.take_on(run)
+        engine.runs.settings_of[run.id] = (known or run).settings
+        engine.runs.held.pop(run.id, None)
+        return engine.runs.sessions.get(run.id) or await engine.take_on(run)
 
     async def look(self, attached: Attached, *, at_once: bool = False) -> None:
         """Rows have come for the run: whoever serves it is told, though another process now and then or `at_once`."""
         if self._engine is not None:
-            await self._engine.sessions[attached.run.id].count_anew()
+            await self._engine.runs.sessions[attached.run.id].count_anew()
         elif at_once or self.ledger.now() - attached.told_at > ASK_AGAIN_US:
             attached.told_at = self.ledger.now()
             await self.ledger.commands.ask(Action.SERVE, run=attached.run.id)

@@ -66,7 +66,7 @@ class Serving:
 
     async def _serve(self, engine: Engine) -> None:
         messages.say_opened(self._view, engine.ledger)
-        await engine.learn_settings()
+        await engine.runs.learn_settings()
         await engine.listen()
         async with anyio.create_task_group() as around:
             around.start_soon(self._stop_when_asked, engine)
@@ -94,9 +94,9 @@ class Serving:
 
     def _tell(self, engine: Engine) -> None:
         """Says which runs are served, held and finished, each time that changes."""
-        for held in engine.held.values():
+        for held in engine.runs.held.values():
             self._say(held.run, f"held: {held.why}")
-        for session in engine.sessions.values():
+        for session in engine.runs.sessions.values():
             total, left = session.progress.total, session.progress.unfinished
             if session.is_released:
                 self._say(session.run, "stopped, as somebody asked")

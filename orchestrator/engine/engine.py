@@ -8,25 +8,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec.structs import replace
 
-from orchestrator.core.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.job import PAID_TWICE
-from orchestrator.core.lifecycle import unfinished
-from orchestrator.core.notice import TOKEN_CHARS_MAX, hook_url
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
-from orchestrator.engine.dependencies import Dependencies, Listening
-from orchestrator.engine.endpoints import Endpoints, Webhook
-from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.endpoints import Endpoints
+from orchestrator.engine.known_runs import HeldRun, KnownRuns
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
-from orchestrator.engine.sending.request_builder import RequestBuilder
-from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.services import Services
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
@@ -41,15 +35,13 @@ from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
+from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.ledger import Ledger, open_ledger, webhook_key
+from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands import NO_RUN, OF_ANOTHER, Action, Command, Reply
-from orchestrator.ledger.heartbeats import RunSaid, Said
+from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
-
-if TYPE_CHECKING:
-    from orchestrator.web.webhooks import Webhooks
 
 RECONCILE_EVERY_S: Final = 30.0
 """How often the ledger is compared with what is being done, stuck jobs are looked for, and runs that cannot be
@@ -63,13 +55,6 @@ FINISHED_S_MAX: Final = 1.0
 
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
-
-
-class HeldRun(NamedTuple):
-    """A run that is to be served and cannot, and why."""
-
-    run: Run
-    why: str
 
 
 class Engine:
@@ -100,23 +85,11 @@ class Engine:
         self.taking: TaskGroup
         """Where whatever takes new work lives."""
 
-        self.settings_of: dict[int, RunSettings] = {}
-        self.sessions: dict[int, RunSession] = {}
-        """The runs that are served, or were until they were released, by their numbers."""
-
-        self.held: dict[int, HeldRun] = {}
-        """The runs that are to be served and cannot, by their numbers."""
-
         self.asked_before = 0
         """The number of the last command that was asked before this engine was there."""
 
-        self._endpoint_of_run: dict[int, int] = {}
-        self._unfinished: set[int] = set()
-        """The runs that had something to do as they were met: there may be years of others."""
-        self._fresh: list[int] = []
-        """Endpoints at which nothing is collected yet."""
-
         self._is_collecting = False
+        settings_of: dict[int, RunSettings] = {}
         self.services = Services(connection, dependencies, view, outer)
         self._secrets = Secrets(
             lambda: ledger.claims.secret_names,
@@ -128,7 +101,7 @@ class Engine:
         self.endpoints = Endpoints(
             ledger=ledger,
             clock=clock,
-            settings_of=self.settings_of,
+            settings_of=settings_of,
             limits=self.limits,
             warn=view.warn,
             scrub=self._secrets.scrub,
@@ -142,50 +115,39 @@ class Engine:
             paid_twice=self._paid_twice,
             owed=self.canceller.wake,
         )
-        ledger.intakes.pace.is_beside = lambda: len(self.sessions) > 1
+        self.listener = WebhookListener(
+            ledger.path, connection, dependencies, sink=self.inbox, scrub=self._secrets.scrub
+        )
+        self.runs = KnownRuns(
+            ledger=ledger,
+            clock=clock,
+            environ=dependencies.environ,
+            services=self.services,
+            endpoints=self.endpoints,
+            settings_of=settings_of,
+            listener=self.listener,
+        )
+        ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.janitor = self._looks_after()
         self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
         self._hears_people()
-        self._listener, self.webhook, self.webhooks = self._bind()
 
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
         ledger, clock = self.ledger, self.clock
         self.stuck = Stuck(ledger=ledger, endpoints=self.endpoints, warn=self._view.warn, owed=self.canceller.wake)
         self.reconciler = Reconciler(ledger=ledger, endpoints=self.endpoints)
-        self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.settings_of)
+        self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.runs.settings_of)
         duties = (
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("serve what was held", RECONCILE_EVERY_S, self._serve_held),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
-        return Janitor(ledger, self.endpoints, self.settings_of, duties)
-
-    # --- the way back from the service
-
-    def _bind(self) -> tuple[Listening | None, Webhook | None, "Webhooks | None"]:
-        """The webhook listener, bound at once, so that a port in use is found before anything is sent."""
-        connection = self._connection
-        if connection.listen is None:
-            return None, None, None
-        from orchestrator.web.application import application  # noqa: PLC0415  no other run needs a web server
-        from orchestrator.web.webhooks import Webhooks  # noqa: PLC0415
-
-        key = webhook_key(self.ledger.path)
-        public = None if connection.webhook_url is None else webhook_base_url(connection.webhook_url)
-        prefix = path_prefix(public) if public else ""
-        webhooks = Webhooks(key=key, sink=self.inbox, clock=self.clock, prefix=prefix, scrub=self._secrets.scrub)
-        listener = self._dependencies.listener(application(webhooks), parse_address(connection.listen))
-        return listener, Webhook(key, public or webhook_base_url(listener.url)), webhooks
-
-    @property
-    def webhook_bytes(self) -> int:
-        """How many bytes a webhook URL adds to a request, at most."""
-        return 0 if self.webhook is None else len(hook_url(self.webhook.base_url, "0" * TOKEN_CHARS_MAX))
+        return Janitor(ledger, self.endpoints, self.runs.settings_of, duties)
 
     def _paid_twice(self, run: int, n: int) -> None:
-        if (session := self.sessions.get(run)) is not None:
+        if (session := self.runs.sessions.get(run)) is not None:
             session.progress.tally(run, PAID_TWICE, n)
 
     # --- what people ask for
@@ -199,9 +161,9 @@ class Engine:
         self.watch.subscribe(self._on_change)
         self.control = Control(
             ledger=ledger,
-            is_served=self._endpoint_of_run.__contains__,
+            is_served=self.runs.is_collected_for,
             say=self._say_of_run,
-            changed=self._nudge,
+            changed=self.runs.on_change,
             owed=self.canceller.wake,
         )
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
@@ -219,24 +181,18 @@ class Engine:
 
     async def _obeyed(self, command: Command) -> None:
         """A command has changed something in the ledger."""
-        if command.run is not None and command.run not in self.settings_of:  # another process has made it
-            await self._know_runs()
+        if command.run is not None and command.run not in self.runs.settings_of:  # another process has made it
+            await self.runs.learn_all(self.task_pool)
             await self._begin_endpoints()
         if command.action == Action.PRIORITY:
-            for run in await self.ledger.runs.all():
-                if run.id in self.settings_of:
-                    self.settings_of[run.id] = replace(self.settings_of[run.id], priority=run.settings.priority)
+            await self.runs.learn_priorities()
         await self.control.follow()  # what is asked for next may begin to send
         self._on_change()
 
     def _say_of_run(self, run: int, name: str, what: str) -> None:
         """Tells the person what is asked of a run, unless another process will."""
-        if run in self._endpoint_of_run:
+        if self.runs.is_collected_for(run):
             self._view.warn(f"{name} {what}")
-
-    def _nudge(self) -> None:
-        for session in self.sessions.values():
-            session.progress.nudge()
 
     # --- working
 
@@ -244,15 +200,9 @@ class Engine:
         """The API key is the one for the service of `run`, which this process was begun for."""
         self.services.use_key_for(run.service_url)
 
-    async def learn_settings(self) -> None:
-        """Reads the settings of all runs, as they were given last."""
-        for run in await self.ledger.runs.all():
-            self.settings_of[run.id] = run.settings
-
     async def listen(self) -> None:
         """Begins to take webhooks, where that is wanted: until the very end, so that as few as possible are missed."""
-        if self._listener is not None:
-            await self._outer.start(self._listener.serve)
+        await self.listener.serve(self._outer)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -292,17 +242,16 @@ class Engine:
 
     def _grace_s(self) -> float:
         """How long to wait for requests in flight: once every job has its outcome, no answer matters any more."""
-        is_done = not any(session.progress.unfinished for session in self.sessions.values())
-        return FINISHED_S_MAX if is_done else IN_FLIGHT_S_MAX
+        return IN_FLIGHT_S_MAX if self.runs.has_unfinished else FINISHED_S_MAX
 
     async def take_on(self, run: Run) -> RunSession:
         """Serves `run` from now on; nothing of it is sent before its session's `send`. Inside `working`.
 
         Raises `UsageError` where its endpoint cannot be used.
         """
-        await self._add_endpoint(run)
-        session = self.sessions[run.id] = await self._session(run)
-        if self._is_collecting and self._fresh:
+        await self.runs.add_endpoint(run, self.task_pool)
+        session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+        if self._is_collecting and self.runs.fresh:
             await self._begin_endpoints()
         return session
 
@@ -312,7 +261,7 @@ class Engine:
 
         Inside `working`, once.
         """
-        await self._know_runs()
+        await self.runs.learn_all(self.task_pool)
         await self.taking.start(self.limits.serve)
         self._is_collecting = True
         recovered = await self._begin_endpoints()
@@ -323,34 +272,9 @@ class Engine:
         await self.taking.start(self.heart.serve)
         return recovered
 
-    async def _know_runs(self) -> None:
-        """Of each run of the ledger its settings, and its endpoint where its service can be reached."""
-        counts = await self.ledger.runs.counts_by_run()
-        self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
-        for run in await self.ledger.runs.all():
-            self.settings_of.setdefault(run.id, run.settings)
-            if run.id not in self._endpoint_of_run and self.services.is_reachable(run):
-                await self._add_endpoint(run)
-
-    async def _add_endpoint(self, run: Run) -> None:
-        if self.endpoints.get(run.endpoint_id) is None:
-            service = await self.services.of(run, self.settings_of[run.id])
-            self.endpoints.add(
-                run,
-                service,
-                task_pool=self.task_pool,
-                webhooks=self.webhook is not None,
-                connections=self.services.connections,
-                requests_per_worker=self._connection.requests_per_worker,
-            )
-            self._fresh.append(run.endpoint_id)
-            if self.webhooks is not None:
-                self.webhooks.share(service.down)
-        self._endpoint_of_run[run.id] = run.endpoint_id
-
     async def _begin_endpoints(self) -> Recovered:
         """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
-        fresh, self._fresh = self._fresh, []
+        fresh, self.runs.fresh = self.runs.fresh, []
         await self.limits.read()
         if await self.ledger.submissions.latest():
             for number in fresh:
@@ -376,22 +300,22 @@ class Engine:
 
         Where that cannot be, returns why: it is tried again, now and then. Inside `working`, after `keep_up`.
         """
-        self.settings_of[run.id] = run.settings
-        if (session := self.sessions.get(run.id)) is None:
+        self.runs.settings_of[run.id] = run.settings
+        if (session := self.runs.sessions.get(run.id)) is None:
             try:
                 self.services.check_reach(run)
                 session = await self.take_on(run)
             except UsageError as error:
-                self.held[run.id] = HeldRun(run, str(error))
+                self.runs.held[run.id] = HeldRun(run, str(error))
                 return str(error)
-        self.held.pop(run.id, None)
+        self.runs.held.pop(run.id, None)
         await session.count_anew()
         await session.send()
         return None
 
     async def _serve_held(self) -> None:
-        for run in await self.ledger.runs.all() if self.held else ():
-            if run.id in self.held and await self.serve(run) is None:
+        for run in await self.ledger.runs.all() if self.runs.held else ():
+            if run.id in self.runs.held and await self.serve(run) is None:
                 self._view.say(f"{run.name} can be served now: it goes on")
 
     async def _serve_asked(self, command: Command) -> Reply:
@@ -410,38 +334,11 @@ class Engine:
         if command.id <= self.asked_before:
             return Reply(OF_ANOTHER, is_refused=True)
         assert command.run is not None
-        self.held.pop(command.run, None)
-        if (session := self.sessions.get(command.run)) is not None:
+        self.runs.held.pop(command.run, None)
+        if (session := self.runs.sessions.get(command.run)) is not None:
             await session.release()
         await self.heart.beat()
         return Reply("no more of it is sent")
-
-    async def _session(self, run: Run) -> RunSession:
-        margins = await self.ledger.margins.of(run=run.id)
-        progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self.clock)
-        self.ledger.subscribe(progress.on_steps)
-        await self.ledger.runs.count_anew(run.id, progress.count_anew)
-        served = self.endpoints.served(run.endpoint_id)
-        sending = RunSending(
-            run=run.id,
-            endpoint=served.endpoint,
-            ledger=self.ledger,
-            builder=RequestBuilder(lambda: self.settings_of[run.id], self._dependencies.environ, self.webhook),
-            wishes=lambda: self.control.wishes(run.id),
-            at_service=lambda: progress.at_service,
-            is_idle=served.dispatcher.is_idle,
-        )
-        return RunSession(
-            run=run,
-            endpoint=served.endpoint,
-            ledger=self.ledger,
-            progress=progress,
-            control=self.control,
-            dispatcher=served.dispatcher,
-            sending=sending,
-            taking=self.taking,
-            said=self.said,
-        )
 
     async def finish(self) -> None:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
@@ -454,23 +351,11 @@ class Engine:
     def said(self) -> Said:
         """What there is to say of this process."""
         return Said(
-            runs={run: self._said_of(run) for run in {*self._unfinished, *self.sessions, *self.held}},
+            runs=self.runs.said(self.stuck),
             meters=self.limits.meters(),
             janitor=self.janitor.summary,
-            webhook_url=None if self.webhook is None else self.webhook.base_url,
-            webhook_bytes=self.webhook_bytes,
-        )
-
-    def _said_of(self, run: int) -> RunSaid:
-        if run not in self._endpoint_of_run:
-            held = self.held.get(run)
-            return RunSaid(held=held and held.why, is_unserved=True)
-        session = self.sessions.get(run)
-        return self.endpoints.served(self._endpoint_of_run[run]).said_of(
-            run,
-            sending=None if session is None else session.sending,
-            is_released=session is not None and session.is_released,
-            stuck=self.stuck.found(run),
+            webhook_url=self.listener.base_url,
+            webhook_bytes=self.listener.url_bytes,
         )
 
 

@@ -32,6 +32,9 @@ class Services:
         self.connections = requests_part(self._open_files, listens=connection.listen is not None)
         """How many requests there may be at once, by the files that the process may have open."""
 
+        self.requests_per_worker = connection.requests_per_worker
+        """The factor of the dynamic rule, where the user has set it (contract, Limits)."""
+
         self.functions: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """Functions of this program's, by the endpoints that stand for them: these need no file to be loaded from."""
 

@@ -136,7 +136,7 @@ async def _work(ledger: Path, url: str, jobs: int, places: list[str]) -> int:
     connection = ConnectionSettings(serverless_url=url, api_key="benchmark")
     async with open_engine(ledger, connection, Dependencies(), Silent()) as engine:
         runs = [await _taken_in(engine, url, place, jobs) for place in places]
-        await engine.learn_settings()
+        await engine.runs.learn_settings()
         async with engine.working():
             sessions = [await engine.take_on(run) for run in runs]
             await engine.collect()

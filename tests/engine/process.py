@@ -75,7 +75,7 @@ class Process:
         self, engine: Engine, session: RunSession, clock: VirtualClock, heard: Heard, *, is_local: bool
     ) -> None:
         self.engine = engine
-        self.ledger, self.clock, self.settings = engine.ledger, clock, engine.settings_of
+        self.ledger, self.clock, self.settings = engine.ledger, clock, engine.runs.settings_of
         self.session, self.run = session, session.run
         self.warnings = heard.warnings
         self.steps: list[Transition] = []
@@ -92,7 +92,8 @@ class Process:
         self.reconciler, self.pruner, self.janitor = engine.reconciler, engine.pruner, engine.janitor
         self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool
         self.listener: ASGIApp = application(
-            engine.webhooks or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
+            engine.listener.webhooks
+            or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
         )
 
     async def begin(self) -> Recovered:
@@ -214,9 +215,9 @@ async def process(
         run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
             run = await _new_run(engine.ledger, run, name, jobs, settings or RunSettings())
-        await engine.learn_settings()
+        await engine.runs.learn_settings()
         if settings is not None:
-            engine.settings_of[run.id] = settings
+            engine.runs.settings_of[run.id] = settings
         async with engine.working():
             yield Process(engine, await engine.take_on(run), clock, heard, is_local=is_local)
             engine.in_flight.cancel_scope.cancel()

@@ -21,7 +21,7 @@ async def last_word(path: Path) -> str | None:
 
 async def works(path: Path, error: BaseException | None = None, *, is_asked: bool = False) -> None:
     async with engine_at(path, {HERE: Accepting()}) as engine:
-        await engine.learn_settings()
+        await engine.runs.learn_settings()
         await a_run(engine, "run")
         await engine.collect()
         await anyio.sleep(5)

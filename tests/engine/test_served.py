@@ -56,7 +56,7 @@ async def test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later(t
         async with command_ledger(tmp_path / "db", clock=p.clock, connect=async_creator(tmp_path / "db")) as beside:
             run = await taken_in(beside, "two", 5, first=2)
             assert (await served(p, run)).outcome == "it is served"
-            session = p.engine.sessions[run]
+            session = p.engine.runs.sessions[run]
             await session.progress.until(lambda: session.progress.unfinished == 0)
             assert session.progress.counts["succeeded"] == 5
             await taken_in(beside, "two", 3, first=7)
@@ -149,7 +149,7 @@ async def test_nothing_is_said_of_the_runs_that_had_ended_before(tmp_path: Path)
     async with process(tmp_path / "db", completing(), jobs=1) as p:
         await taken_in(p.ledger, "ended", 1, first=1)
         left = await taken_in(p.ledger, "left", 1, first=2)
-        await p.engine.learn_settings()
+        await p.engine.runs.learn_settings()
         await brought_to(p.ledger, State.SUCCEEDED, p.clock.now(), job=2)
         await p.begin()
         assert p.engine.said().runs.keys() == {p.run.id, left}

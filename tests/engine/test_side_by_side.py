@@ -108,7 +108,7 @@ async def a_run(
     intake = await ledger.intakes.start(run)
     await ledger.intakes.add(intake, packed_rows(rows(jobs, s3_config=s3_config)))
     await ledger.intakes.accept(intake)
-    await engine.learn_settings()
+    await engine.runs.learn_settings()
     found = await ledger.runs.named(name)
     assert found is not None
     return found

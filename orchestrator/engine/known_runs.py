@@ -1,0 +1,166 @@
+"""The runs of the ledger as this process knows them: their settings, where they are served, and how they stand."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from orchestrator.clock import Clock
+from orchestrator.core.lifecycle import unfinished
+from orchestrator.engine.endpoints import Endpoints
+from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.runs import RunSession
+from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.sending.run_sending import RunSending
+from orchestrator.engine.services import Services
+from orchestrator.engine.task_pool import TaskPool
+from orchestrator.engine.upkeep.control import Control
+from orchestrator.engine.upkeep.stuck import Stuck
+from orchestrator.engine.webhook_listener import WebhookListener
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import RunSettings
+
+
+class HeldRun(NamedTuple):
+    """A run that is to be served and cannot, and why."""
+
+    run: Run
+    why: str
+
+
+class KnownRuns:
+    """Those that are served have a session; those that are only collected for have an endpoint; the others neither."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        clock: Clock,
+        environ: Mapping[str, str],
+        services: Services,
+        endpoints: Endpoints,
+        settings_of: dict[int, RunSettings],
+        listener: WebhookListener,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._environ = environ
+        self._services = services
+        self._endpoints = endpoints
+        self._listener = listener
+        self.settings_of = settings_of
+        """As they were given last, by the numbers of their runs."""
+
+        self.sessions: dict[int, RunSession] = {}
+        """The runs that are served, or were until they were released, by their numbers."""
+
+        self.held: dict[int, HeldRun] = {}
+        """The runs that are to be served and cannot, by their numbers."""
+
+        self._endpoint_of: dict[int, int] = {}
+        self._unfinished: set[int] = set()
+        """The runs that had something to do as they were met: there may be years of others."""
+
+        self.fresh: list[int] = []
+        """Endpoints at which nothing is collected yet."""
+
+    def is_collected_for(self, run: int) -> bool:
+        """Whether this process reaches the service of `run`."""
+        return run in self._endpoint_of
+
+    async def learn_settings(self) -> None:
+        """Reads the settings of all runs, as they were given last."""
+        for run in await self._ledger.runs.all():
+            self.settings_of[run.id] = run.settings
+
+    async def learn_priorities(self) -> None:
+        """Somebody has changed the priority of a run."""
+        for run in await self._ledger.runs.all():
+            if run.id in self.settings_of:
+                self.settings_of[run.id] = replace(self.settings_of[run.id], priority=run.settings.priority)
+
+    async def learn_all(self, task_pool: TaskPool) -> None:
+        """Of each run of the ledger its settings, and its endpoint where its service can be reached."""
+        counts = await self._ledger.runs.counts_by_run()
+        self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
+        for run in await self._ledger.runs.all():
+            self.settings_of.setdefault(run.id, run.settings)
+            if run.id not in self._endpoint_of and self._services.is_reachable(run):
+                await self.add_endpoint(run, task_pool)
+
+    async def add_endpoint(self, run: Run, task_pool: TaskPool) -> None:
+        """The endpoint of `run` is one of ours from now on. Raises `UsageError` where it has no service."""
+        if self._endpoints.get(run.endpoint_id) is None:
+            service = await self._services.of(run, self.settings_of[run.id])
+            self._endpoints.add(
+                run,
+                service,
+                task_pool=task_pool,
+                webhooks=self._listener.webhook is not None,
+                connections=self._services.connections,
+                requests_per_worker=self._services.requests_per_worker,
+            )
+            self.fresh.append(run.endpoint_id)
+            if self._listener.webhooks is not None:
+                self._listener.webhooks.share(service.down)
+        self._endpoint_of[run.id] = run.endpoint_id
+
+    async def open_session(
+        self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], Said]
+    ) -> RunSession:
+        """Serves `run` from now on, at its endpoint, which is known."""
+        margins = await self._ledger.margins.of(run=run.id)
+        progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
+        self._ledger.subscribe(progress.on_steps)
+        await self._ledger.runs.count_anew(run.id, progress.count_anew)
+        served = self._endpoints.served(run.endpoint_id)
+        sending = RunSending(
+            run=run.id,
+            endpoint=served.endpoint,
+            ledger=self._ledger,
+            builder=RequestBuilder(lambda: self.settings_of[run.id], self._environ, self._listener.webhook),
+            wishes=lambda: control.wishes(run.id),
+            at_service=lambda: progress.at_service,
+            is_idle=served.dispatcher.is_idle,
+        )
+        session = self.sessions[run.id] = RunSession(
+            run=run,
+            endpoint=served.endpoint,
+            ledger=self._ledger,
+            progress=progress,
+            control=control,
+            dispatcher=served.dispatcher,
+            sending=sending,
+            taking=taking,
+            said=said,
+        )
+        return session
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether any job of the runs that are served has no outcome."""
+        return any(session.progress.unfinished for session in self.sessions.values())
+
+    def on_change(self) -> None:
+        """Something else is asked of runs: whoever waits for one looks again."""
+        for session in self.sessions.values():
+            session.progress.nudge()
+
+    def said(self, stuck: Stuck) -> dict[int, RunSaid]:
+        """How each stands of which there is something to say, for those who look from outside."""
+        return {run: self._said_of(run, stuck) for run in {*self._unfinished, *self.sessions, *self.held}}
+
+    def _said_of(self, run: int, stuck: Stuck) -> RunSaid:
+        if run not in self._endpoint_of:
+            held = self.held.get(run)
+            return RunSaid(held=held and held.why, is_unserved=True)
+        session = self.sessions.get(run)
+        return self._endpoints.served(self._endpoint_of[run]).said_of(
+            run,
+            sending=None if session is None else session.sending,
+            is_released=session is not None and session.is_released,
+            stuck=stuck.found(run),
+        )
