@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, written
 from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.naming import run_named
 from orchestrator.api.remembering import told
@@ -49,7 +49,7 @@ def check_given(request: RunRequest) -> None:
 
 def _check_name(name: str) -> None:
     try:
-        declared.parse_name(name)
+        written.parse_name(name)
     except ValueError as error:
         raise UsageError(f"{declared.NAME}: {error}") from None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, written
 from orchestrator.api.controlling import beside
 from orchestrator.api.files import check_outputs, write_files
 from orchestrator.api.naming import run_named
@@ -50,7 +50,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
     ledger.
     """
     try:
-        declared.parse_name(to)
+        written.parse_name(to)
     except ValueError as error:
         raise UsageError(f"{to!r}: {error}") from None
     given = dependencies or Dependencies()

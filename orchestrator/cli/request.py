@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, written
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import api_key, check_listener
 from orchestrator.core.addresses import leads_to_loopback
@@ -168,7 +168,7 @@ def _name_of(source: str) -> str:
     if source == STANDARD_INPUT:
         raise UsageError(f"standard input has no name; give the run one with {declared.NAME}")
     try:
-        return declared.parse_name(Path(source).stem)
+        return written.parse_name(Path(source).stem)
     except ValueError:
         raise UsageError(f"{source!r} gives no name for the run; choose one with {declared.NAME}") from None
 
@@ -185,7 +185,7 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
         raise UsageError(
             f"{choices.origin(declared.OUTPUT)}: {output} is no file to put another beside; give {declared.ERRORS} too"
         )
-    if output == declared.STANDARD_OUTPUT and choices.is_on(declared.JSON):
+    if output == written.STANDARD_OUTPUT and choices.is_on(declared.JSON):
         raise UsageError(
             f"{declared.JSON} and {choices.origin(declared.OUTPUT)} would both write to standard output; leave one out"
         )

@@ -15,7 +15,6 @@ from anyio.abc import TaskStatus
 from orchestrator.client import Permit
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
-from orchestrator.core.health import health_of
 from orchestrator.core.job import (
     NO_NEWS,
     RETRIES_IN_DOUBT,
@@ -49,6 +48,7 @@ from orchestrator.core.responses import (
 from orchestrator.core.retry import backoff_us
 from orchestrator.core.stuck import QUEUED
 from orchestrator.engine.collecting.verdicts import finished, in_trouble
+from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
@@ -92,9 +92,7 @@ class Collector:
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
-        self._well_at = 0
-        self._judged_at = 0
-        self._many_missing = False
+        self._wellness = Wellness(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
         self._counted_on_us = endpoint.keeping.counted_on_us
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._wakeup.wake)
@@ -384,7 +382,7 @@ class Collector:
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
             self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
-        elif self._endpoint.question_breaker.is_tripped or not await self._is_well(now):
+        elif self._endpoint.question_breaker.is_tripped or not await self._wellness.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
             self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
@@ -414,7 +412,7 @@ class Collector:
         gap_us = lost_gap_us(self._agreed_us(entry.job))
         if entry.gone_after_us is None:
             entry.gone_after_us = self._since_finish_us(entry, now)
-        if not self._is_known_to_go(entry.job, now) and await self._are_many_missing(now):
+        if not self._is_known_to_go(entry.job, now) and await self._wellness.are_many_missing(now):
             self._endpoint.suspect(now)
             entry.gone_at = entry.missed_at = None
         elif entry.gone_at is None or now >= entry.gone_at + gap_us:
@@ -453,37 +451,9 @@ class Collector:
         before this one shows it as well.
         """
         missed_at, entry.missed_at = entry.missed_at, now
-        if await self._is_well(now):
+        if await self._wellness.is_well(now):
             return now
         return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None
-
-    async def _are_many_missing(self, now: int) -> bool:
-        """Whether the endpoint is to blame; found out once a second, since it may take a look at the ledger."""
-        if now >= self._judged_at + SECOND_US:
-            self._many_missing = await self._endpoint.absences.are_many(
-                now,
-                outstanding=len(self._plan),
-                sent_since=lambda first: self._ledger.submissions.accepted_since(
-                    endpoint_id=self._endpoint.id, first=first
-                ),
-            )
-            self._judged_at = now  # not before: who asks meanwhile is not to go by what was true a second ago
-        return self._many_missing
-
-    async def _is_well(self, since: int) -> bool:
-        """Whether the endpoint has answered `/health` since then; whoever waits in line shares the answer."""
-        permit = await self._endpoint.api.limiter.permit(Operation.HEALTH)
-        if self._well_at >= since:
-            permit.give_back()
-            return True
-        try:
-            answer = await self._endpoint.api.health(permit)
-        except (NotSent, Unanswered):
-            return False
-        if health_of(answer.status, answer.body) is None:
-            return False
-        self._well_at = answer.sent_at
-        return True
 
     def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
         job = entry.job

@@ -36,7 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs are given up while the whole service answers with pages",
         path="orchestrator/engine/collecting/collector.py",
-        old="        elif self._endpoint.question_breaker.is_tripped or not await self._is_well(now):\n",
+        old="        elif self._endpoint.question_breaker.is_tripped or not await self._wellness.is_well(now):\n",
         new="        elif False:\n",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
     ),
@@ -350,7 +350,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="while it is found out whether many are missing, what was known before counts",
-        path="orchestrator/engine/collecting/collector.py",
+        path="orchestrator/engine/collecting/wellness.py",
         old="        if now >= self._judged_at + SECOND_US:\n",
         new="        if now >= self._judged_at + SECOND_US:\n            self._judged_at = now\n",
         tests=(

@@ -263,9 +263,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the command to go on with names a key",
-        path="orchestrator/declared.py",
-        old=" for url, key in keys.items() if REFERENCE.fullmatch(key)]",
-        new=" for url, key in keys.items()]",
+        path="orchestrator/written.py",
+        old=" for url, key in held.items() if REFERENCE.fullmatch(key)]",
+        new=" for url, key in held.items()]",
         tests=("tests/cli/test_continuing.py::test_a_key_that_was_given_itself_is_not_named",),
     ),
     Fault(

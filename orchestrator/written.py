@@ -1,0 +1,153 @@
+"""How the values of settings are written: from the texts that people give, and back to them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, get_args
+
+from orchestrator.core.addresses import interface_url
+from orchestrator.core.admission import QueueDepth
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
+from orchestrator.core.policy import Policy, format_duration, policy_problems
+from orchestrator.core.s3_config import REFERENCE
+from orchestrator.declaration import Form, duration, parsed
+from orchestrator.settings import LOCAL, STANDARD_INPUT, Include, KeyPlace
+from orchestrator.units import MILLISECOND_US
+
+QUEUE_DEPTH_MAX: Final = 10_000_000
+NAME_CHARACTERS_MAX: Final = 200
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
+RETENTION_US_MIN: Final = 1_000_000
+PATIENCE_US_MIN: Final = 1_000_000
+
+_ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def endpoint(text: str) -> str:
+    """The id of an endpoint, or a function of the user's. Raises `ValueError`, as all of these do."""
+    if text.startswith(LOCAL):
+        file, _, function = text.removeprefix(LOCAL).rpartition(":")
+        if not file or not function.isidentifier():
+            raise ValueError(f'"{text}" names no function; write local:FILE.py:FUNCTION')
+    elif not _ENDPOINT.fullmatch(text):
+        raise ValueError(f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION')
+    return text
+
+
+def parse_name(text: str) -> str:
+    """The name of a run. Raises `ValueError`."""
+    if not text.strip() or not text.isprintable() or len(text) > NAME_CHARACTERS_MAX:
+        raise ValueError(f"a run's name has 1 to {NAME_CHARACTERS_MAX} printable characters")
+    return text
+
+
+def file_path(text: str) -> Path:
+    """A file's name, which may be that of a file to come."""
+    if not text or "\0" in text:
+        raise ValueError("this is no file name")
+    return Path(text)
+
+
+def output_path(text: str) -> Path:
+    """The same, or standard output."""
+    return STANDARD_OUTPUT if text == STANDARD_INPUT else file_path(text)
+
+
+def includes(texts: Sequence[str]) -> tuple[Include, ...]:
+    """In one order, whatever was written; without any word nothing."""
+    words = [word.strip() for word in texts[-1].split(",") if word.strip()]
+    for word in words:
+        if word not in tuple(Include):
+            raise ValueError(f'"{word:.40}" is none of {", ".join(Include)}')
+    return tuple(each for each in Include if each in words)
+
+
+def limits(texts: Sequence[str]) -> Mapping[Operation, Limit]:
+    """The limits to keep: the contract's, where nothing else was chosen."""
+    chosen = dict(map(parse_limit, texts))
+    if len(chosen) < len(texts):
+        raise ValueError("an operation is named twice; give each one limit")
+    return {**CONTRACT_LIMITS, **chosen}
+
+
+def limit_texts(kept: Mapping[Operation, Limit]) -> Sequence[str]:
+    """One at least, though it be the contract's: it says that what stands in the file does not count."""
+    chosen = [each for each in CONTRACT_LIMITS if kept.get(each, CONTRACT_LIMITS[each]) != CONTRACT_LIMITS[each]]
+    return [format_limit(each, kept[each]) for each in chosen or list(kept)[:1]]
+
+
+def keys(texts: Sequence[str]) -> Mapping[str, str]:
+    """The variables that hold the keys of further services; a key itself is not for command lines and files."""
+    found: dict[str, str] = {}
+    for each in texts:
+        url, _, variable = each.rpartition("=")
+        if not REFERENCE.fullmatch(variable):
+            raise ValueError("write URL=env:NAME, where NAME is the variable that holds the key")
+        found[interface_url(url, added="/v2").rstrip("/")] = variable
+    return found
+
+
+def variables(held: Mapping[str, str]) -> list[str]:
+    """`held` as they are written; what a program gave is a key itself, which is not for messages either."""
+    return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]
+
+
+def pacing(text: str) -> Pacing:
+    """How requests are spread."""
+    match text:
+        case "even" | "window":
+            return text
+        case _:
+            raise ValueError(f'"{text:.40}" is no pacing; there are even and window')
+
+
+def queue_depth(text: str) -> QueueDepth:
+    """How many jobs may wait in the endpoint's queue."""
+    match text:
+        case "auto" | "off":
+            return text
+        case _ if text.isascii() and text.isdecimal() and 0 < int(text[:10]) <= QUEUE_DEPTH_MAX:
+            return int(text)
+        case _:
+            raise ValueError(
+                f'"{text:.40}" is no queue depth; write auto, off, or a number from 1 to {QUEUE_DEPTH_MAX:,}'
+            )
+
+
+def policy_milliseconds(field: str) -> Form[int]:
+    """A duration of the policy, inside the service's bounds."""
+
+    def parse(duration_us: int) -> int:
+        milliseconds = duration_us // MILLISECOND_US
+        if problems := policy_problems(Policy(**{field: milliseconds})):  # type: ignore[arg-type]
+            raise ValueError("; ".join(problems))
+        return milliseconds
+
+    return duration(parse, lambda milliseconds: milliseconds * MILLISECOND_US)
+
+
+def retention(duration_us: int) -> int:
+    """How long a result is kept."""
+    if duration_us < RETENTION_US_MIN:
+        raise ValueError(f"a result is kept for {format_duration(RETENTION_US_MIN)} at least")
+    return duration_us
+
+
+def patience(duration_us: int) -> int:
+    """How long a run may get nowhere."""
+    if duration_us < PATIENCE_US_MIN:
+        raise ValueError(f"so long it takes at least to get anywhere: {format_duration(PATIENCE_US_MIN)}")
+    return duration_us
+
+
+def key_place(text: str) -> KeyPlace:
+    """Where the API key goes."""
+    place: KeyPlace | None = next((place for place in get_args(KeyPlace) if place == text), None)
+    if place is None:
+        raise ValueError("the key goes either in the query or in the header")
+    return place
+
+
+def address(added: str) -> Form[str]:
+    """A service's URL, to which `added` is added."""
+    return parsed("URL", lambda given: interface_url(given, added=added))
