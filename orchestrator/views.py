@@ -33,6 +33,9 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     """What came of it; None while nobody has acknowledged it."""
 
+    so_far: int | None = None
+    """How many jobs it has changed, where it was begun and is not done."""
+
     has_ended: bool = False
     """Whether all of its jobs had their outcomes already, so that nothing came of it."""
 
@@ -45,6 +48,9 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: str | None
     """None while nobody has acknowledged it."""
+
+    so_far: int | None = None
+    """How many jobs it has changed, where it was begun and is not done."""
 
 
 class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):

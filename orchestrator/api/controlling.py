@@ -87,6 +87,7 @@ async def _control(
             cancelled=wishes.cancel,
             held_by=acknowledged.by,
             outcome=acknowledged.outcome,
+            so_far=acknowledged.so_far,
             has_ended=acknowledged.outcome == ENDED,
         )
 
@@ -120,4 +121,5 @@ async def asked(
         command = await ledger.commands.one(number)
     if command.is_refused and command.outcome != OF_ANOTHER:
         raise UsageError(f"{action} was refused: {command.outcome}")
-    return Acknowledged(by=held_by, outcome=command.outcome)
+    is_begun = command.taken_at is not None and command.done_at is None
+    return Acknowledged(by=held_by, outcome=command.outcome, so_far=command.progress if is_begun else None)

@@ -16,6 +16,7 @@ from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import finished
 from orchestrator.cli.options import also
+from orchestrator.core import wording
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
 from orchestrator.views import RunControl
 
@@ -87,14 +88,20 @@ def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> in
     if found.has_ended:
         printing.say(f"{found.run} has finished; nothing to {verb}")
     else:
-        printing.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome)}")
+        printing.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome, so_far=found.so_far)}")
     return 0
 
 
-def acknowledgement(held_by: str | None, outcome: str | None, *, they: str = "it holds") -> str:
-    """What whoever works on the ledger makes of what was asked, if anybody does."""
+def acknowledgement(
+    held_by: str | None, outcome: str | None, *, they: str = "it holds", so_far: int | None = None
+) -> str:
+    """What whoever works on the ledger makes of what was asked, if anybody does; `so_far`: of how many jobs by now."""
+    begun = "" if so_far is None else f"{wording.counted(so_far, 'job')} so far"
     if held_by is None:
-        return f"{they} from the next start{f': {outcome}' if outcome else ''}"
+        told = outcome or begun
+        return f"{they} from the next start{f': {told}' if told else ''}"
+    if outcome is None and begun:
+        return f"{held_by} has begun: {begun}, and it goes on"
     if outcome is None:
         return f"{held_by} has not answered yet, and will follow once it does"
     return f"{held_by} follows: {outcome}"

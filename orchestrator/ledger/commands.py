@@ -317,6 +317,9 @@ OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitabl
 }
 """What only changes the ledger: anybody can carry it out, and whoever works follows."""
 
+LENGTHY: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS})
+"""What goes through many jobs: seconds, or as long as a request is under way. Nothing else waits for it."""
+
 
 def this_user() -> str:
     """Who asks: user, host and process id, for people."""

@@ -136,6 +136,7 @@ class FakeApp:
         self.snapshots: Sequence[Snapshot] = ()
         self.held_by: str | None = None
         self.outcome: str | None = None
+        self.so_far: int | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.has_ended = False
         self.asked: list[tuple[object, ...]] = []
@@ -235,7 +236,14 @@ class FakeApp:
 
     async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl:
         self.asked.append((ledger, name) if chosen is None else (ledger, name, chosen))
-        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
+        return RunControl(
+            run=name,
+            paused=False,
+            cancelled=False,
+            held_by=self.held_by,
+            outcome=self.outcome,
+            so_far=self.so_far,
+        )
 
     async def rename(self, ledger: Path, name: str, to: str) -> Renamed:
         self.asked.append((ledger, name, to))

@@ -37,6 +37,12 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
     app.outcome = None
     assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
+    app.so_far = 23_000
+    begun = "captions is to try again what failed; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
+    assert invoke(app, "retry", "captions").stderr == begun
+    assert json.loads(invoke(app, "retry", "captions", "--json").stdout)["so_far"] == 23_000
+    app.held_by = None
+    assert "it holds from the next start: 23,000 jobs so far" in invoke(app, "retry", "captions").stderr
     app.held_by, app.outcome = None, "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
     assert "captions is paused; it holds from the next start: nothing more of it is sent" in told

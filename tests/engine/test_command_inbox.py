@@ -17,6 +17,7 @@ from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
 from tests.engine.scripted import Reply as Said
+from tests.factories import S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
@@ -184,6 +185,53 @@ async def test_a_job_whose_request_is_under_way_is_cancelled_once_that_is_answer
         assert told.outcome == "1 job is being cancelled, at the service"
         await p.finish()
         assert await counts(p, p.run.id) == {"cancelled": 1}
+
+
+async def test_nothing_waits_for_what_goes_through_many_jobs_and_to_cancel_the_run_cuts_it_short(
+    tmp_path: Path,
+) -> None:
+    """Each call of the database takes its time, so that a page of a thousand jobs takes half a second."""
+    pace = [0.0]
+    settings = RunSettings(queue_depth=2)
+    async with process(tmp_path / "db", cancellable(), jobs=2_600, settings=settings, delay=lambda: pace[0]) as p:
+        assert (await asked(p, Action.PAUSE)).done_at is None, "nobody carries anything out yet"
+        await p.begin()
+        assert (await asked(p, Action.CANCEL_JOBS, CancelledJobs("line>2"))).outcome == "2,598 jobs are being cancelled"
+        pace[0] = 0.05
+        number = await p.ledger.commands.ask(Action.RETRY, run=p.run.id, argument=Retried("state=cancelled"))
+        p.engine.commands.on_change()
+        await p.until(State.QUEUED, 1_000)
+        begun = await p.ledger.commands.one(number)
+        assert (begun.progress, begun.done_at) == (1_000, None)
+        told = await asked(p, Action.CANCEL)
+        assert told.done_at is not None
+        assert told.done_at - told.asked_at < S
+        cut = await p.ledger.commands.answer(number, within_s=30.0)
+        why = "then it was to be cancelled, and the others are not reopened"
+        assert cut.outcome == f"{cut.progress:,} cancelled jobs are queued again; {why}"
+        assert 1_000 <= cut.progress < 2_598
+        pace[0] = 0.0
+        await p.finish()
+        assert await counts(p, p.run.id) == {"cancelled": 2_600}
+
+
+async def test_a_pause_does_not_wait_for_a_request_that_a_cancelling_waits_for(tmp_path: Path) -> None:
+    transport = cancellable()
+    answer = numbered()
+    transport.scripts["run"] = lambda asked: answer(asked)._replace(after_s=20.0)
+    async with process(tmp_path / "db", transport, jobs=3, settings=RunSettings(queue_depth=1)) as p:
+        await p.begin()
+        await p.until(State.SUBMITTING)
+        number = await p.ledger.commands.ask(Action.CANCEL_JOBS, run=p.run.id, argument=CancelledJobs("line<=2"))
+        paused = await asked(p, Action.PAUSE)
+        assert paused.done_at is not None
+        assert paused.done_at - paused.asked_at < S
+        waits = await p.ledger.commands.one(number)
+        assert (waits.taken_at is not None, waits.done_at, waits.progress) == (True, None, 1)
+        told = await p.ledger.commands.answer(number, within_s=30.0)
+        assert told.outcome == "2 jobs are being cancelled, 1 of them at the service"
+        await asked(p, Action.CANCEL)
+        await p.finish()
 
 
 @pytest.mark.parametrize("where", ["stat=queued", "("])

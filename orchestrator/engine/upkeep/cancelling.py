@@ -27,8 +27,10 @@ LOOK_S: Final = 0.25
 UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
 
 
-async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command) -> Reply:
-    """Carries out a CANCEL_JOBS. `owed` is called when something is to be cancelled at the service."""
+async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command, *, page: int = PAGE) -> Reply:
+    """Carries out a CANCEL_JOBS, so many jobs to a transaction. `owed` is called when something is to be cancelled at
+    the service.
+    """
     if command.run is None or all(run.id != command.run for run in await ledger.runs.all()):
         return Reply(NO_RUN, is_refused=True)
     try:
@@ -36,7 +38,7 @@ async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command
         chosen = And((UNFINISHED, parse(where, now=command.asked_at)))
     except (msgspec.MsgspecError, FilterError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
-    found = await _cancel_all(ledger, owed, command, chosen)
+    found = await _cancel_all(ledger, owed, command, chosen, most=page)
     total = command.progress + found.ended + found.owed
     if not total:
         return Reply("no such job of it is unfinished")
@@ -48,12 +50,14 @@ async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command
     return Reply(f"{counted(total, 'job')} {'is' if total == 1 else 'are'} being cancelled{there}{left}")
 
 
-async def _cancel_all(ledger: Ledger, owed: Callable[[], None], command: Command, chosen: Filter) -> Chosen:
+async def _cancel_all(
+    ledger: Ledger, owed: Callable[[], None], command: Command, chosen: Filter, *, most: int
+) -> Chosen:
     assert command.run is not None
     whole = Chosen(0, 0, ())
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.selection.page(command.run, chosen, after=after, most=PAGE)
+        page = await ledger.selection.page(command.run, chosen, after=after, most=most)
         after, is_last = page.after, page.is_last
         whole = await _cancel(ledger, owed, command, [job.job for job in page.jobs], whole)
     with anyio.move_on_after(ANSWERED_S_MAX):

@@ -3,19 +3,23 @@
 What only changes the ledger is carried out and acknowledged by one transaction, and whoever it concerns is woken. What
 takes longer has a handler, registered by its action: it must be harmless to carry out twice, since the process may end
 before it is acknowledged. A command that nobody here knows is refused: it is a newer program's.
+
+What goes through many jobs (`LENGTHY`) has a line of its own: a pause must not wait until 50,000 jobs are queued again.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
+import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import OBEYED, Action, Command, Reply
+from orchestrator.ledger.commands import LENGTHY, OBEYED, Action, Command, Reply
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class CommandInbox:
         self._ledger = ledger
         self._obeyed = obeyed
         self._handlers: dict[str, Handler] = {}
-        self._wakeup = Wakeup()
+        self._wakeup, self._lengthy_wakeup = Wakeup(), Wakeup()
 
     def register(self, action: Action, handler: Handler) -> None:
         """From now on `handler` carries out commands of this action."""
@@ -41,16 +45,22 @@ class CommandInbox:
     def on_change(self) -> None:
         """Another process may have asked for something."""
         self._wakeup.wake()
+        self._lengthy_wakeup.wake()
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled. What was asked before has been carried out once it has started."""
-        await self._poll()
+        await self._poll(self.run_once)
         task_status.started()
-        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_polling, self._carry_out_lengthy, self._lengthy_wakeup)
+            await self._keep_polling(self._carry_out_others, self._wakeup)
 
-    async def _poll(self) -> float:
+    async def _keep_polling(self, carry_out: Callable[[], Awaitable[None]], wakeup: Wakeup) -> None:
+        await keep_polling(partial(self._poll, carry_out), wakeup, at_least_every_s=SELDOM_S)
+
+    async def _poll(self, carry_out: Callable[[], Awaitable[None]]) -> float:
         try:
-            await self.run_once()
+            await carry_out()
         except StorageError as error:
             log.warning("commands could not be carried out: %s", error)
             return POLL_S_MAX
@@ -58,13 +68,25 @@ class CommandInbox:
 
     async def run_once(self) -> None:
         """Carries out what is pending."""
+        await self._carry_out_others()
+        await self._carry_out_lengthy()
+
+    async def _carry_out_others(self) -> None:
         for command in await self._ledger.commands.pending():
             if command.action in OBEYED:
                 await self._ledger.commands.obey(command)
                 await self._obeyed(command)
-            else:
-                await self._ledger.commands.take(command.id)
-                await self._ledger.commands.finish(command.id, await self._handled(command))
+            elif command.action not in LENGTHY:
+                await self._handle(command)
+
+    async def _carry_out_lengthy(self) -> None:
+        for command in await self._ledger.commands.pending():
+            if command.action in LENGTHY:
+                await self._handle(command)
+
+    async def _handle(self, command: Command) -> None:
+        await self._ledger.commands.take(command.id)
+        await self._ledger.commands.finish(command.id, await self._handled(command))
 
     async def _handled(self, command: Command) -> Reply:
         handler = self._handlers.get(command.action)

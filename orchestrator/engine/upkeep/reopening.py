@@ -1,7 +1,8 @@
 """Queues jobs again that have failed or were cancelled: what `retry` and `--retry-failed` ask for.
 
 A page is one transaction, in which the command says how far it has come: a process that ends in between leaves the
-count true, and the next one goes on. Nothing is reopened twice: what is reopened and fails again ends later.
+count true, and the next one goes on. Nothing is reopened twice: what is reopened and fails again ends later. Whoever
+cancels the run meanwhile does not wait for it: it stops there, and says so.
 """
 
 from collections import Counter
@@ -25,32 +26,39 @@ PAGE: Final = 1_000
 GIVEN_UP: Final = Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))
 
 
-async def retried(ledger: Ledger, command: Command) -> Reply:
-    """Carries out a RETRY."""
+async def retried(ledger: Ledger, command: Command, *, page: int = PAGE) -> Reply:
+    """Carries out a RETRY, so many jobs to a transaction."""
     if command.run is None or all(run.id != command.run for run in await ledger.runs.all()):
         return Reply(NO_RUN, is_refused=True)
-    if (await ledger.runs.wishes(command.run)).cancel:
-        return Reply("it is to be cancelled, so nothing of it is reopened; continue it first", is_refused=True)
     try:
         asked = msgspec.json.decode(command.argument, type=Retried)
         chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked)
     except (msgspec.MsgspecError, FilterError, ValueError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
-    reopened = await _reopen(ledger, command, And((GIVEN_UP, chosen)), afresh)
+    reopened, is_whole = await _reopen(ledger, command, And((GIVEN_UP, chosen)), afresh, most=page)
     total = command.progress + reopened.total()
+    if not total and not is_whole:
+        return Reply("it is to be cancelled, so nothing of it is reopened; continue it first", is_refused=True)
     if not total:
         return Reply(f"no {'such ' if asked.where else ''}job of it has failed or was cancelled")
-    found = [f"{reopened[state]} {state}" for state in (State.FAILED, State.CANCELLED) if reopened[state]]
-    told = f"{total}" if command.progress else " and ".join(found)
-    return Reply(f"{told} {'job is' if total == 1 else 'jobs are'} queued again{_with(afresh)}")
+    found = [f"{reopened[state]:,} {state}" for state in (State.FAILED, State.CANCELLED) if reopened[state]]
+    told = f"{total:,}" if command.progress else " and ".join(found)
+    cut = "" if is_whole else "; then it was to be cancelled, and the others are not reopened"
+    return Reply(f"{told} {'job is' if total == 1 else 'jobs are'} queued again{_with(afresh)}{cut}")
 
 
-async def _reopen(ledger: Ledger, command: Command, chosen: Filter, afresh: Afresh) -> Counter[State]:
-    """Reopens what `chosen` means of the jobs that had ended when it was asked for; returns how many of which state."""
+async def _reopen(
+    ledger: Ledger, command: Command, chosen: Filter, afresh: Afresh, *, most: int
+) -> tuple[Counter[State], bool]:
+    """Reopens what `chosen` means of the jobs that had ended when it was asked for; returns how many of which state,
+    and whether it came to the end: not where the run is to be cancelled.
+    """
     assert command.run is not None
     after, is_last, reopened = 0, False, Counter[State]()
     while not is_last:
-        page = await ledger.selection.page(command.run, chosen, after=after, most=PAGE)
+        if (await ledger.runs.wishes(command.run)).cancel:
+            return reopened, False
+        page = await ledger.selection.page(command.run, chosen, after=after, most=most)
         after, is_last = page.after, page.is_last
         meant = [each.job for each in page.jobs if each.ended_at is not None and each.ended_at <= command.asked_at]
         found = [job for job in (await ledger.jobs.of(meant)).values() if job.state in {State.FAILED, State.CANCELLED}]
@@ -59,7 +67,7 @@ async def _reopen(ledger: Ledger, command: Command, chosen: Filter, afresh: Afre
             steps = [transitions.reopened(job, at=now, afresh=afresh) for job in found]
             taken = await ledger.commands.apply(command.id, steps)
             reopened.update(job.state for job in found if job.id in taken)
-    return reopened
+    return reopened, True
 
 
 def afresh_of(asked: Retried) -> Afresh:
