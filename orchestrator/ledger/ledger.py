@@ -18,6 +18,8 @@ from orchestrator.ledger.claims import Claims
 from orchestrator.ledger.commands import Commands
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.feed import Feed
+from orchestrator.ledger.fires import Fires
+from orchestrator.ledger.flows import Flows
 from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
 from orchestrator.ledger.intakes import Intakes
@@ -26,6 +28,7 @@ from orchestrator.ledger.limits import ChosenLimits
 from orchestrator.ledger.margins import MarginsOfRuns
 from orchestrator.ledger.notices import Notices
 from orchestrator.ledger.overview import Overview, overview
+from orchestrator.ledger.pipelines import Pipelines
 from orchestrator.ledger.pruning import Pruning
 from orchestrator.ledger.results import Results
 from orchestrator.ledger.runs import Runs
@@ -70,6 +73,9 @@ class Ledger:
         self.pruning = Pruning(doors)
         self.audit = Audit(doors, database)
         self.upkeep = Upkeep(doors, database)
+        self.pipelines = Pipelines(doors)
+        self.fires = Fires(doors)
+        self.flows = Flows(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

@@ -1,0 +1,318 @@
+"""Flows: which there are, what they wait for, and how they end."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, func, insert, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before
+from orchestrator.core.overlap import Live
+from orchestrator.core.pipelines import flow_name
+from orchestrator.ledger.control import wish_set
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
+from orchestrator.ledger.records import values
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.writer import Transaction
+from orchestrator.settings import Wish
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One execution of a pipeline. Times are microseconds UTC."""
+
+    id: int
+    name: str
+    pipeline: int
+    pipeline_name: str
+    definition: int
+    fire_at: int
+    again: int
+    kind: FlowKind
+    state: FlowState
+    parallel: int
+    recorded_at: int
+    started_at: int | None
+    ended_at: int | None
+    why: str
+    is_cancelled: bool
+    """It is to end, and has not ended yet."""
+
+    is_overruled: bool
+    """Somebody went on with it though too many had failed."""
+
+    is_late: bool
+    """It was told that it is late."""
+
+    @property
+    def live(self) -> Live:
+        """What the rules of overlap have to know of it."""
+        return Live(self.id, self.kind, self.state, self.fire_at, self.is_cancelled, self.parallel)
+
+
+class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A stage of a flow that has begun."""
+
+    flow: int
+    stage: str
+    again: int
+    run: int | None
+    source: str
+    sha256: str
+    began_at: int
+
+
+_FLOWS: Final = select(
+    flows.c.id,
+    flows.c.name,
+    flows.c.pipeline_id,
+    pipelines.c.name,
+    flows.c.definition_id,
+    flows.c.fire_at,
+    flows.c.again,
+    flows.c.kind,
+    flows.c.state,
+    flows.c.parallel,
+    flows.c.recorded_at,
+    flows.c.started_at,
+    flows.c.ended_at,
+    flows.c.why,
+    flows.c.is_cancelled,
+    flows.c.is_overruled,
+    flows.c.is_late,
+).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
+
+
+def _step(event: FlowEvent) -> Any:
+    """The UPDATE by which `event` happens to the flow `of`, where it may."""
+    state = after(event)
+    change: dict[str, Any] = {"state": state.value, "why": bindparam("because")}
+    if state in ENDED:
+        change["ended_at"] = bindparam("now")
+    elif event is FlowEvent.CONTINUED:
+        change["is_overruled"] = 1
+    elif event in (FlowEvent.STARTED, FlowEvent.REOPENED):
+        change |= {"started_at": bindparam("now"), "ended_at": None, "is_cancelled": 0}
+    may = flows.c.state.in_([literal_column(f"'{before_it}'") for before_it in sorted(before(event))])
+    return update(flows).where(flows.c.id == bindparam("of"), may).values(**change)
+
+
+_STEPS: Final[Mapping[FlowEvent, Any]] = {event: _step(event) for event in FlowEvent}
+_RUNS_OF: Final = select(stages.c.run_id).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id.is_not(None))
+
+
+_BEGIN_STAGE: Final = upsert(stages, lambda new: {name: new[name] for name in ("run_id", "source", "sha256")})
+
+
+class Flows(Noun):
+    """The flows of a ledger."""
+
+    # --- what there is
+
+    async def live(self) -> list[Flow]:
+        """Those that have not ended, in the order of their fires."""
+        query = _FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
+        return values(Flow, await self._doors.rows(query))
+
+    async def named(self, name: str) -> Flow | None:
+        """The one of that name, or None."""
+        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(flows.c.name == name)))), None)
+
+    async def names(self) -> list[str]:
+        """The names of all, oldest first."""
+        return [row[0] for row in await self._doors.rows(select(flows.c.name).order_by(flows.c.id))]
+
+    async def latest(
+        self, most: int | None, *, pipeline: int | None = None, states: Collection[FlowState] = ()
+    ) -> list[Flow]:
+        """The latest ones, newest fires first; those of one pipeline, or in some states, where that is said."""
+        query = _FLOWS.order_by(flows.c.fire_at.desc(), flows.c.id.desc()).limit(most)
+        if pipeline is not None:
+            query = query.where(flows.c.pipeline_id == pipeline)
+        if states:
+            query = query.where(flows.c.state.in_([state.value for state in states]))
+        return values(Flow, await self._doors.rows(query))
+
+    async def stages(self, among: Collection[int]) -> list[StageRow]:
+        """The stages of these flows that have begun, in the order in which they did."""
+        query = select(stages).where(stages.c.flow_id.in_(IN_BATCH)).order_by(stages.c.began_at, stages.c.stage)
+        return values(StageRow, await self._doors.rows(query, batch_of(among)))
+
+    # --- asked for
+
+    async def add(
+        self,
+        pipeline: int,
+        name: str,
+        definition: int,
+        fire_times: Sequence[int],
+        kind: FlowKind,
+        *,
+        parallel: int = 1,
+        again: bool = False,
+    ) -> list[str]:
+        """Flows of the pipeline for these fires, unless there are; with `again` a further one where there are.
+
+        Returns the names of those that were made.
+        """
+        now = self._doors.now()
+
+        async def block(transaction: Transaction) -> list[str]:
+            connection = transaction.connection
+            counted = (
+                select(flows.c.fire_at, func.max(flows.c.again))
+                .where(flows.c.pipeline_id == pipeline, flows.c.fire_at.in_(IN_BATCH))
+                .group_by(flows.c.fire_at)
+            )
+            known: dict[int, int] = {row[0]: row[1] for row in await connection.execute(counted, batch_of(fire_times))}
+            rows = [
+                {
+                    "pipeline_id": pipeline,
+                    "definition_id": definition,
+                    "fire_at": fire_at,
+                    "again": known.get(fire_at, 0) + 1,
+                    "name": flow_name(name, fire_at, known.get(fire_at, 0) + 1),
+                    "kind": kind.value,
+                    "parallel": parallel,
+                    "recorded_at": now,
+                }
+                for fire_at in fire_times
+                if again or fire_at not in known
+            ]
+            if rows:
+                await connection.execute(insert(flows), rows)
+            return [str(row["name"]) for row in rows]
+
+        return await self._doors.write(block)
+
+    # --- their lives
+
+    async def step(self, flow: int, event: FlowEvent, why: str = "") -> bool:
+        """`event` happens to a flow; False where it cannot any more."""
+
+        async def block(transaction: Transaction) -> bool:
+            return await _happens(transaction.connection, flow, event, why, self._doors.now())
+
+        return await self._doors.write(block)
+
+    async def start(self, numbers: Sequence[int]) -> None:
+        """These begin, those of them that still wait."""
+        now = self._doors.now()
+        rows = [{"of": number, "because": "", "now": now} for number in numbers]
+
+        async def block(transaction: Transaction) -> None:
+            await transaction.connection.execute(_STEPS[FlowEvent.STARTED], rows)
+
+        await self._doors.write(block)
+
+    async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str) -> None:
+        """`run` carries out a stage, with this input: before any of it is taken in, and once more where that did not
+        come to its end.
+        """
+        row = {
+            "flow_id": flow,
+            "stage": stage,
+            "run_id": run,
+            "source": source,
+            "sha256": sha256,
+            "began_at": self._doors.now(),
+        }
+        await self._doors.execute(_BEGIN_STAGE, row)
+
+    async def pause(self, flow: int, why: str) -> bool:
+        """Holds a flow, and pauses its runs; False where it does not run."""
+        return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why)
+
+    async def proceed(self, flow: int) -> bool:
+        """A held flow and its runs go on; False where it is not held."""
+        return await self._wish(flow, FlowEvent.CONTINUED, Wish.CONTINUE, "")
+
+    async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str) -> bool:
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            done = await _happens(connection, flow, event, why, self._doors.now())
+            if done:
+                await _wish_of_runs(connection, flow, wish)
+            return done
+
+        return await self._doors.write(block)
+
+    async def cancel(self, flow: int, why: str) -> bool:
+        """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
+        has ended.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            now = self._doors.now()
+            waits = flows.c.state == FlowState.WAITING.value
+            state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
+            if state is not None:
+                return await _happens(connection, flow, FlowEvent.CANCELLED, why, now)
+            asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
+            done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
+            if done:
+                await _wish_of_runs(connection, flow, Wish.CANCEL)
+            return bool(done)
+
+        return await self._doors.write(block)
+
+    async def cancel_runs(self, flow: int) -> None:
+        """Cancels the runs of a flow that is to end."""
+
+        async def block(transaction: Transaction) -> None:
+            await _wish_of_runs(transaction.connection, flow, Wish.CANCEL)
+
+        await self._doors.write(block)
+
+    async def tell_late(self, flow: int) -> bool:
+        """It was told that a flow is late; False where it had been."""
+        change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
+        return await self._doors.execute(change) > 0
+
+    async def end(self, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None) -> bool:
+        """A flow ends. Where it is the last of `pause_after` failed ones in a row, its schedule is paused with it; then
+        True.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            connection, now = transaction.connection, self._doors.now()
+            if not await _happens(connection, flow, event, why, now) or pause_after is None:
+                return False
+            return event is FlowEvent.FAILED and await _pause(connection, flow, pause_after, now)
+
+        return await self._doors.write(block)
+
+
+async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:
+    found = await connection.execute(_STEPS[event], {"of": flow, "because": why, "now": now})
+    return found.rowcount > 0
+
+
+async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish) -> None:
+    for run in (await connection.execute(_RUNS_OF, {"flow": flow})).scalars().all():
+        await wish_set(connection, run, wish)
+
+
+async def _pause(connection: AsyncConnection, flow: int, after_failures: int, now: int) -> bool:
+    """Pauses the schedule of the flow's pipeline where its last flows have all failed; whether it did."""
+    of = select(flows.c.pipeline_id).where(flows.c.id == flow).scalar_subquery()
+    ended = flows.c.kind == FlowKind.SCHEDULED.value, flows.c.ended_at.is_not(None)
+    last = (
+        select(flows.c.state)
+        .join(schedules, schedules.c.pipeline_id == flows.c.pipeline_id)
+        .where(flows.c.pipeline_id == of, *ended, flows.c.ended_at > schedules.c.continued_at)
+        .where(flows.c.state != FlowState.CANCELLED.value)
+        .order_by(flows.c.ended_at.desc(), flows.c.id.desc())
+        .limit(after_failures)
+    )
+    states = (await connection.execute(last)).scalars().all()
+    if len(states) < after_failures or set(states) != {FlowState.FAILED.value}:
+        return False
+    paused = (
+        update(schedules)
+        .where(schedules.c.pipeline_id == of, schedules.c.paused_at.is_(None))
+        .values(paused_at=now, note=f"{after_failures} failed flows in a row")
+    )
+    return (await connection.execute(paused)).rowcount > 0

@@ -1,0 +1,308 @@
+"""Pipelines, what fired of them and what did not, and how the flows that came of it live."""
+
+import anyio
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from orchestrator.core.calendar import Fire
+from orchestrator.core.firing import Gap, GapKind, Look, Watermark
+from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, before
+from orchestrator.core.overlap import Ruled
+from orchestrator.core.pipelines import Schedule
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.fires import Found
+from orchestrator.ledger.flows import Flow
+from orchestrator.ledger.pipelines import Defined
+from orchestrator.units import HOUR_US
+from tests.conformance.backends import OpenBackend
+from tests.ledger.ledgers import a_run
+from tests.ledger.pipelines import a_pipeline, applied
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT
+NO_RULE = Ruled({}, {}, {})
+
+
+def found(of: Defined, *fires: int, until: int, gaps: tuple[Gap, ...] = (), ruled: Ruled = NO_RULE) -> Found:
+    """What a look has found: these fires, in hours from `AT`."""
+    assert of.watermark is not None
+    at = tuple(Fire(AT + hours * HOUR_US, AT + hours * HOUR_US) for hours in fires)
+    look = Look(gaps, at, AT + until * HOUR_US, True)
+    return Found(of.id, of.name, of.definition, of.watermark, look, ruled)
+
+
+async def a_flow(ledger: Ledger, *, state: FlowState = FlowState.WAITING) -> Flow:
+    """A flow of a new pipeline, brought into `state`."""
+    of = await applied(ledger, a_pipeline(f"p-{state}"), now=AT)
+    [name] = await ledger.flows.add(of.id, of.name, of.definition, [AT], FlowKind.SCHEDULED)
+    flow = await ledger.flows.named(name)
+    assert flow is not None
+    way = {FlowState.WAITING: (), FlowState.RUNNING: ("started",), FlowState.HELD: ("started", "held")}
+    for event in way.get(state, ("started", state.value)):
+        assert await ledger.flows.step(flow.id, FlowEvent(event))
+    return flow
+
+
+async def state_of(ledger: Ledger, name: str) -> FlowState:
+    flow = await ledger.flows.named(name)
+    assert flow is not None
+    return flow.state
+
+
+async def test_what_is_applied_is_a_version_that_flows_keep(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        first = await applied(ledger, a_pipeline(input_="a.jsonl"), now=AT)
+        second = await applied(ledger, a_pipeline(input_="b.jsonl"), now=AT + 1)
+    async with open_backend() as ledger:
+        assert (second.id, second.version, second.watermark) == (first.id, 2, Watermark(AT + 1))
+        both = await ledger.pipelines.definitions([first.definition, second.definition])
+        assert [both[n].input for n in (first.definition, second.definition)] == ["a.jsonl", "b.jsonl"]
+        assert [each.name for each in await ledger.pipelines.all()] == ["p"]
+        assert await ledger.pipelines.named("q") is None
+
+
+async def test_what_was_changed_meanwhile_is_not_applied_over(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        first = await applied(ledger, now=AT)
+        assert not await ledger.pipelines.define(a_pipeline(), now=AT)  # which takes it for a new one
+        await applied(ledger, now=AT)
+        assert not await ledger.pipelines.define(a_pipeline(), now=AT, before=first)
+        latest = await ledger.pipelines.named("p")
+        assert latest is not None
+        assert await ledger.fires.record([found(latest, 1, until=1)])
+        assert not await ledger.pipelines.define(a_pipeline(), now=AT, before=latest)
+
+
+async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_no_more(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        assert (await applied(ledger, a_pipeline("q", None), now=AT)).watermark is None
+        await applied(ledger, now=AT)
+        assert (await applied(ledger, a_pipeline("p", None), now=AT)).watermark is None
+        of = await applied(ledger, now=AT)
+        assert [await ledger.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
+
+
+async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        one, two = await applied(ledger, a_pipeline("p"), now=AT), await applied(ledger, a_pipeline("q"), now=AT)
+        looked = [found(one, 1, 2, until=2), found(two, 1, until=1)]
+        assert await ledger.fires.record(looked) == {one.id, two.id}
+        assert await ledger.fires.record(looked) == frozenset()
+        assert [flow.name for flow in await ledger.flows.live()] == [
+            "p@20260101T010000Z",
+            "q@20260101T010000Z",
+            "p@20260101T020000Z",
+        ]
+        after = await ledger.pipelines.named("p")
+        assert after is not None
+        assert after.watermark == Watermark(AT + 2 * HOUR_US)
+        assert [row.fire_at for row in await ledger.fires.latest(one.id, 9)] == [AT + 2 * HOUR_US, AT + HOUR_US]
+
+
+async def test_rules_skip_fires_drop_what_waits_and_cancel_what_runs(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        await ledger.fires.record([found(of, 1, 2, until=2)])
+        running, waiting = await ledger.flows.live()
+        await ledger.flows.start([running.id])
+        of = await applied(ledger, now=AT + 2 * HOUR_US)
+        ruled = Ruled({AT + 3 * HOUR_US: "full"}, {waiting.id: "newer"}, {running.id: "newer"})
+        await ledger.fires.record([found(of, 3, 4, until=4, ruled=ruled)])
+
+        rows = await ledger.fires.latest(of.id, 9)
+        assert [(row.skipped, row.state) for row in rows] == [
+            (None, "waiting"),
+            ("full", None),
+            (None, "cancelled"),
+            (None, "running"),
+        ]
+        [first, last] = await ledger.flows.live()
+        assert (first.is_cancelled, first.why, last.is_cancelled) == (True, "newer", False)
+
+
+async def test_a_flow_that_somebody_asked_for_is_the_flow_of_its_fire(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        await ledger.flows.add(of.id, of.name, of.definition, [AT + HOUR_US], FlowKind.TRIGGERED)
+        await ledger.fires.record([found(of, 1, until=1)])
+        [flow] = await ledger.flows.live()
+        assert flow.kind is FlowKind.TRIGGERED
+        [row] = await ledger.fires.latest(of.id, 9)
+        assert row.flow == flow.name
+
+
+async def test_gaps_that_touch_are_one_stretch(open_backend: OpenBackend) -> None:
+    def gap(after: int, until: int, kind: GapKind = GapKind.MISSED) -> tuple[Gap]:
+        return (Gap(kind, AT + after * HOUR_US, AT + until * HOUR_US, AT + (after + 1) * HOUR_US, until - after),)
+
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        for after, until, kind in (
+            (0, 3, GapKind.MISSED),
+            (3, 5, GapKind.MISSED),
+            (5, 6, GapKind.PAUSED),
+            (7, 8, GapKind.PAUSED),
+        ):
+            await ledger.fires.record([found(of, until=until, gaps=gap(after, until, kind))])
+            latest = await ledger.pipelines.named("p")
+            assert latest is not None
+            of = latest
+        rows = await ledger.fires.gaps(of.id, 9)
+        assert [(row.kind, row.n) for row in rows] == [("paused", 1), ("paused", 1), ("missed", 5)]
+        assert await ledger.fires.missed_since(AT - 1) == {of.id: 5}
+        assert await ledger.fires.missed_since(ledger.now()) == {}
+
+
+async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_without(open_backend: OpenBackend) -> None:
+    left_out = Gap(GapKind.PAUSED, AT + HOUR_US, AT + 3 * HOUR_US, AT + 2 * HOUR_US, 2)
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        assert await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="stocktaking")
+        assert not await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="again")
+        paused = await ledger.pipelines.named("p")
+        assert paused is not None
+        assert (paused.watermark, paused.note) == (Watermark(AT + HOUR_US, AT + HOUR_US), "stocktaking")
+        assert await ledger.fires.record([found(of, 1, until=1)]) == frozenset()
+
+        now = AT + 3 * HOUR_US
+        assert await ledger.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
+        assert not await ledger.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
+        assert [row.n for row in await ledger.fires.gaps(of.id, 9)] == [2]
+        again = await ledger.pipelines.named("p")
+        assert again is not None
+        assert (again.watermark, again.note) == (Watermark(now), "")
+
+        await ledger.pipelines.pause(again, now=now, until=now + HOUR_US, note="")
+        paused = await ledger.pipelines.named("p")
+        assert paused is not None
+        assert await ledger.pipelines.proceed(paused, now=now + 5, gap=None, catch_up=True)
+        again = await ledger.pipelines.named("p")
+        assert again is not None
+        assert again.watermark == Watermark(now)
+
+
+async def test_a_look_after_the_end_of_a_pause_lifts_it(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        await ledger.pipelines.pause(of, now=AT, until=AT + HOUR_US, note="x")
+        paused = await ledger.pipelines.named("p")
+        assert paused is not None
+        assert await ledger.fires.record([found(paused, 2, until=2)])
+        lifted = await ledger.pipelines.named("p")
+        assert lifted is not None
+        assert (lifted.watermark, lifted.note) == (Watermark(AT + 2 * HOUR_US), "")
+
+
+async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        wanted = (of.id, of.name, of.definition, [AT, AT + HOUR_US], FlowKind.BACKFILL)
+        assert len(await ledger.flows.add(*wanted, parallel=3)) == 2
+        assert await ledger.flows.add(*wanted) == []
+        assert await ledger.flows.add(*wanted, again=True) == ["p@20260101T000000Z~2", "p@20260101T010000Z~2"]
+        assert [flow.parallel for flow in await ledger.flows.live()] == [3, 1, 3, 1]
+        latest = [flow.name for flow in await ledger.flows.latest(None)]
+        assert latest == [f"p@20260101T0{hour}0000Z{again}" for hour in (1, 0) for again in ("~2", "")]
+        assert sorted(await ledger.flows.names()) == sorted(latest)
+        assert len(await ledger.flows.latest(3, pipeline=of.id, states=[FlowState.WAITING])) == 3
+        assert await ledger.flows.latest(3, states=[FlowState.FAILED]) == []
+
+
+@pytest.mark.parametrize("event", FlowEvent)
+async def test_an_event_happens_in_the_states_of_the_table_and_in_no_other(
+    event: FlowEvent, open_backend: OpenBackend
+) -> None:
+    async with open_backend() as ledger:
+        for state in FlowState:
+            flow = await a_flow(ledger, state=state)
+            assert await ledger.flows.step(flow.id, event, "because") == (state in before(event))
+            now = await ledger.flows.named(flow.name)
+            assert now is not None
+            assert (now.ended_at is not None) == (now.state in ENDED)
+
+
+async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        flow = await a_flow(ledger, state=FlowState.RUNNING)
+        run = await a_run(ledger, name=f"{flow.name}/caption")
+        for sha256 in ("old", "new"):
+            await ledger.flows.begin_stage(flow.id, "caption", run=run.id, source="/in", sha256=sha256)
+        [row] = await ledger.flows.stages([flow.id])
+        assert (row.stage, row.run, row.sha256, row.again) == ("caption", run.id, "new", 1)
+
+        assert await ledger.flows.pause(flow.id, "looked at")
+        assert (await ledger.runs.wishes(run.id)).pause
+        assert not await ledger.flows.pause(flow.id, "twice")
+        assert await ledger.flows.proceed(flow.id)
+        assert not (await ledger.runs.wishes(run.id)).pause
+        assert not await ledger.flows.proceed(flow.id)
+        [now] = await ledger.flows.live()
+        assert now.is_overruled
+
+        assert await ledger.flows.cancel(flow.id, "enough")
+        assert (await ledger.runs.wishes(run.id)).cancel
+        [now] = await ledger.flows.live()
+        assert (now.is_cancelled, now.why) == (True, "enough")
+        await ledger.flows.end(flow.id, FlowEvent.CANCELLED, "enough")
+        assert not await ledger.flows.cancel(flow.id, "twice")
+
+
+async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_with_its_runs(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        waiting = await a_flow(ledger)
+        assert await ledger.flows.cancel(waiting.id, "enough")
+        assert await state_of(ledger, waiting.name) is FlowState.CANCELLED
+        running = await a_flow(ledger, state=FlowState.RUNNING)
+        run = await a_run(ledger)
+        await ledger.flows.begin_stage(running.id, "caption", run=run.id, source="/in", sha256="")
+        await ledger.flows.cancel_runs(running.id)
+        assert (await ledger.runs.wishes(run.id)).cancel
+
+
+async def test_that_a_flow_is_late_is_told_once(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        flow = await a_flow(ledger)
+        assert [await ledger.flows.tell_late(flow.id) for _ in range(2)] == [True, False]
+
+
+async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_continued_are_forgiven(
+    open_backend: OpenBackend,
+) -> None:
+    async def ends(*events: FlowEvent) -> list[bool]:
+        paused = []
+        for event in events:
+            hour[0] += 1
+            [name] = await ledger.flows.add(of.id, of.name, of.definition, [AT + hour[0] * HOUR_US], FlowKind.SCHEDULED)
+            flow = await ledger.flows.named(name)
+            assert flow is not None
+            await ledger.flows.start([flow.id])
+            paused.append(await ledger.flows.end(flow.id, event, "why", pause_after=2))
+        return paused
+
+    hour = [0]
+    failed = FlowEvent.FAILED
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        assert await ends(failed, FlowEvent.PARTIAL, failed, FlowEvent.CANCELLED, failed) == [False] * 4 + [True]
+        paused = await ledger.pipelines.named("p")
+        assert paused is not None
+        assert paused.note == "2 failed flows in a row"
+        await anyio.sleep(1)
+        await ledger.pipelines.proceed(paused, now=ledger.now(), gap=None, catch_up=True)
+        await anyio.sleep(1)
+        assert await ends(failed, failed) == [False, True]
+
+
+async def test_what_no_program_may_write_the_file_refuses(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, a_pipeline("p", Schedule(every_us=HOUR_US)), now=AT)
+        with pytest.raises(IntegrityError):
+            await ledger.fires.record([found(of, until=1, gaps=(Gap(GapKind.MISSED, AT, AT, AT, 1),))])
+        with pytest.raises(IntegrityError):
+            await ledger.fires.record([found(of, 1, 1, until=1)])
