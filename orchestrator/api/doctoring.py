@@ -16,11 +16,13 @@ from orchestrator.api.look import picture
 from orchestrator.api.naming import run_named
 from orchestrator.client import Service
 from orchestrator.core.diagnosis import findings
-from orchestrator.core.facts import Facts, LedgerState, ServiceState, WebhookState
+from orchestrator.core.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
 from orchestrator.core.findings import Diagnosis
+from orchestrator.core.service_rules import COLD_START, is_starting
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
+from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, ConnectionSettings, DoctorRequest
 
 ASKED_MAX: Final = 20
@@ -56,7 +58,7 @@ async def doctor(
     return Diagnosis(
         findings=findings(facts),
         runs=len(facts.open_runs),
-        asked=tuple(service.name for service in services if service.health is not None),
+        asked=tuple(_how_it_is(service) for service in services if service.health is not None),
         not_asked=tuple(not_asked),
     )
 
@@ -90,11 +92,22 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     only = None if request.name is None else await run_named(ledger, request.name)
     seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
     runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
+    since = await ledger.jobs.outstanding_since()
+
+    def state(run: Run) -> RunState:
+        found = run_state(run, seen, present, safe_s.get(run.id), now)
+        return replace(found, waited_us=now - since[run.id]) if run.id in since else found
+
     return Facts(
         ledger=ledger_state(request.ledger, seen, held_by, now),
         webhook_url=present.webhook_url,
-        runs=[run_state(run, seen, present, safe_s.get(run.id), now) for run in runs],
+        runs=[state(run) for run in runs],
     )
+
+
+def _how_it_is(service: ServiceState) -> str:
+    starting = service.health is not None and is_starting(service.health)
+    return f"{service.name} ({COLD_START})" if starting else service.name
 
 
 def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:

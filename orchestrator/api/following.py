@@ -7,6 +7,7 @@ import anyio
 
 from orchestrator.api.controlling import asked
 from orchestrator.clock import Clock
+from orchestrator.core.learned import Learned
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import Standing, totals
 from orchestrator.engine.observers.view import View
@@ -47,6 +48,7 @@ class Followed(Standing):
         self._view = view
         self._silent_advice = silent
         self._wishes = Wishes()
+        self._learned = Learned()
         self._beat = _NOBODY
         self._heard_at = ledger.now()
         self._is_silent = False
@@ -95,8 +97,8 @@ class Followed(Standing):
 
     @property
     def retention_us(self) -> int:
-        """For how long its results may be counted on, as agreed."""
-        return self.run.settings.retention_us
+        """For how long its results may be counted on."""
+        return self._learned.retention_us(self.run.settings.retention_us)
 
     async def serve(self) -> None:
         """Keeps it up to date until cancelled. Raises `StorageError` where the ledger is lost."""
@@ -116,6 +118,7 @@ class Followed(Standing):
         ledger, run = self._ledger, self.run.id
         await check_same(ledger, self.run)
         self._wishes = await ledger.runs.wishes(run)
+        self._learned = await ledger.learned.of(self.run.endpoint_id)
         beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:
             if beat.began_at != self._beat.began_at:

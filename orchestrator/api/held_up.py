@@ -1,12 +1,14 @@
 """What the ledger and the processes at work say of what holds runs up, as facts for `core.diagnosis`. Asks nobody."""
 
 from pathlib import Path
+from typing import Final
 
 from orchestrator import declared
 from orchestrator.core.facts import LedgerState, RunState, Sending
 from orchestrator.core.pacing import Operation
 from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.ledger import held_since
+from orchestrator.ledger.commands import Action
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid, Said
 from orchestrator.ledger.overview import Overview
@@ -14,6 +16,9 @@ from orchestrator.ledger.runs import Run
 from orchestrator.settings import LEDGER_DEFAULT
 from orchestrator.units import SECOND_US
 from orchestrator.views import CollectedBy
+
+ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS})
+"""What nobody but a process at work carries out, and the next one still does."""
 
 
 def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> LedgerState:
@@ -27,6 +32,8 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
     """One run; `present` is what the processes at work say together."""
     said = present.runs.get(run.id, RunSaid())
     wishes = seen.wishes.get(run.id, Wishes())
+    refused_at, refused = seen.learned_of(run).refused or (now, None)
+    asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
     return RunState(
         name=run.name,
         endpoint=run.endpoint,
@@ -44,6 +51,10 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         is_uncollectable=said.is_uncollectable,
         is_low_priority=bool(run.settings.policy.low_priority),
         sending=_sending(run, present),
+        refused=refused,
+        refused_us=max(0, now - refused_at),
+        asked=tuple(dict.fromkeys(command.action for command in asked)),
+        asked_us=max(0, now - asked[0].asked_at) if asked else 0,
     )
 
 

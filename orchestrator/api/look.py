@@ -17,7 +17,7 @@ from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import Heartbeat, RunSaid, Said
 from orchestrator.ledger.margins import Margins
@@ -88,7 +88,7 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
     worked_on = ledger_state(ledger.path, seen, held_by, now)
 
     def finding(run: Run) -> str | None:
-        if not unfinished(seen.counts.get(run.id, {})):
+        if not unfinished(seen.counts.get(run.id, {})) and run.id not in seen.pending:
             return None  # of ten thousand runs most are finished
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         return next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
@@ -108,13 +108,13 @@ async def picture(
     """
     now = ledger.now()
     seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
-    said = _at_present(seen, now) if held_by else Said()
+    said = _at_present(seen, now, held_since(ledger.path) or 0) if held_by else Said()
     return seen, said, await _safe_s(ledger, seen, said, now)
 
 
-def _at_present(seen: Overview, now: int) -> Said:
-    """What the processes at work say together."""
-    fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now)]
+def _at_present(seen: Overview, now: int, since: int) -> Said:
+    """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
+    fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
     return Said(
         runs={run: each for said in fresh for run, each in said.runs.items()},
         meters=tuple(meter for said in fresh for meter in said.meters),
@@ -131,9 +131,9 @@ async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Ma
     said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
     if any(run.id not in said for run in at_risk):
         waiting = await ledger.margins.waiting(now=now)
-        retention_us = {run.id: run.settings.retention_us for run in at_risk}
+        retention_us = {run.id: seen.retention_us(run) for run in at_risk}
         said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
-    left_us = {run.id: min(said[run.id] - now, run.settings.retention_us) for run in at_risk if run.id in said}
+    left_us = {run.id: min(said[run.id] - now, seen.retention_us(run)) for run in at_risk if run.id in said}
     return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
 
 

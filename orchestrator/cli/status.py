@@ -191,8 +191,8 @@ def _remark(run: RunStatus) -> str:
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     """What there is to say of a run; `counted`: with its jobs in each state."""
     jobs, uncertain = run.jobs, run.uncertain
-    held_up = run.finding or run.held_up
-    parts = [] if held_up is None or _is_finished(run) else [held_up]
+    held_up = run.finding or (None if _is_finished(run) else run.held_up)
+    parts = [] if held_up is None else [held_up]
     if counted:
         parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:

@@ -24,9 +24,14 @@ BINDING_SHARE: Final = 0.9
 
 NOBODY: Final = "nobody works on this ledger: nothing is sent or collected"
 SILENT: Final = "the process that holds this ledger does nothing"
+ASKED: Final = "nobody works on this ledger: what was asked of the run waits for that"
 UNSERVED: Final = "nobody asked the process at work for this run: nothing of it is sent"
 EXPIRING: Final = "results are about to expire, and nobody collects them"
 WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
+READABLE: Final = (
+    "asked with the key that is set here, it says how the endpoint is: this key may read and not submit, or it is not"
+    " the one that was refused"
+)
 RATE_BINDS: Final = "the rate limit of /run binds"
 CONCURRENCY_BINDS: Final = "the limit on requests at once binds"
 
@@ -40,7 +45,7 @@ _BY_REASON: Final[Mapping[str, Cause]] = {
 _ADVICE: Final[Mapping[Cause, str]] = {
     Cause.KEY_REFUSED: "set ORCHESTRATOR_API_KEY to a key that may use this endpoint, and give the command again",
     Cause.ENDPOINT_UNKNOWN: "see whether the endpoint's id and the service's URL are right, and it is still there",
-    Cause.STOPPED: "mend what it says; the process at work tries again by itself, at most every 10 minutes",
+    Cause.STOPPED: "mend what it says; a process at work tries again by itself, at most every 10 minutes",
 }
 
 
@@ -77,8 +82,13 @@ def _ledger(facts: Facts) -> Iterator[Finding]:
         )
     if ledger.busy is not None:
         yield _held_ledger(ledger, ledger.busy)
-    elif ledger.held_by is not None and not facts.is_worked_on and any(run.unfinished for run in facts.runs):
+    elif ledger.held_by is not None and not facts.is_worked_on and any(map(_waits, facts.runs)):
         yield _held_ledger(ledger, f"{ledger.held_by}; it has said nothing for {rough_duration(ledger.silent_us)}")
+
+
+def _waits(run: RunState) -> bool:
+    """Whether there is anything to do for a process at work."""
+    return run.unfinished > 0 or bool(run.asked)
 
 
 def _held_ledger(ledger: LedgerState, evidence: str) -> Finding:
@@ -114,8 +124,17 @@ def _nobody(facts: Facts) -> Iterator[Finding]:
         if facts.is_worked_on:
             if run.is_unserved and run.queued and run.held is None and not (run.is_paused or run.is_cancelled):
                 yield _no_process(facts, run, UNSERVED, (facts.ledger.held_by or "",))
+        elif _refusal(facts, run) is not None:
+            continue  # that is why nobody does
         elif run.at_service or (run.queued and not (run.is_paused or run.is_cancelled)):
-            yield _no_process(facts, run, NOBODY, ())
+            yield _no_process(facts, run, NOBODY, _asked(run))
+        elif run.asked:
+            yield _no_process(facts, run, ASKED, _asked(run))
+
+
+def _asked(run: RunState) -> tuple[str, ...]:
+    asked = ", ".join(run.asked)
+    return (f"asked of it {rough_duration(run.asked_us)} ago, and not done yet: {asked}",) if asked else ()
 
 
 def _no_process(facts: Facts, run: RunState, sentence: str, evidence: tuple[str, ...]) -> Finding:
@@ -162,22 +181,74 @@ def _held(facts: Facts) -> Iterator[Finding]:
                 needs_person=True,
             )
         elif run.held is not None and not run.is_paused and facts.is_worked_on:
-            yield _of_gate(run, run.held)
+            yield from _of_gate(facts, run, run.held)
+        elif not facts.is_worked_on and not run.is_paused and (refusal := _refusal(facts, run)) is not None:
+            yield _of_refusal(facts, run, refusal)
 
 
-def _of_gate(run: RunState, held: str) -> Finding:
-    if held.startswith((gates.SUSPECT, gates.REFUSED, gates.UNANSWERED)):
-        cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
-    elif held.startswith(gates.STOPPED):
-        cause = next((cause for reason, cause in _BY_REASON.items() if reason in held), Cause.STOPPED)
-        advice = _ADVICE[cause]
-    else:
-        cause, advice = Cause.RUN_HELD, "do what it says; the process at work tries again every 30 s"
+def _refusal(facts: Facts, run: RunState) -> str | None:
+    """Why the last process to submit came to a standstill, where it is to go on and nothing tells that this is over."""
+    if run.refused is None or not run.queued or run.is_paused or run.is_cancelled:
+        return None
+    service = facts.service_of(run)
+    is_there = service is not None and service.health is not None
+    return None if is_there and _cause_of(run.refused) is Cause.ENDPOINT_UNKNOWN else run.refused
+
+
+def _of_refusal(facts: Facts, run: RunState, refusal: str) -> Finding:
+    """Nobody works any more, or the process at work finds out anew whether it was mended."""
+    cause = _cause_of(refusal)
+    again = "" if facts.is_worked_on else f": {facts.command('resume', run.name)}"
     return Finding(
         cause=cause,
         about=run.name,
+        sentence=f"{gates.STOPPED}: {refusal}",
+        evidence=(
+            f"submissions were answered so {rough_duration(run.refused_us)} ago; {run.queued:,} queued",
+            *_readable(facts, run, cause),
+        ),
+        advice=f"{_ADVICE[cause]}{again}",
+        needs_person=True,
+    )
+
+
+def _cause_of(refusal: str) -> Cause:
+    return next((cause for reason, cause in _BY_REASON.items() if reason in refusal), Cause.STOPPED)
+
+
+def _readable(facts: Facts, run: RunState, cause: Cause) -> tuple[str, ...]:
+    """What it tells of a key that was refused when jobs were submitted that it may ask how the endpoint is."""
+    service = facts.service_of(run)
+    return (READABLE,) if cause is Cause.KEY_REFUSED and service is not None and service.health is not None else ()
+
+
+def _is_told(facts: Facts, run: RunState, held: str) -> bool:
+    """Whether the way to the service, or what it says itself, tells more of why single requests go."""
+    service = facts.service_of(run)
+    is_shut = service is not None and (service.failure is not None or service.status in POINTLESS)
+    return is_shut or (held == gates.UNANSWERED and run.unreachable_us is not None)
+
+
+def _of_gate(facts: Facts, run: RunState, held: str) -> Iterator[Finding]:
+    cause = Cause.RUN_HELD
+    evidence: tuple[str, ...] = ()
+    if held == gates.REFUSED and run.refused is not None:
+        yield _of_refusal(facts, run, run.refused)
+        return
+    if held.startswith((gates.SUSPECT, gates.REFUSED, gates.UNANSWERED)):
+        if _is_told(facts, run, held):
+            return
+        cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
+    elif held.startswith(gates.STOPPED):
+        cause = _cause_of(held)
+        advice, evidence = _ADVICE[cause], _readable(facts, run, cause)
+    else:
+        advice = "do what it says; the process at work tries again every 30 s"
+    yield Finding(
+        cause=cause,
+        about=run.name,
         sentence=held,
-        evidence=(f"the process at work says so; {run.queued:,} queued",),
+        evidence=(f"the process at work says so; {run.queued:,} queued", *evidence),
         advice=advice,
         needs_person=cause is not Cause.TRYING,
     )

@@ -59,6 +59,22 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its jobs make the endpoint start no workers."""
 
     sending: Sending | None = None
+    refused: str | None = None
+    """Why submissions to its endpoint were refused last for so long that going on was pointless; None once one was
+    accepted.
+    """
+
+    refused_us: int = 0
+    """How long ago that was."""
+
+    asked: tuple[str, ...] = ()
+    """What people have asked that only a process at work can do, and none has done."""
+
+    asked_us: int = 0
+    """How long ago the first of it was asked."""
+
+    waited_us: int | None = None
+    """How long the first of its jobs has been at the service; None where none is, or nobody looked."""
 
     @property
     def unfinished(self) -> int:
@@ -159,6 +175,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def command(self, *words: str) -> str:
         """What to paste: `orchestrator`, these words, and where the ledger is."""
         return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+
+    def service_of(self, run: RunState) -> ServiceState | None:
+        """What the endpoint of `run` answered; None where it was not asked."""
+        its = (run.endpoint, run.service_url)
+        return next((each for each in self.services if (each.endpoint, each.service_url) == its), None)
 
     @property
     def open_runs(self) -> list[RunState]:

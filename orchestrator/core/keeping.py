@@ -40,9 +40,7 @@ class Keeping:
 
     def retention_us(self, agreed_us: int) -> int:
         """For how long results may be counted on where `agreed_us` is agreed."""
-        if self.counted_on_us is None:
-            return agreed_us
-        return min(agreed_us, max(self.counted_on_us, least_us(agreed_us)))
+        return believed_us(agreed_us, self.counted_on_us)
 
     def there(self, after_us: int, agreed_us: int) -> None:
         """A result was there so long after its job had finished."""
@@ -66,6 +64,11 @@ class Keeping:
         self.counted_on_us = max((after for after, is_there in self._late if is_there and after < gone[0]), default=0)
         self._late.clear()
         return gone[0]
+
+
+def believed_us(agreed_us: int, counted_on_us: int | None) -> int:
+    """What is counted on where `agreed_us` is agreed, and no more than `counted_on_us` was found (None: no less)."""
+    return agreed_us if counted_on_us is None else min(agreed_us, max(counted_on_us, least_us(agreed_us)))
 
 
 def least_us(agreed_us: int) -> int:

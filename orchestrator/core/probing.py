@@ -19,6 +19,16 @@ class Probing:
         self.due_at: int | None = None
         """When to look; None while nothing stands still."""
 
+        self.why: tuple[int, str] | None = None
+        """Since when it stands still, or did until something seemed to be mended, and for what reason; None once
+        something has worked.
+        """
+
+    def stop(self, now: int, why: str) -> None:
+        """It stands still from `now` on."""
+        self.why = now, why
+        self.wait(now)
+
     def wait(self, now: int) -> None:
         """It stands still, as was found at `now`."""
         self._pause_us = min(max(2 * self._pause_us, PAUSE_US_MIN), PAUSE_US_MAX)
@@ -30,4 +40,4 @@ class Probing:
 
     def works(self) -> None:
         """It is mended indeed."""
-        self._pause_us, self.due_at = 0, None
+        self._pause_us, self.due_at, self.why = 0, None, None

@@ -388,6 +388,12 @@ class NoNews(msgspec.Struct, frozen=True):
 
 StatusOutcome = Unfinished | Terminal | Gone | AskAgain | NoNews | Pointless
 
+
+def trouble_of(outcome: Uncertain | Deferred | AskAgain | NoNews) -> Trouble | None:
+    """Which trouble a request had; None where nobody knows whether it took effect, or what its answer means."""
+    return outcome.trouble if isinstance(outcome, Deferred | AskAgain) else None
+
+
 NO_RECORD: Final = "the service answers with what is no job record"
 OF_ANOTHER: Final = "the service answers with the record of another job"
 TOLD_OF_ANOTHER: Final = "a webhook brings the record of another job"

@@ -3,16 +3,16 @@
 `/health` is all that is asked: it costs nothing and changes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from orchestrator.core.facts import Facts, ServiceState
+from orchestrator.core.facts import Facts, RunState, ServiceState
 from orchestrator.core.findings import Cause, Finding
 from orchestrator.core.health import Health
 from orchestrator.core.policy import rough_duration
 from orchestrator.core.responses import POINTLESS
 from orchestrator.errors import Hurdle
-from orchestrator.units import SECOND_US
+from orchestrator.units import MINUTE_US, SECOND_US
 
 CLOCK_US_MAX: Final = 30 * SECOND_US
 """A clock that is wrong by less does no harm: deadlines have minutes of margin."""
@@ -25,6 +25,9 @@ NO_WORKERS: Final = "jobs wait, and the endpoint has no workers"
 THROTTLED: Final = "workers are throttled: there is no machine for them"
 UNHEALTHY: Final = "workers are unhealthy: they end when they start"
 SCALED_TO_ZERO: Final = "the endpoint has scaled to zero, and jobs of low priority start no worker"
+START_US_USUAL: Final = 2 * MINUTE_US
+"""A cold start that takes no longer is none to speak of: an image is pulled, a model loaded."""
+
 COLD_START: Final = "the first workers are starting"
 
 _WAY: Final[Mapping[Hurdle | None, tuple[Cause, str, str]]] = {
@@ -116,7 +119,20 @@ def workers(facts: Facts) -> Iterator[Finding]:
         if health is not None and health.jobs_in_queue:
             runs = facts.runs_at(service)
             is_low = bool(runs) and all(run.is_low_priority for run in runs)
-            yield from _of_workers(service, health, is_low_priority=is_low)
+            if not (is_starting(health) and _has_just_begun(runs)):
+                yield from _of_workers(service, health, is_low_priority=is_low)
+
+
+def is_starting(health: Health) -> bool:
+    """Whether jobs wait for the first workers, which are on their way."""
+    working = (health.workers_idle, health.workers_running, health.workers_throttled, health.workers_unhealthy)
+    return bool(health.jobs_in_queue and health.workers_initializing) and not any(working)
+
+
+def _has_just_begun(runs: Sequence[RunState]) -> bool:
+    """Whether jobs are there, and none has waited for longer than a start usually takes."""
+    waited = [run.waited_us for run in runs if run.waited_us is not None]
+    return bool(waited) and max(waited) <= START_US_USUAL
 
 
 def _of_workers(service: ServiceState, health: Health, *, is_low_priority: bool) -> Iterator[Finding]:
@@ -136,7 +152,7 @@ def _of_workers(service: ServiceState, health: Health, *, is_low_priority: bool)
         yield _finding(service, Cause.WORKERS_UNHEALTHY, UNHEALTHY, evidence, advice, needs_person=not is_at_work)
     if is_at_work or health.workers_throttled or health.workers_unhealthy:
         return
-    if health.workers_initializing:
+    if is_starting(health):
         advice = "nothing: it takes as long as loading the image and the model does"
         yield _finding(service, Cause.COLD_START, COLD_START, evidence, advice, needs_person=False)
     elif is_low_priority:

@@ -21,6 +21,7 @@ from orchestrator.core.given_ids import GivenIds
 from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
 from orchestrator.core.keeping import Keeping
+from orchestrator.core.learned import Learned
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import format_duration, rough_duration
 from orchestrator.core.probing import PAUSE_US_MAX, Probing
@@ -40,6 +41,7 @@ from orchestrator.core.responses import (
     Trouble,
     Uncertain,
     sane_ms,
+    trouble_of,
 )
 from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
@@ -134,7 +136,7 @@ class Endpoint:
         """Going on submitting is pointless until somebody mends something."""
         if self.stopped is None:
             self.stopped = reason
-            self._probing.wait(self.clock.now())
+            self._probing.stop(self.clock.now(), reason)
             self._probe_wakeup.wake()
             self._changed()
 
@@ -226,10 +228,10 @@ class Endpoint:
                 self.stop_submitting(self._placed(outcome.reason))
         elif self.refused_submissions.over(sent_at=sent_at):
             self._changed()
-        if isinstance(outcome, Uncertain | Deferred) and not _is_throttled(outcome):
+        if isinstance(outcome, Uncertain | Deferred) and trouble_of(outcome) is not Trouble.THROTTLED:
             is_costly = isinstance(outcome, Uncertain) and not by_retry
             trips = self.submission_breaker.record_failure(sent_at=sent_at, now=now, is_costly=is_costly)
-            if trips and not _is_told(outcome):
+            if trips and trouble_of(outcome) is not Trouble.TRANSPORT:
                 self.warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
         elif (not by_retry or not self.submission_breaker.is_costly) and self.submission_breaker.record_success(now):
             self._changed()
@@ -251,12 +253,13 @@ class Endpoint:
             if self._unread in (None, job):
                 self._unread = job
                 return
-        elif not isinstance(outcome, AskAgain) or _is_throttled(outcome):
+        elif not isinstance(outcome, AskAgain) or trouble_of(outcome) is Trouble.THROTTLED:
             self._unread = None
             if self.question_breaker.record_success(now):
                 self._changed()
             return
-        if self.question_breaker.record_failure(sent_at=sent_at, now=now) and not _is_told(outcome):
+        trips = self.question_breaker.record_failure(sent_at=sent_at, now=now)
+        if trips and trouble_of(outcome) is not Trouble.TRANSPORT:
             self.warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
 
     def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
@@ -331,6 +334,16 @@ class Endpoint:
     def retention_us(self, run: int) -> int:
         """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
         return self.keeping.retention_us(self.agreed_us(run))
+
+    @property
+    def learned(self) -> Learned:
+        """What others are to know of it when this process is gone."""
+        scale, counted_on_us = self.api.time_scale, self.keeping.counted_on_us
+        return Learned(time_scale=scale, counted_on_us=counted_on_us, refused=self._probing.why)
+
+    def recall(self, learned: Learned) -> None:
+        """Begins with what an earlier process knew; but how long results are kept is found out anew."""
+        self.api.time_scale, self._probing.why = learned.time_scale, learned.refused
 
     def here_us(self, there_us: int) -> int:
         """How long a time of the service's lasts here: less, where it is an emulator that runs fast."""
@@ -485,13 +498,3 @@ class Endpoint:
     def _changed(self) -> None:
         for wake in self._on_change:
             wake()
-
-
-def _is_throttled(outcome: Uncertain | Deferred | AskAgain) -> bool:
-    """Whether the service has answered, if only that this was too much."""
-    return not isinstance(outcome, Uncertain) and outcome.trouble is Trouble.THROTTLED
-
-
-def _is_told(outcome: Uncertain | Deferred | AskAgain | NoNews) -> bool:
-    """Whether `Endpoint.unreachable` tells of it."""
-    return isinstance(outcome, Deferred | AskAgain) and outcome.trouble is Trouble.TRANSPORT

@@ -8,6 +8,7 @@ from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
 from orchestrator.client.allowance import within_connections
 from orchestrator.clock import Clock
 from orchestrator.core.job import Job
+from orchestrator.core.learned import Learned
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.endpoint import Endpoint
@@ -77,6 +78,7 @@ class Endpoints:
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]
     _served: dict[int, ServedEndpoint] = field(init=False, default_factory=dict)
+    _written: dict[int, Learned] = field(init=False, default_factory=dict)
 
     def get(self, number: int) -> Endpoint | None:
         """The endpoint of that number, where this process serves it."""
@@ -162,6 +164,8 @@ class Endpoints:
         Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window.
         """
         served, now = self._served[number], self.clock.now()
+        self._written[number] = await self.ledger.learned.of(number)
+        served.endpoint.recall(self._written[number])
         for operation in set(Operation) - {Operation.RUN}:
             served.api.limiter.ease_in(operation)
         window_us = int(served.api.limiter.limit(Operation.RUN).window_s * SECOND_US)
@@ -171,6 +175,14 @@ class Endpoints:
         )
         served.api.limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
         served.endpoint.remember(await self.ledger.history.took(endpoint_id=number, now=now))
+
+    async def write_down(self) -> None:
+        """Leaves to others what was learned since the last time. Raises `StorageError`."""
+        for number, served in self._served.items():
+            learned = served.endpoint.learned
+            if learned != self._written.get(number, Learned()):
+                await self.ledger.learned.write(number, learned)
+                self._written[number] = learned
 
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Hands outstanding jobs of an earlier process to their collectors."""

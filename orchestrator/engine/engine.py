@@ -26,7 +26,7 @@ from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.control import Control
-from orchestrator.engine.upkeep.heartbeat import Heart
+from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Pruner
@@ -139,6 +139,7 @@ class Engine:
         self.reconciler = Reconciler(ledger=ledger, endpoints=self.endpoints)
         self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.runs.settings_of)
         duties = (
+            Duty("keep what was learned", LOOK_S, self.endpoints.write_down),
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("serve what was held", RECONCILE_EVERY_S, self._serve_held),
@@ -221,6 +222,7 @@ class Engine:
             finally:
                 self.task_pool.close()  # also where an error ends it: what could not be written may be told later
             self.in_flight.cancel_scope.deadline = anyio.current_time() + self._grace_s()
+        await self.endpoints.write_down()
         await self.ledger.flush()
         self.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:

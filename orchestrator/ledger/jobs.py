@@ -10,7 +10,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Failure
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import FATE_UNKNOWN, events, jobs, submissions
 
 
@@ -88,6 +88,15 @@ class Jobs(Noun):
                 later = query.where(jobs.c.due_at > due_at).order_by(jobs.c.due_at, jobs.c.id).limit(most - len(found))
                 found += [job_of(row) for row in await connection.execute(later)]
         return found
+
+    async def outstanding_since(self) -> dict[int, int]:
+        """By run, when the submission was claimed that has been outstanding for the longest time (microseconds UTC)."""
+        query = (
+            select(jobs.c.run_id, func.min(jobs.c.submission_id))
+            .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
+            .group_by(without_index(jobs.c.run_id))
+        )
+        return {row[0]: row[1] for row in await self._doors.rows(query)}
 
     async def next_queued_at(self, run: int, *, by_retry: bool, now: int, after: int = -1) -> int | None:
         """When the next queued job of `run` is due by `/retry`, or by `/run`, of those that are due after `after`; 0

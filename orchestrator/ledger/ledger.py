@@ -24,6 +24,7 @@ from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
 from orchestrator.ledger.intakes import Intakes
 from orchestrator.ledger.jobs import Jobs
+from orchestrator.ledger.learned import LearnedOfEndpoints
 from orchestrator.ledger.limits import ChosenLimits
 from orchestrator.ledger.margins import MarginsOfRuns
 from orchestrator.ledger.notices import Notices
@@ -69,6 +70,7 @@ class Ledger:
         self.stories = Stories(doors)
         self.margins = MarginsOfRuns(doors)
         self.limits = ChosenLimits(doors)
+        self.learned = LearnedOfEndpoints(doors)
         self.history = History(doors)
         self.pruning = Pruning(doors)
         self.audit = Audit(doors, database)

@@ -4,10 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from orchestrator.core.learned import Learned
+from orchestrator.ledger.commands import Command, Commands
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.heartbeats import Heartbeat, Heartbeats
 from orchestrator.ledger.history import History
+from orchestrator.ledger.learned import LearnedOfEndpoints
 from orchestrator.ledger.margins import Margins, MarginsOfRuns
 from orchestrator.ledger.runs import Run, Runs
 
@@ -25,6 +28,20 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     ends: Mapping[int, int]
     """How many jobs have ended of late."""
 
+    learned: Mapping[int, Learned]
+    """By endpoint, not by run."""
+
+    pending: Mapping[int, Sequence[Command]]
+    """What people have asked and nobody has done, in the order in which they asked."""
+
+    def learned_of(self, run: Run) -> Learned:
+        """What was learned of its endpoint."""
+        return self.learned.get(run.endpoint_id, Learned())
+
+    def retention_us(self, run: Run) -> int:
+        """For how long its results may be counted on, as far as anybody found out."""
+        return self.learned_of(run).retention_us(run.settings.retention_us)
+
 
 async def overview(doors: Doors, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
     """Every run, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a second, or
@@ -38,5 +55,15 @@ async def overview(doors: Doors, *, ends_from: int | None, among: Collection[int
             margins=await MarginsOfRuns(view).by_run(among),
             wishes={run: asked.wishes for run, asked in (await Runs(view).asked()).items()},
             heartbeats=await Heartbeats(view).all(),
+            learned=await LearnedOfEndpoints(view).all(),
+            pending=_by_run(await Commands(view).pending()),
             ends={} if ends_from is None else await History(view).ends_since(ends_from),
         )
+
+
+def _by_run(asked: Sequence[Command]) -> Mapping[int, Sequence[Command]]:
+    found: dict[int, list[Command]] = {}
+    for command in asked:
+        if command.run is not None:
+            found.setdefault(command.run, []).append(command)
+    return found

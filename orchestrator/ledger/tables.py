@@ -78,6 +78,7 @@ endpoints = Table(
     Column("id", INTEGER, primary_key=True),
     Column("service_url", TEXT, nullable=False),
     Column("endpoint", TEXT, nullable=False),
+    Column("learned", BLOB),  # `core.learned.Learned` as JSON
     UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
 )
 

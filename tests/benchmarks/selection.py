@@ -28,7 +28,7 @@ TENTHS: Final = {0: ("failed", "CUDA out of memory"), 5: ("timed_out", "job time
 """The class and the message of the jobs whose number ends in this digit; all others have succeeded."""
 
 _FILL: Final = """
-INSERT INTO endpoints VALUES (1, 'https://api.example/v2', 'abc');
+INSERT INTO endpoints (id, service_url, endpoint) VALUES (1, 'https://api.example/v2', 'abc');
 INSERT INTO runs (id, name, endpoint_id, source, settings, created_at, intake_accepted)
     VALUES (1, 'night', 1, '-', '{}', 1, 1);
 INSERT INTO intakes (id, run_id, started_at, accepted_at, first_job) VALUES (1, 1, 1, 1, 1);

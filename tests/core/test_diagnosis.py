@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from orchestrator.core import diagnosis, gates
 from orchestrator.core.diagnosis import findings
-from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending, WebhookState
+from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending, ServiceState, WebhookState
 from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
+from orchestrator.core.health import Health
 from orchestrator.core.responses import POINTLESS
-from orchestrator.units import MINUTE_US
+from orchestrator.units import HOUR_US, MINUTE_US
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
 
@@ -110,6 +111,70 @@ def test_a_gate_is_said_in_its_own_words(held: str, cause: Cause) -> None:
     assert found(replace(RUN, held=held), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
 
 
+REFUSED = replace(RUN, refused=POINTLESS[403], refused_us=3 * HOUR_US)
+WELL = ServiceState(
+    endpoint=RUN.endpoint,
+    service_url=RUN.service_url,
+    status=200,
+    health=Health(jobs_in_progress=0, workers_idle=1, workers_running=0),
+)
+
+
+def asked_too(run: RunState, ledger: LedgerState, service: ServiceState = WELL) -> tuple[Finding, ...]:
+    return findings(Facts(ledger=ledger, runs=[run], services=[service]))
+
+
+def test_a_key_that_was_refused_last_is_why_nobody_works() -> None:
+    [finding] = of(REFUSED, NOBODY)
+    assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
+    assert finding.sentence == f"{gates.STOPPED}: {POINTLESS[403]}"
+    assert finding.evidence == ("submissions were answered so 3 h ago; 10 queued",)
+    assert finding.advice.endswith("give the command again: orchestrator resume 'night run'")
+    [finding] = asked_too(REFUSED, NOBODY)
+    assert finding.evidence[1:] == (diagnosis.READABLE,)
+    assert found(replace(REFUSED, is_paused=True), NOBODY) == [Cause.NO_PROCESS, Cause.PAUSED]
+    assert found(replace(REFUSED, is_cancelled=True), NOBODY) == [Cause.NO_PROCESS]
+    assert found(replace(REFUSED, counts={"outstanding": 1}), NOBODY) == [Cause.NO_PROCESS]
+    assert found(replace(REFUSED, refused=POINTLESS[402]), NOBODY) == [Cause.STOPPED]
+
+
+def test_an_endpoint_that_answers_again_was_unknown_once() -> None:
+    unknown = replace(REFUSED, refused=f"{POINTLESS[404]}: http://service/v2/abc")
+    assert found(unknown, NOBODY) == [Cause.ENDPOINT_UNKNOWN]
+    assert [each.cause for each in asked_too(unknown, NOBODY)] == [Cause.NO_PROCESS]
+
+
+def test_single_submissions_find_out_in_vain_whether_a_key_was_mended() -> None:
+    trying = replace(REFUSED, held=gates.REFUSED)
+    [finding] = of(trying)
+    assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
+    assert "resume" not in finding.advice
+    assert found(replace(trying, refused=None)) == [Cause.TRYING]
+    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}")
+    assert asked_too(stopped, AT_WORK)[0].evidence[1:] == (diagnosis.READABLE,)
+    assert found(REFUSED) == [], "since then a process has begun, and does not say so"
+
+
+def test_why_single_requests_go_is_said_once() -> None:
+    unanswered = replace(RUN, held=gates.UNANSWERED)
+    assert found(replace(unanswered, unreachable_us=1)) == [Cause.UNREACHABLE]
+    gone = replace(WELL, health=None, status=None, failure="no route", hurdle=None)
+    assert [each.cause for each in asked_too(unanswered, AT_WORK, gone)] == [Cause.UNREACHABLE]
+    shut = replace(WELL, health=None, status=401)
+    assert [each.cause for each in asked_too(replace(RUN, held=gates.REFUSED), AT_WORK, shut)] == [Cause.KEY_REFUSED]
+    assert [each.cause for each in asked_too(unanswered, AT_WORK)] == [Cause.TRYING]
+
+
+def test_what_was_asked_of_a_run_waits_for_somebody_who_works() -> None:
+    over = replace(RUN, counts={"failed": 9}, asked=("retry", "resend"), asked_us=5 * MINUTE_US)
+    assert found(over) == []
+    [finding] = of(over, NOBODY)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, diagnosis.ASKED)
+    assert finding.evidence[1:] == ("asked of it 5 min ago, and not done yet: retry, resend",)
+    assert of(replace(over, counts=RUN.counts), NOBODY)[0].evidence[1:] == finding.evidence[1:]
+    assert found(over, replace(AT_WORK, silent_us=5 * MINUTE_US)) == [Cause.LEDGER_HELD]
+
+
 def test_webhooks_that_do_not_come_are_found() -> None:
     assert found(replace(RUN, webhooks_fail=True)) == [Cause.WEBHOOK_UNREACHABLE]
     assert found(replace(RUN, webhooks_fail=True), NOBODY) == [Cause.NO_PROCESS]
@@ -143,7 +208,7 @@ def test_what_nothing_gets_past_comes_first() -> None:
     worst = replace(RUN, unreachable_us=1, safe_us=0, held=gates.UNANSWERED, webhooks_fail=True)
     causes = found(worst)
     assert causes == sorted(causes, key=RANK.__getitem__)
-    assert causes == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE, Cause.WEBHOOK_UNREACHABLE, Cause.TRYING]
+    assert causes == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE, Cause.WEBHOOK_UNREACHABLE]
 
 
 def test_a_diagnosis_knows_whether_a_person_is_needed() -> None:

@@ -44,6 +44,18 @@ def test_a_missing_variable_is_looked_for_at_pauses_that_grow_and_found() -> Non
     assert facts(health).lacks_until == now + PAUSE_US_MIN
 
 
+def test_why_it_stood_still_is_known_until_something_has_worked() -> None:
+    assert Probing().why is None
+    probing = Probing()
+    probing.stop(7, "the key was refused")
+    probing.wait(8)
+    probing.go_on()
+    since, why = probing.why or (None, None)
+    assert (since, why) == (7, "the key was refused")
+    probing.works()
+    assert probing.why is None
+
+
 @given(steps=st.lists(st.sampled_from(["wait", "go_on", "works"]), max_size=30))
 def test_pauses_shrink_only_once_something_has_worked(steps: list[str]) -> None:
     probing, latest_us = Probing(), 0

@@ -6,6 +6,7 @@ import anyio
 import httpx
 import pytest
 
+from orchestrator.api.controlling import retry
 from orchestrator.core import diagnosis, gates
 from orchestrator.core.findings import Cause
 from orchestrator.core.pacing import Limit, Operation
@@ -14,6 +15,7 @@ from orchestrator.emulator.faults import Faults
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.settings import ConnectionSettings, RunSettings, Wish
 from tests.engine.doctored import Patient
+from tests.engine.scripted import FAILED, Scripted, numbered, says
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
@@ -37,7 +39,10 @@ async def test_nothing_is_found_of_a_run_that_goes_on_and_of_one_that_has_ended(
     clock = VirtualClock()
     service = SimulatedService(clock, workers=5, seconds=lambda _: 10.0)
     patient = Patient(tmp_path, clock, service.transport())
+    assert (await patient.diagnosis()).findings == (), "a ledger without a run"
     async with service.serving(), patient.at_work(jobs=50):
+        await anyio.sleep(0.5)
+        assert (await patient.diagnosis()).findings == (), "it has just begun"
         await anyio.sleep(30)
         diagnosis = await patient.diagnosis()
         assert (diagnosis.findings, diagnosis.runs, diagnosis.needs_person) == ((), 1, False)
@@ -45,6 +50,25 @@ async def test_nothing_is_found_of_a_run_that_goes_on_and_of_one_that_has_ended(
         await anyio.sleep(100)
         diagnosis = await patient.diagnosis("in")
         assert (diagnosis.findings, diagnosis.runs) == ((), 0)
+    assert (await patient.diagnosis()).findings == (), "it has ended, and nobody need work"
+
+
+async def test_a_retry_that_waits_for_the_next_process_is_said_until_one_has_done_it(tmp_path: Path) -> None:
+    clock, script = VirtualClock(), Scripted(run=numbered(), status=lambda _: FAILED)
+    patient = Patient(tmp_path, clock, script)
+    settings = RunSettings(max_attempts=1)
+    async with patient.at_work(jobs=3, settings=settings):
+        await anyio.sleep(30)
+    assert (await patient.causes(), await patient.shown()) == ([], None)
+    await retry(patient.path, "in", patient.around)
+    [finding] = (await patient.diagnosis()).findings
+    assert (finding.cause, finding.sentence, finding.needs_person) == (Cause.NO_PROCESS, diagnosis.ASKED, True)
+    assert finding.advice == f"orchestrator resume in --ledger {patient.path}"
+    assert await patient.shown() == diagnosis.ASKED
+    script.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+    async with patient.at_work(jobs=3, settings=settings):
+        await anyio.sleep(30)
+    assert (await patient.causes(), await patient.shown()) == ([], None)
 
 
 async def test_a_rate_limit_that_binds_is_said_and_needs_nobody(tmp_path: Path) -> None:
@@ -147,6 +171,16 @@ async def test_what_stops_the_sending_is_tried_for_a_minute_and_then_said(
         assert (finding.cause, finding.needs_person) == (cause, True)
         assert finding.sentence == await patient.shown()
         assert finding.sentence.startswith(f"{gates.STOPPED}: {POINTLESS[status]}")
+        assert (diagnosis.READABLE in finding.evidence) is (status == 403)
+        for _ in range(6):
+            await anyio.sleep(10)  # meanwhile `/health` is good, so that single ones are tried again
+            assert (await patient.causes())[0] is cause
+    if status == 403:
+        [finding] = (await patient.diagnosis()).findings
+        assert (finding.cause, finding.sentence) == (cause, await patient.shown()), "nobody works any more"
+        assert "submissions were answered so" in finding.evidence[0]
+    else:
+        assert await patient.causes() == [Cause.NO_PROCESS], "the endpoint is there, as it says itself"
 
 
 async def test_a_service_out_of_reach_comes_before_results_that_expire_of_it(tmp_path: Path) -> None:

@@ -2,12 +2,19 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
+from orchestrator.api.look import runs_now
 from orchestrator.client.serverless import TIME_SCALE_MAX, time_scale
+from orchestrator.core.diagnosis import EXPIRING
+from orchestrator.core.findings import Cause
 from orchestrator.emulator.pace import announced
+from orchestrator.ledger import holder, read_ledger
+from tests.engine.doctored import Patient
 from tests.engine.process import process
 from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
 from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
@@ -44,3 +51,19 @@ async def test_a_scaled_service_has_every_result_collected_in_time_once_it_says_
 )
 def test_what_makes_no_sense_of_a_time_is_not_believed(told: str, scale: float) -> None:
     assert time_scale(told) == scale
+
+
+async def test_those_who_look_while_nobody_works_count_with_the_time_that_was_told(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=1, seconds=lambda _: 600.0, retention_s=RETENTION_S)
+    service.app = announced(service.app, SCALE)  # type: ignore[assignment]
+    patient = Patient(tmp_path, clock, service.transport())
+    async with service.serving():
+        async with patient.at_work(jobs=5):
+            await anyio.sleep(10)
+        async with read_ledger(patient.path, clock=clock, connect=async_creator(patient.path)) as ledger:
+            [run] = await runs_now(ledger, holder(patient.path))
+        assert run.safe_offline_s is not None
+        assert run.safe_offline_s <= RETENTION_S
+        assert run.finding == EXPIRING
+        assert (await patient.causes())[0] is Cause.RESULTS_EXPIRE

@@ -158,7 +158,9 @@ class Janitor:
             is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
             trouble = None if is_held else Trouble.UNCERTAIN
         else:
-            trouble = _GONE[absence(job, now=now, retention_us=settings.retention_us)]
+            endpoint = self._endpoints.get(job.endpoint)
+            assert endpoint is not None
+            trouble = _GONE[absence(job, now=now, retention_us=endpoint.agreed_us(job.run))]
         return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
 
     # --- settling

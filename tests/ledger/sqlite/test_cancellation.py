@@ -77,7 +77,9 @@ async def test_doors_cancelled_at_random_points_commit_wholly_or_were_never_open
         with scope:
             await turns(chance.randrange(5))
             async with database.writing() as connection:
-                await connection.execute(text("INSERT INTO endpoints VALUES (:n, 'u', :n)"), {"n": number})
+                await connection.execute(
+                    text("INSERT INTO endpoints (id, service_url, endpoint) VALUES (:n, 'u', :n)"), {"n": number}
+                )
                 await connection.execute(text("INSERT INTO counts VALUES (:n, 'x', 1)"), {"n": number})
             left.append(number)
 

@@ -48,7 +48,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     migrate(tmp_path / "l.db")
     with closing(sqlite3.connect(tmp_path / "l.db")) as made:
         made.execute("PRAGMA foreign_keys = ON")
-        made.execute("INSERT INTO endpoints VALUES (1, 'u', 'e')")
+        made.execute("INSERT INTO endpoints (id, service_url, endpoint) VALUES (1, 'u', 'e')")
         made.execute("INSERT INTO runs (id, name, endpoint_id, source, settings, created_at) VALUES (1,'r',1,'-','',0)")
         yield made
 
