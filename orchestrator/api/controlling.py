@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Final
 
 from orchestrator.api.naming import run_named
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
 from orchestrator.ledger.commands import (
     ANSWER_S,
@@ -17,11 +18,16 @@ from orchestrator.ledger.commands import (
     Action,
     Argument,
     CancelledJobs,
+    NewEndpoint,
     NewPriority,
     Retried,
 )
-from orchestrator.settings import Chosen, Wish
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import IN_FLIGHT_S_MAX, Chosen, Wish
 from orchestrator.views import Acknowledged, RunControl
+
+REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
+"""How long it may take to give a run another endpoint: requests under way are waited for."""
 
 
 async def control(ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None) -> RunControl:
@@ -64,6 +70,22 @@ async def cancel_jobs(ledger: Path, name: str, where: str, dependencies: Depende
     `control`.
     """
     return await _control(ledger, name, dependencies, Action.CANCEL_JOBS, CancelledJobs(where))
+
+
+async def rebind(
+    ledger: Ledger, run: Run, service_url: str, endpoint: str, *, wake: Callable[[], None] = lambda: None
+) -> None:
+    """Has whoever works give `run` another endpoint.
+
+    Raises `UsageError` where the former may have taken a job of it, and `LedgerBusyError` where nobody answers.
+    """
+    there = NewEndpoint(service_url, endpoint)
+    done = await asked(ledger, Action.REBIND, run=run.id, argument=there, wake=wake, within_s=REBOUND_S_MAX)
+    if done.outcome is None or done.outcome == OF_ANOTHER:
+        raise LedgerBusyError(
+            f"{done.by or 'the process that works on this ledger'} has not answered whether {run.name} can be given the"
+            f" endpoint {endpoint}; try again in a moment"
+        )
 
 
 def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:

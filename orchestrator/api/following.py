@@ -26,11 +26,12 @@ LOOK_S: Final = 0.25
 """How often to look whether the other process is still there, and has done anything."""
 
 
-async def check_same(ledger: Ledger, run: Run) -> None:
-    """Raises `StoppedError` where the run of that name is another one by now, or there is none."""
-    found = await ledger.runs.named(run.name)
-    if found is None or found.id != run.id:
-        raise StoppedError(f"{ledger.path}: the run {run.name!r} was renamed or deleted meanwhile")
+async def as_it_is(ledger: Ledger, run: Run) -> Run:
+    """`run` as the ledger has it now. Raises `StoppedError` where it was deleted."""
+    found = await ledger.runs.all([run.id])
+    if not found or await ledger.runs.is_gone(run.id):
+        raise StoppedError(f"{ledger.path}: the run {run.name!r} was deleted meanwhile")
+    return found[0]
 
 
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
@@ -116,7 +117,7 @@ class Followed(Standing):
     async def look(self) -> None:
         """Reads how it stands."""
         ledger, run = self._ledger, self.run.id
-        await check_same(ledger, self.run)
+        self.run = await as_it_is(ledger, self.run)
         self._wishes = await ledger.runs.wishes(run)
         self._learned = await ledger.learned.of(self.run.endpoint_id)
         beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]

@@ -17,7 +17,7 @@ from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
-from orchestrator.api.following import LOOK_S, Followed, check_same
+from orchestrator.api.following import LOOK_S, Followed, as_it_is
 from orchestrator.api.growing import Growing
 from orchestrator.api.identity import (
     check_given,
@@ -317,9 +317,9 @@ class Foreground:
             turn = turn_to_take_in(ledger, self._request.name, hold=hold, say=self._view.say, stop=self._stop)
             await self._turn.enter_async_context(turn)
         if self._standing is not None:
-            await check_same(ledger, self._standing.run)
+            self._is_called((await as_it_is(ledger, self._standing.run)).name)
         run = await find_run(ledger, self._request, self._view, alone=self._engine is not None)
-        self._request = msgspec.structs.replace(self._request, name=run.name)  # the beginning of it may be given
+        self._is_called(run.name)  # the beginning of it may be given
         check_reach(run, self._request)
         if self._request.retry_failed and (await ledger.runs.wishes(run.id)).cancel:
             raise UsageError(
@@ -328,6 +328,10 @@ class Foreground:
                 " cancelled, too"
             )
         return run, settings_of(run, self._request, now=self._clock.now())
+
+    def _is_called(self, name: str) -> None:
+        """The run's name by now: it may be renamed at any time."""
+        self._request = msgspec.structs.replace(self._request, name=name)
 
     async def _take_in(self, ledger: Ledger, run: Run, settings: RunSettings, *, webhook_bytes: int) -> None:
         """Reads the input, if there is one, and makes the settings of the request those of the run."""
@@ -366,7 +370,9 @@ class Foreground:
     # --- ending
 
     async def _end(self, ledger: Ledger, standing: Standing) -> Summary:
-        """Files and summary; raises `StoppedError` when the run could not go on."""
+        """Files and summary; raises `StoppedError` when the run could not go on, or was deleted."""
+        standing.run = await as_it_is(ledger, standing.run)
+        self._is_called(standing.run.name)
         request = self._request
         if request.output is not None and request.errors is not None:
             await self._write_files(ledger, standing.run, request.output, request.errors)

@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.api import messages
-from orchestrator.api.controlling import asked, beside
-from orchestrator.api.following import LOOK_S, Followed
+from orchestrator.api.controlling import asked, beside, rebind
+from orchestrator.api.following import LOOK_S, Followed, as_it_is
 from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
 from orchestrator.api.rescue import rescuing
@@ -54,8 +54,7 @@ class Logged(Silent):
 class Attached:
     """A run of this program's: how it stands, wherever it is served."""
 
-    def __init__(self, run: Run, standing: Standing) -> None:
-        self.run = run
+    def __init__(self, standing: Standing) -> None:
         self.standing = standing
         self.readers = 0
         """How many inputs are being read for it."""
@@ -63,6 +62,11 @@ class Attached:
         self.told_at = 0
         self.error: BaseException | None = None
         """What has ended an input that is read beside."""
+
+    @property
+    def run(self) -> Run:
+        """What it is by now."""
+        return self.standing.run
 
     def move(self, standing: Standing) -> None:
         """It is served elsewhere from now on."""
@@ -173,7 +177,7 @@ class Host:
                 task_status.started()
             await self._stopped.wait()
             await self._end_beside()
-            if not any(session.progress.unfinished for session in engine.runs.sessions.values()):
+            if not engine.runs.has_unfinished:
                 await engine.finish()
 
     def stop(self) -> None:
@@ -220,9 +224,11 @@ class Host:
         if not self.is_open:
             raise UsageError("this Orchestrator is closed; what it gives is used inside of its `async with`")
 
-    def sends(self, run: Run) -> bool:
-        """Whether anybody may be sending for `run`."""
-        return self._engine is None or run.id in self._engine.runs.sessions
+    async def rebind(self, run: Run, service_url: str, endpoint: str) -> None:
+        """Gives `run` another endpoint. Raises `UsageError` where the former may have taken a job of it, and
+        `LedgerBusyError` where whoever works does not answer.
+        """
+        await rebind(self.ledger, run, service_url, endpoint, wake=self._wake)
 
     async def webhook_bytes(self) -> int:
         """How many bytes a webhook URL adds to a request of whoever works, at most."""
@@ -242,13 +248,13 @@ class Host:
         async with self._attaching:
             found = self._attached.get(run.id)
             if self._engine is not None:
-                found = found or Attached(run, await self._session(self._engine, run))
+                found = found or Attached(await self._session(self._engine, run))
                 await self._take_over(self._engine, found)
             else:
                 check_not_local(run, self.path)
                 if found is None:
                     followed = Followed(self.ledger, run, self.dependencies.clock, self.view)
-                    found = Attached(run, followed)
+                    found = Attached(followed)
                     self._followers[run.id] = self.start(followed.serve)
                 assert isinstance(found.standing, Followed)
                 acknowledged = await found.standing.ask()
@@ -268,10 +274,11 @@ class Host:
         await session.send()
 
     async def _session(self, engine: Engine, run: Run) -> RunSession:
-        known = await engine.ledger.runs.named(run.name)
-        engine.runs.settings_of[run.id] = (known or run).settings
-        engine.runs.held.pop(run.id, None)
-        return engine.runs.sessions.get(run.id) or await engine.take_on(run)
+        run = await as_it_is(engine.ledger, run)
+        runs = engine.runs
+        runs.settings_of[run.id] = run.settings
+        runs.held.pop(run.id, None)
+        return runs.sessions.get(run.id) or await engine.take_on(run)
 
     async def look(self, attached: Attached, *, at_once: bool = False) -> None:
         """Rows have come for the run: whoever serves it is told, though another process now and then or `at_once`."""
@@ -283,15 +290,18 @@ class Host:
             assert isinstance(attached.standing, Followed)
             await attached.standing.look()
 
+    def _wake(self) -> None:
+        """An engine of this program's notices only by itself what others ask."""
+        if self._engine is not None:
+            self._engine.commands.on_change()
+
     async def ask(
         self, attached: Attached, action: Action, argument: Argument | None = None, *, within_s: float = ANSWER_S
     ) -> Acknowledged:
         """Asks something of whoever serves the run, as `asked`. Raises `UsageError` where that is refused."""
         self.check_open()
-        engine = self._engine
-        wake = engine.commands.on_change if engine is not None else lambda: None
         acknowledged = await asked(
-            self.ledger, action, run=attached.run.id, argument=argument, wake=wake, within_s=within_s
+            self.ledger, action, run=attached.run.id, argument=argument, wake=self._wake, within_s=within_s
         )
         if isinstance(attached.standing, Followed):
             await attached.standing.look()

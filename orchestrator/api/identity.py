@@ -8,6 +8,7 @@ import msgspec
 
 from orchestrator import declared, written
 from orchestrator.api.continuing import resume_other_command
+from orchestrator.api.controlling import rebind
 from orchestrator.api.naming import run_named
 from orchestrator.api.remembering import told
 from orchestrator.core.addresses import leads_to_loopback
@@ -16,6 +17,7 @@ from orchestrator.engine.observers.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.replace import is_stream
 from orchestrator.ledger import Ledger, holder, no_ledger
+from orchestrator.ledger.commands import MAY_BE_TAKEN
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, PRIORITY_MAX, PRIORITY_MIN, STANDARD_INPUT, RunRequest, RunSettings
 
@@ -106,17 +108,25 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: Vi
         return known
     before = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
     is_for = f"the run {known.name!r} of this ledger is for the endpoint {before}"
-    if not alone and await ledger.runs.is_untouched(known.id):
-        raise LedgerBusyError(
-            f"{is_for}, which never took a job of it; it can be given another one once the process that works on this"
-            f" ledger has ended: {holder(ledger.path) or 'another one'}"
-        )
-    if not alone or not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
-        raise UsageError(f"{is_for}; {_other_name_advice(request)}")
+    try:
+        await _rebind(ledger, known, url, endpoint, alone=alone)
+    except LedgerBusyError:
+        raise
+    except UsageError as error:
+        raise UsageError(f"{is_for} ({error}); {_other_name_advice(request)}") from None
     view.say(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
     rebound = await ledger.runs.named(known.name)
     assert rebound is not None
     return rebound
+
+
+async def _rebind(ledger: Ledger, known: Run, url: str, endpoint: str, *, alone: bool) -> None:
+    """Raises `UsageError` where the former endpoint may have taken a job of the run."""
+    if not alone:
+        check_not_local(msgspec.structs.replace(known, service_url=url, endpoint=endpoint), ledger.path)
+        await rebind(ledger, known, url, endpoint)
+    elif not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
+        raise UsageError(MAY_BE_TAKEN.format(known.endpoint))
 
 
 def _other_name_advice(request: RunRequest) -> str:

@@ -1,22 +1,25 @@
-"""Renaming, deleting and exporting runs, while nobody works on their ledger."""
+"""Renaming, deleting and exporting runs, also beside the process that works on their ledger."""
 
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from orchestrator import declared, written
-from orchestrator.api.controlling import beside
+from orchestrator.api.controlling import asked, beside
 from orchestrator.api.files import check_outputs, write_files
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.commands import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import Include, errors_beside
+
+_COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
 
 
 class Renamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,52 +47,57 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | None = None) -> Renamed:
-    """Gives the run `name` another name.
+    """Gives the run `name` another name, under which whoever serves it goes on.
 
-    Raises `UsageError` where there is no such run, the new name is no name or another run's, or somebody works on the
-    ledger.
+    Raises `UsageError` where there is no such run, or the new name is no name or another run's, and `LedgerBusyError`
+    where whoever works on the ledger does not answer.
     """
     try:
         written.parse_name(to)
     except ValueError as error:
         raise UsageError(f"{to!r}: {error}") from None
     given = dependencies or Dependencies()
-    async with _alone(ledger, name, given, doing="runs rename") as (opened, run):
+    async with beside(ledger, given) as opened:
+        run = await run_named(opened, name)
         if to != run.name:
-            with given.holding_intakes(ledger)(to):
+            with given.holding_intakes(ledger)(run.name), given.holding_intakes(ledger)(to):
                 await opened.intakes.clear(to)
-                if not await opened.runs.rename(run.id, to):
-                    raise UsageError(f"{ledger}: there is a run called {to!r} already; choose another name")
+                await _carried_out(opened, Action.RENAME, run, NewName(to))
         return Renamed(run=to, was=run.name)
 
 
 async def delete(ledger: Path, name: str, dependencies: Dependencies | None = None) -> Deleted:
     """Deletes the run `name` with everything that is known of it.
 
-    Raises `UsageError` where there is no such run, somebody works on the ledger, or jobs of it are at the service and
-    it is not to be cancelled.
+    Raises `UsageError` where there is no such run, or jobs of it are at the service: unless the run is to be cancelled
+    and nobody works on the ledger, who could see to that. Raises `LedgerBusyError` as `rename`.
     """
-    async with _alone(ledger, name, dependencies or Dependencies(), doing="runs delete") as (opened, run):
-        counts = await opened.runs.counts(run.id)
-        if not await opened.runs.take_back(run.id):
-            raise UsageError(
-                f"{run.name}: jobs of it are at the service, and their results would be lost; collect them first"
-                " (orchestrator resume), or give them up (orchestrator cancel)"
-            )
-        opened.intakes.pace.is_beside = lambda: False
-        await opened.intakes.clear(run.name)
+    given = dependencies or Dependencies()
+    async with beside(ledger, given) as opened:
+        run = await run_named(opened, name)
+        with given.holding_intakes(ledger)(run.name):
+            await opened.intakes.clear(run.name)
+            counts = await opened.runs.counts(run.id)
+            try:
+                with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
+                    if not await opened.runs.take_back(run.id):
+                        raise UsageError(f"{run.name}: {JOBS_THERE}; {_COLLECT_FIRST}")
+                    opened.intakes.pace.is_beside = lambda: False
+                    await opened.intakes.clear(run.name)
+            except LedgerBusyError:
+                await _carried_out(opened, Action.DELETE, run)
+                await opened.intakes.clear(run.name)
         return Deleted(run=run.name, jobs=sum(counts.get(state.value, 0) for state in State))
 
 
-@asynccontextmanager
-async def _alone(ledger: Path, name: str, given: Dependencies, *, doing: str) -> AsyncIterator[tuple[Ledger, Run]]:
-    """The ledger and its run `name`, on which nobody works and for which nobody takes in while the block runs."""
-    async with beside(ledger, given) as opened:
-        with given.lock(ledger, now=given.clock.now(), doing=doing):
-            run = await run_named(opened, name)
-            with given.holding_intakes(ledger)(run.name):
-                await opened.intakes.clear(run.name)
-                yield opened, run
+async def _carried_out(ledger: Ledger, action: Action, run: Run, argument: Argument | None = None) -> None:
+    """Has `action` carried out for `run`. Raises `UsageError` where it is refused, and `LedgerBusyError`."""
+    acknowledged = await asked(ledger, action, run=run.id, argument=argument)
+    if acknowledged.outcome is None:
+        raise LedgerBusyError(
+            f"{acknowledged.by or 'another process'} works on this ledger and has not answered; it was asked to"
+            f" {action} {run.name}, and may yet do so: look with orchestrator runs"
+        )
 
 
 async def export_run(

@@ -76,7 +76,7 @@ class Serving:
                 counts = await engine.ledger.runs.counts_by_run()
                 for run in await engine.ledger.runs.all():
                     if run.accepted and unfinished(counts.get(run.id, {})):
-                        await engine.serve(run)
+                        await engine.serving.serve(run)
                 self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")
                 self._view.ready()
                 await self._follow(engine)

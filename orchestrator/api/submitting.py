@@ -138,8 +138,12 @@ class Submission:
     async def _rebound(self, ledger: Ledger, known: Run, url: str, endpoint: str) -> Run:
         """`known`, at another endpoint, if that of before never took a job of it."""
         at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
-        if self.host.sends(known) or not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
-            raise UsageError(f"the run {self.name!r} of this ledger is for the endpoint {at}; give another name=")
+        try:
+            await self.host.rebind(known, url, endpoint)
+        except UsageError as error:
+            raise UsageError(
+                f"the run {self.name!r} of this ledger is for the endpoint {at} ({error}); give another name="
+            ) from None
         self.host.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
         return await run_named(ledger, known.name, not_accepted=True)
 

@@ -47,13 +47,13 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def rename(name: options.RunName, to: NewName) -> AtLedger:
-        """Give a run another name, while nobody works on its ledger."""
+        """Give a run another name; whoever serves it goes on."""
         return partial(_rename, load, name, to)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def delete(name: options.RunName, yes: Yes = False) -> AtLedger:
-        """Delete a run with its inputs and results, while nobody works on its ledger."""
+        """Delete a run with its inputs and results, once nothing of it is at the service."""
         return partial(_delete, load, name, yes)
 
     @runs.command()

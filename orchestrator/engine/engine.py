@@ -17,11 +17,12 @@ from orchestrator.core.job import PAID_TWICE
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.endpoints import Endpoints
-from orchestrator.engine.known_runs import HeldRun, KnownRuns
+from orchestrator.engine.known_runs import KnownRuns
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
 from orchestrator.engine.services import Services
+from orchestrator.engine.serving import Serving
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.command_inbox import CommandInbox
@@ -36,9 +37,9 @@ from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.engine.webhook_listener import WebhookListener
-from orchestrator.errors import StorageError, UsageError
+from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands import NO_RUN, OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.commands import Action, Command
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -85,9 +86,6 @@ class Engine:
         self.taking: TaskGroup
         """Where whatever takes new work lives."""
 
-        self.asked_before = 0
-        """The number of the last command that was asked before this engine was there."""
-
         self._is_collecting = False
         settings_of: dict[int, RunSettings] = {}
         self.services = Services(connection, dependencies, view, outer)
@@ -128,9 +126,9 @@ class Engine:
             listener=self.listener,
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
-        self.janitor = self._looks_after()
         self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
         self._hears_people()
+        self.janitor = self._looks_after()
 
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
@@ -142,7 +140,7 @@ class Engine:
             Duty("keep what was learned", LOOK_S, self.endpoints.write_down),
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
-            Duty("serve what was held", RECONCILE_EVERY_S, self._serve_held),
+            Duty("serve what was held", RECONCILE_EVERY_S, self.serving.serve_held),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
         return Janitor(ledger, self.endpoints, self.runs.settings_of, duties)
@@ -167,12 +165,22 @@ class Engine:
             changed=self.runs.on_change,
             owed=self.canceller.wake,
         )
+        self.serving = Serving(
+            ledger=ledger,
+            runs=self.runs,
+            services=self.services,
+            take_on=self.take_on,
+            reach=self.reach,
+            say=self._view.say,
+            beat=self.heart.beat,
+        )
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, partial(retried, ledger))
         self.commands.register(Action.RESEND, partial(resent, ledger))
         self.commands.register(Action.CANCEL_JOBS, self.canceller.carry_out)
-        self.commands.register(Action.SERVE, self._serve_asked)
-        self.commands.register(Action.RELEASE, self._release_asked)
+        self.commands.register(Action.SERVE, self.serving.serve_asked)
+        self.commands.register(Action.RELEASE, self.serving.release_asked)
+        self.commands.register(Action.REBIND, self.serving.rebind_asked)
         self.watch.subscribe(self.commands.on_change)
 
     def _on_change(self) -> None:
@@ -185,8 +193,13 @@ class Engine:
         if command.run is not None and command.run not in self.runs.settings_of:  # another process has made it
             await self.runs.learn_all(self.task_pool)
             await self._begin_endpoints()
-        if command.action == Action.PRIORITY:
-            await self.runs.learn_priorities()
+        match command.action:
+            case Action.PRIORITY:
+                await self.runs.learn_priorities()
+            case Action.RENAME | Action.DELETE if command.run is not None:
+                await self.serving.look_again(command.run)
+            case _:
+                pass
         await self.control.follow()  # what is asked for next may begin to send
         self._on_change()
 
@@ -251,11 +264,14 @@ class Engine:
 
         Raises `UsageError` where its endpoint cannot be used.
         """
+        await self.reach(run)
+        return await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+
+    async def reach(self, run: Run) -> None:
+        """Works at the endpoint of `run` from now on. Raises `UsageError` where it cannot be used."""
         await self.runs.add_endpoint(run, self.task_pool)
-        session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
         if self._is_collecting and self.runs.fresh:
             await self._begin_endpoints()
-        return session
 
     async def collect(self) -> Recovered:
         """Begins to collect for what was taken on, and for every other run whose service can be reached: with the first
@@ -297,51 +313,6 @@ class Engine:
         await self.taking.start(self.control.serve)
         await self.taking.start(self.commands.serve)
 
-    async def serve(self, run: Run) -> str | None:
-        """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
-
-        Where that cannot be, returns why: it is tried again, now and then. Inside `working`, after `keep_up`.
-        """
-        self.runs.settings_of[run.id] = run.settings
-        if (session := self.runs.sessions.get(run.id)) is None:
-            try:
-                self.services.check_reach(run)
-                session = await self.take_on(run)
-            except UsageError as error:
-                self.runs.held[run.id] = HeldRun(run, str(error))
-                return str(error)
-        self.runs.held.pop(run.id, None)
-        await session.count_anew()
-        await session.send()
-        return None
-
-    async def _serve_held(self) -> None:
-        for run in await self.ledger.runs.all() if self.runs.held else ():
-            if run.id in self.runs.held and await self.serve(run) is None:
-                self._view.say(f"{run.name} can be served now: it goes on")
-
-    async def _serve_asked(self, command: Command) -> Reply:
-        """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
-        if command.id <= self.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
-        run = next((run for run in await self.ledger.runs.all() if run.id == command.run), None)
-        if run is None:
-            return Reply(NO_RUN, is_refused=True)
-        held = await self.serve(run)
-        await self.heart.beat()  # who asked looks there next
-        return Reply("it is served" if held is None else f"it is held: {held}")
-
-    async def _release_asked(self, command: Command) -> Reply:
-        """Carries out a RELEASE."""
-        if command.id <= self.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
-        assert command.run is not None
-        self.runs.held.pop(command.run, None)
-        if (session := self.runs.sessions.get(command.run)) is not None:
-            await session.release()
-        await self.heart.beat()
-        return Reply("no more of it is sent")
-
     async def finish(self) -> None:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
         with anyio.move_on_after(CANCELS_S_MAX):
@@ -379,7 +350,7 @@ async def open_engine(
         engine = Engine(ledger, connection, dependencies, view, outer)
         try:
             await ledger.intakes.clear_dead(dependencies.holding_intakes(path))
-            engine.asked_before = await ledger.commands.latest()
+            engine.serving.asked_before = await ledger.commands.latest()
             async with engine.heart.last_word():
                 yield engine
         finally:

@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.lifecycle import unfinished
 from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.observers.progress import Progress
-from orchestrator.engine.runs import RunSession
+from orchestrator.engine.runs import Part, RunSession
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.services import Services
@@ -116,6 +116,19 @@ class KnownRuns:
         progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
         self._ledger.subscribe(progress.on_steps)
         await self._ledger.runs.count_anew(run.id, progress.count_anew)
+        session = self.sessions[run.id] = RunSession(
+            run=run,
+            part=self.part_of(run, progress, control),
+            ledger=self._ledger,
+            progress=progress,
+            control=control,
+            taking=taking,
+            said=said,
+        )
+        return session
+
+    def part_of(self, run: Run, progress: Progress, control: Control) -> Part:
+        """The part of `run` at its endpoint, which is known."""
         served = self._endpoints.served(run.endpoint_id)
         sending = RunSending(
             run=run.id,
@@ -126,18 +139,14 @@ class KnownRuns:
             at_service=lambda: progress.at_service,
             is_idle=served.dispatcher.is_idle,
         )
-        session = self.sessions[run.id] = RunSession(
-            run=run,
-            endpoint=served.endpoint,
-            ledger=self._ledger,
-            progress=progress,
-            control=control,
-            dispatcher=served.dispatcher,
-            sending=sending,
-            taking=taking,
-            said=said,
-        )
-        return session
+        return Part(served.endpoint, served.dispatcher, sending)
+
+    def forget(self, run: int) -> None:
+        """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
+        self.held.pop(run, None)
+        self.sessions.pop(run, None)
+        self._endpoint_of.pop(run, None)
+        self._unfinished.discard(run)
 
     @property
     def has_unfinished(self) -> bool:

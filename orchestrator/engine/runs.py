@@ -1,9 +1,11 @@
 """One run, as the engine serves it: how it stands, and its sending."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from anyio.abc import TaskGroup
 
+from orchestrator.core.lifecycle import State
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import Standing
@@ -16,6 +18,14 @@ from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 
 
+class Part(NamedTuple):
+    """The part of a run at an endpoint."""
+
+    endpoint: Endpoint
+    dispatcher: Dispatcher
+    sending: RunSending
+
+
 class RunSession(Standing):
     """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`."""
 
@@ -23,25 +33,22 @@ class RunSession(Standing):
         self,
         *,
         run: Run,
-        endpoint: Endpoint,
+        part: Part,
         ledger: Ledger,
         progress: Progress,
         control: Control,
-        dispatcher: Dispatcher,
-        sending: RunSending,
         taking: TaskGroup,
         said: Callable[[], Said],
     ) -> None:
         super().__init__(run, progress)
-        self.endpoint = endpoint
-        self.dispatcher = dispatcher
-        self.sending = sending
-        self._control = control
+        self._part = part
+        self.control = control
         self._ledger = ledger
         self._taking = taking
         self._said = said
+        self._is_sending = False
         self._is_released = False
-        endpoint.on_change(progress.nudge)
+        part.endpoint.on_change(progress.nudge)
 
     @property
     def said(self) -> Said:
@@ -51,22 +58,22 @@ class RunSession(Standing):
     @property
     def wishes(self) -> Wishes:
         """What people ask of it."""
-        return self._control.wishes(self.run.id)
+        return self.control.wishes(self.run.id)
 
     @property
     def why_stopped(self) -> str | None:
         """Why nothing more of it can be submitted, if so."""
-        return self.endpoint.why_stopped(self.run.id)
+        return self._part.endpoint.why_stopped(self.run.id)
 
     @property
     def is_uncollectable(self) -> bool:
         """Whether even `/status` is refused."""
-        return self.endpoint.uncollectable is not None
+        return self._part.endpoint.uncollectable is not None
 
     @property
     def is_adoptable(self) -> bool:
         """Whether webhooks may tell of its uncertain submissions."""
-        return self.endpoint.webhooks
+        return self._part.endpoint.webhooks
 
     @property
     def is_released(self) -> bool:
@@ -76,22 +83,54 @@ class RunSession(Standing):
     @property
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
-        return self.endpoint.retention_us(self.run.id)
+        return self._part.endpoint.retention_us(self.run.id)
+
+    @property
+    def sending(self) -> RunSending:
+        """Its part in the sending at its endpoint."""
+        return self._part.sending
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What sends its jobs."""
+        return self._part.dispatcher
 
     async def count_anew(self) -> None:
         """Jobs may have come that no step tells of."""
         await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
-        self.dispatcher.wake()
+        self._part.dispatcher.wake()
 
     async def send(self) -> None:
         """Begins to send its jobs."""
-        self._is_released = False
-        self.dispatcher.add(self.sending)
-        if not self.dispatcher.is_serving:
-            await self._taking.start(self.dispatcher.serve)
+        self._is_sending, self._is_released = True, False
+        await self.go_on()
 
     async def release(self) -> None:
         """Sends no more of its jobs; what is at the service is collected."""
-        self._is_released = True
-        await self.dispatcher.remove(self.run.id)
+        self._is_sending, self._is_released = False, True
+        await self.hold_back()
+        self.progress.nudge()
+
+    async def hold_back(self) -> None:
+        """Sends none of its jobs until `go_on`."""
+        await self._part.dispatcher.remove(self.run.id)
+
+    async def go_on(self) -> None:
+        """Sends its jobs again, if they were sent before."""
+        if self._is_sending:
+            dispatcher = self._part.dispatcher
+            dispatcher.add(self._part.sending)
+            if not dispatcher.is_serving:
+                await self._taking.start(dispatcher.serve)
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it has requests under way."""
+        return self.progress.count(State.SUBMITTING.value) > 0
+
+    async def move(self, run: Run, part: Part) -> None:
+        """It is at another endpoint from now on, as `run` says; nothing of it was under way."""
+        self.run, self._part = run, part
+        part.endpoint.on_change(self.progress.nudge)
+        await self.go_on()
         self.progress.nudge()

@@ -26,6 +26,7 @@ from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.limits import limits_reset, limits_set
 from orchestrator.ledger.records import values
+from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.tables import commands, counts, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, RunSettings, Wish
@@ -41,6 +42,9 @@ KEPT_US: Final = 30 * 24 * HOUR_US
 ENDED: Final = "all of its jobs have their outcomes already"
 NO_RUN: Final = "there is no such run any more"
 NOT_TAKEN_IN: Final = "it is not taken in yet; ask again once its input was read"
+NAME_TAKEN: Final = "there is a run called {} already; choose another name"
+JOBS_THERE: Final = "jobs of it are at the service, and their results would be lost"
+MAY_BE_TAKEN: Final = "{} may have taken a job of it"
 OF_ANOTHER: Final = "the process that this was asked of has ended"
 
 
@@ -61,6 +65,13 @@ class Action(StrEnum):
 
     CANCEL_JOBS = "cancel-jobs"
     """To cancel some jobs of a run."""
+
+    RENAME = "rename"
+    DELETE = "delete"
+    """To take back that a run was taken in; who asked removes what is left of it."""
+
+    REBIND = "rebind"
+    """To give a run another endpoint, where the former never took a job of it."""
 
     SERVE = "serve"
     """To serve a run that another process has taken in."""
@@ -126,7 +137,20 @@ class CancelledJobs(msgspec.Struct, frozen=True):
     where: str
 
 
-Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledJobs
+class NewName(msgspec.Struct, frozen=True):
+    """The argument of RENAME."""
+
+    name: str
+
+
+class NewEndpoint(msgspec.Struct, frozen=True):
+    """The argument of REBIND."""
+
+    service_url: str
+    endpoint: str
+
+
+Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledJobs | NewName | NewEndpoint
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -136,6 +160,7 @@ class Reply(msgspec.Struct, frozen=True):
     is_refused: bool = False
 
 
+_WAIT_FOR_THEM: Final = "delete it once they have ended (orchestrator cancel gives them up)"
 _FINISH: Final = (
     update(commands)
     .where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))
@@ -296,6 +321,22 @@ async def _set_priority(connection: AsyncConnection, command: Command, _now: int
     return Reply(f"it takes its turns with priority {priority}")
 
 
+async def _rename(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    name = msgspec.json.decode(command.argument, type=NewName).name
+    if (await connection.execute(select(runs.c.id).where(runs.c.name == name, runs.c.id != command.run))).first():
+        return Reply(NAME_TAKEN.format(repr(name)), is_refused=True)
+    done = await connection.execute(update(runs).where(runs.c.id == command.run).values(name=name))
+    return Reply(f"it is called {name}") if done.rowcount else Reply(NO_RUN, is_refused=True)
+
+
+async def _delete(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    assert command.run is not None
+    if await run_take_back(connection, command.run, even_if_cancelling=False):
+        return Reply("it is deleted")
+    known = (await connection.execute(select(runs.c.id).where(runs.c.id == command.run))).first()
+    return Reply(NO_RUN if known is None else f"{JOBS_THERE}; {_WAIT_FOR_THEM}", is_refused=True)
+
+
 _WISHES: Final[Mapping[Action, Wish]] = {
     Action.PAUSE: Wish.PAUSE,
     Action.CONTINUE: Wish.CONTINUE,
@@ -314,6 +355,8 @@ OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitabl
     Action.LIMITS_SET: _set_limits,
     Action.LIMITS_RESET: _reset_limits,
     Action.PRIORITY: _set_priority,
+    Action.RENAME: _rename,
+    Action.DELETE: _delete,
 }
 """What only changes the ledger: anybody can carry it out, and whoever works follows."""
 

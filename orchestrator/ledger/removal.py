@@ -10,11 +10,12 @@ miss what came later with a smaller number, and a webhook of a submission that i
 
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
+    AT_SERVICE,
     clusters,
     counts,
     events,
@@ -31,6 +32,16 @@ from orchestrator.ledger.tables import (
 NO_JOB: Final = 0
 """The number of the job of rows that are kept for their own numbers only."""
 
+_AT_SERVICE: Final = (
+    select(literal_column("1"))
+    .where(
+        counts.c.run_id == runs.c.id,
+        counts.c.n > 0,
+        counts.c.name.in_([state.value for state in sorted(AT_SERVICE)]),
+    )
+    .exists()
+)
+_TAKE_BACK: Final = update(runs).where(runs.c.id == bindparam("run")).values(intake_accepted=0)
 _OF_RUN: Final = select(jobs.c.id).where(jobs.c.run_id == bindparam("run"))
 _SUBMISSIONS_END: Final = select(func.max(submissions.c.id)).where(
     submissions.c.id.in_(
@@ -64,6 +75,14 @@ _FORGET_NOTICES: Final = delete(notices).where(
     notices.c.submission_id == select(func.max(submissions.c.id)).scalar_subquery(),
     select(_latest.c.id).where(_latest.c.id == notices.c.submission_id, _latest.c.job_id == NO_JOB).exists(),
 )
+
+
+async def run_take_back(connection: AsyncConnection, run: int, *, even_if_cancelling: bool) -> bool:
+    """Takes back that any intake of `run` was accepted. False where jobs of it are at the service; those of a run that
+    is to be cancelled are given up, `even_if_cancelling`.
+    """
+    may_go = or_(~_AT_SERVICE, runs.c.cancel_requested == 1) if even_if_cancelling else ~_AT_SERVICE
+    return (await connection.execute(_TAKE_BACK.where(may_go), {"run": run})).rowcount > 0
 
 
 async def numbers_keep(connection: AsyncConnection, run: int) -> None:

@@ -11,9 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.sqlite.statements import among_only, insert_new
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import AT_SERVICE, counts, endpoints, intakes, jobs, one_of, runs
+from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 
@@ -68,15 +69,6 @@ def _run_of(row: Sequence[Any]) -> Run:
     )
 
 
-_AT_SERVICE: Final = (
-    select(literal_column("1"))
-    .where(
-        counts.c.run_id == runs.c.id,
-        counts.c.n > 0,
-        counts.c.name.in_([state.value for state in sorted(AT_SERVICE)]),
-    )
-    .exists()
-)
 _OUTSTANDING: Final = (
     select(runs.c.endpoint_id, func.sum(counts.c.n))
     .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
@@ -188,18 +180,16 @@ class Runs(Noun):
         """Stores the settings of `run`; they apply from the next submission."""
         await self._doors.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
 
-    async def rename(self, run: int, name: str) -> bool:
-        """Gives `run` another name; False where another run has that. Nobody works on `run`, or takes in for it."""
-        is_taken = select(runs.c.id).where(runs.c.name == name).scalar_subquery()
-        return await self._doors.execute(update(runs).where(runs.c.id == run, is_taken.is_(None)).values(name=name)) > 0
-
     async def take_back(self, run: int) -> bool:
         """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
         (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled. Nobody works on
         `run`, or takes in for it.
         """
-        may_go = (runs.c.cancel_requested == 1) | ~_AT_SERVICE
-        return await self._doors.execute(update(runs).where(runs.c.id == run, may_go).values(intake_accepted=0)) > 0
+
+        async def block(transaction: Transaction) -> bool:
+            return await run_take_back(transaction.connection, run, even_if_cancelling=True)
+
+        return await self._doors.write(block)
 
     async def has_ended(self, run: int) -> bool:
         """Whether `run` was taken in, and each of its jobs has its outcome."""

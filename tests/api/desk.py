@@ -23,18 +23,25 @@ class Desk:
         self.service = service
         self.ledger = empty_ledger(folder / "ledger.db")
 
+    @property
+    def dependencies(self) -> Dependencies:
+        """What a process here builds on."""
+        return self._dependencies({})
+
     def orchestrator(self, environ: Mapping[str, str] | None = None, **options: Any) -> Orchestrator:
-        dependencies = Dependencies(
+        said = {"serverless_url": URL, "api_key": "key", **options}
+        return Orchestrator(self.ledger, **said, _dependencies=self._dependencies(environ or {}))
+
+    def _dependencies(self, environ: Mapping[str, str]) -> Dependencies:
+        return Dependencies(
             clock=self.clock,
-            environ={} if environ is None else environ,
+            environ=environ,
             service=lambda connection, clock: Service(
                 connection.serverless_url, connection.api_key, clock, transport=self.service.transport()
             ),
             connect=async_creator,
             open_files=lambda: 4_096,
         )
-        said = {"serverless_url": URL, "api_key": "key", **options}
-        return Orchestrator(self.ledger, **said, _dependencies=dependencies)
 
 
 @asynccontextmanager

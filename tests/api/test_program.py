@@ -5,23 +5,26 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from orchestrator.api import run as foreground
+from orchestrator.api.keeping_runs import Deleted, Renamed, delete, rename
 from orchestrator.api.outcomes import Job, Result
 from orchestrator.api.program import Orchestrator
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
-from orchestrator.settings import RunSettings
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from tests.api.desk import Desk, coming, desk, numbers
 from tests.engine.rows import empty_ledger
 from tests.simulation.database import async_creator
 from tests.simulation.loop import running_loop
-from tests.simulation.world import ENDPOINT
+from tests.simulation.world import ENDPOINT, URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -89,7 +92,9 @@ async def test_the_same_name_goes_on_with_the_same_run_and_pays_for_nothing_twic
         async with d.orchestrator() as orc:
             run = await orc.submit(coming(*numbers(7)), name="captions")
             assert await outputs(run.results(order="input")) == list(range(7))
-            with pytest.raises(UsageError, match="is for the endpoint ep at http://service; give another name="):
+            with pytest.raises(
+                UsageError, match=r"is for the endpoint ep at http://service \(.*\); give another name="
+            ):
                 await orc.submit(numbers(1), endpoint="other", name="captions")
         assert d.service.paid == 7
 
@@ -289,6 +294,56 @@ async def test_where_going_on_is_pointless_it_says_why_and_what_to_do(tmp_path: 
             await run.wait()
         assert stopped.value.__cause__ is None
         assert stopped.value.__suppress_context__
+
+
+async def test_a_mistyped_endpoint_is_mended_by_the_right_one_under_the_same_name(tmp_path: Path) -> None:
+    async with desk(tmp_path) as d, d.orchestrator() as orc:
+        mistyped = await orc.submit(numbers(3), endpoint="unknown", name="captions")
+        with pytest.raises(StoppedError):
+            await mistyped.wait()
+        run = await orc.submit(numbers(5), endpoint=ENDPOINT, name="captions")
+        await run.wait()
+        assert (run.counts["succeeded"], mistyped.counts["succeeded"]) == (5, 5), "it is the same run"
+        [told] = await orc.status()
+        assert told.endpoint == ENDPOINT
+        with pytest.raises(UsageError, match=f"is for the endpoint {ENDPOINT} at .* may have taken a job of it"):
+            await orc.submit(numbers(5), endpoint="unknown", name="captions")
+
+
+async def test_resume_gives_a_mistyped_run_its_endpoint_while_another_process_works(tmp_path: Path) -> None:
+    async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
+        other = await orc.submit(numbers(1), endpoint=ENDPOINT, name="other")
+        mistyped = await orc.submit(numbers(3), endpoint="unknown", name="captions")
+        with pytest.raises(StoppedError):
+            await mistyped.wait()
+        resumed = partial(
+            RunRequest,
+            name="captions",
+            source=None,
+            ledger=d.ledger,
+            connection=ConnectionSettings(serverless_url=URL, api_key="k"),
+        )
+        assert (await foreground(resumed(endpoint=ENDPOINT), None, d.dependencies)).jobs["succeeded"] == 3
+        with pytest.raises(UsageError, match=f"is for the endpoint {ENDPOINT} .* may have taken a job of it"):
+            await foreground(resumed(endpoint="big"), None, d.dependencies)
+        await other.wait()
+
+
+async def test_a_run_is_renamed_and_deleted_while_a_program_serves_it(tmp_path: Path) -> None:
+    async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
+        run = await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions")
+        await anyio.sleep(1)
+        assert await rename(d.ledger, "captions", "night", d.dependencies) == Renamed(run="night", was="captions")
+        with pytest.raises(UsageError, match="jobs of it are at the service, and their results would be lost"):
+            await delete(d.ledger, "night", d.dependencies)
+        await run.wait()
+        assert (run.name, run.counts["succeeded"]) == ("night", 1)
+        assert await delete(d.ledger, "night", d.dependencies) == Deleted(run="night", jobs=1)
+        with pytest.raises(UsageError, match="there is no such run any more"):
+            await run.retry()
+        again = await orc.submit(numbers(2), endpoint=ENDPOINT, name="night")
+        await again.wait()
+        assert again.counts["total"] == 2, "it is another run"
 
 
 async def test_durations_are_texts_seconds_or_timedeltas_and_none_says_nothing(tmp_path: Path) -> None:

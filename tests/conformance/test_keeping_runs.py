@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.core.notice import Notice
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands import JOBS_THERE, NO_RUN, Action, Argument, NewName
 from orchestrator.ledger.pace import Beside
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
@@ -86,12 +87,35 @@ async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the
         assert await ledger.audit.jobs_number() == 0
 
 
+async def carried_out(ledger: Ledger, action: Action, run: int, argument: Argument | None = None) -> tuple[bool, str]:
+    number = await ledger.commands.ask(action, run=run, argument=argument)
+    await ledger.commands.obey(await ledger.commands.one(number))
+    done = await ledger.commands.one(number)
+    return done.is_refused, done.outcome or ""
+
+
 async def test_a_run_gets_a_name_that_no_other_one_has(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         one, two = await a_run(ledger, name="one"), await a_run(ledger, name="two")
-        assert not await ledger.runs.rename(one.id, "two")
-        assert await ledger.runs.rename(one.id, "three")
+        taken = "there is a run called 'two' already; choose another name"
+        assert await carried_out(ledger, Action.RENAME, one.id, NewName("two")) == (True, taken)
+        assert await carried_out(ledger, Action.RENAME, one.id, NewName("three")) == (False, "it is called three")
+        assert await carried_out(ledger, Action.RENAME, 99, NewName("four")) == (True, NO_RUN)
         assert await ledger.runs.names() == ["three", "two"]
         found = await ledger.runs.named("two")
         assert found is not None
         assert found.id == two.id
+
+
+async def test_a_run_that_somebody_serves_is_deleted_once_nothing_of_it_is_at_the_service(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        doomed, waiting = await a_run_in_all_states(ledger, "doomed", first=1), await a_run(ledger, 2, name="waiting")
+        await carried_out(ledger, Action.CANCEL, doomed)
+        is_refused, why = await carried_out(ledger, Action.DELETE, doomed)
+        assert is_refused, "whoever works is to cancel them there first"
+        assert why.startswith(JOBS_THERE)
+        assert await carried_out(ledger, Action.DELETE, waiting.id) == (False, "it is deleted")
+        assert await ledger.runs.names() == ["doomed"]
+        assert await carried_out(ledger, Action.DELETE, 99) == (True, NO_RUN)

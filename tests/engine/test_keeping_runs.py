@@ -14,8 +14,8 @@ from orchestrator.api.keeping_runs import Deleted, Exported, Renamed, delete, ex
 from orchestrator.api.look import results, show, status
 from orchestrator.clock import SystemClock
 from orchestrator.engine.observers.view import Silent
-from orchestrator.errors import IntakeBusyError, LedgerBusyError, StoppedError, StorageError, UsageError
-from orchestrator.ledger import command_ledger, dispatcher_lock, intake_lock, open_ledger
+from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
+from orchestrator.ledger import command_ledger, intake_lock, open_ledger
 from orchestrator.settings import Include, ResultsRequest, RunSettings, Wish
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
@@ -60,11 +60,9 @@ def test_a_run_is_renamed_to_a_name_that_is_free(tmp_path: Path) -> None:
         anyio.run(rename, ledger, "day", "\n")
 
 
-def test_neither_while_somebody_works_or_takes_in(tmp_path: Path) -> None:
+def test_neither_while_somebody_takes_in_or_does_not_answer(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path)
     for ask in (partial(delete, ledger, "night"), partial(rename, ledger, "night", "day")):
-        with dispatcher_lock(ledger, now=0), pytest.raises(LedgerBusyError, match="is working on this ledger"):
-            anyio.run(ask)
         with intake_lock(ledger, "night", now=0), pytest.raises(IntakeBusyError, match="rows for the run 'night'"):
             anyio.run(ask)
     with intake_lock(ledger, "day", now=0), pytest.raises(IntakeBusyError, match="rows for the run 'day'"):
@@ -90,22 +88,24 @@ def test_a_run_is_exported_to_files_that_are_named_or_known(tmp_path: Path) -> N
     assert anyio.run(export_run, a_ledger(folder, known), "night", None, None).errors == str(folder / "e")
 
 
-def test_who_follows_a_run_that_is_renamed_is_told(tmp_path: Path) -> None:
+def test_who_follows_a_run_goes_on_under_its_new_name_and_is_told_when_it_is_deleted(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path)
 
     async def followed() -> None:
         async with command_ledger(ledger, clock=CLOCK) as opened:
-            run = await opened.runs.named("night")
+            run = await opened.runs.named("noon")
             assert run is not None
             follower = Followed(opened, run, CLOCK, Silent())
-            await follower.look()
-            await opened.runs.rename(run.id, "day")
+            await rename(ledger, "noon", "day")
             await opened.runs.create(
-                name="night", service_url="http://s", endpoint="e", source="-", settings=RunSettings()
+                name="noon", service_url="http://s", endpoint="e", source="-", settings=RunSettings()
             )
             await follower.look()
+            assert (follower.run.id, follower.run.name) == (run.id, "day")
+            await delete(ledger, "day")
+            await follower.look()
 
-    with pytest.raises(StoppedError, match="the run 'night' was renamed or deleted meanwhile"):
+    with pytest.raises(StoppedError, match="the run 'day' was deleted meanwhile"):
         anyio.run(followed)
 
 

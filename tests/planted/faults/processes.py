@@ -213,7 +213,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a dead process was asked for is paid for by the next one",
-        path="orchestrator/engine/engine.py",
+        path="orchestrator/engine/serving.py",
         old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if command.id <= self.asked_before:',
         new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if False:',
         tests=(
@@ -222,7 +222,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="rows that come later are not counted by who serves the run already",
-        path="orchestrator/engine/engine.py",
+        path="orchestrator/engine/serving.py",
         old="        await session.count_anew()\n        await session.send()\n        return None",
         new="        await session.send()\n        return None",
         tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
@@ -230,7 +230,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run that is released is sent to its end",
         path="orchestrator/engine/runs.py",
-        old="        await self.dispatcher.remove(self.run.id)\n",
+        old="        await self.hold_back()\n",
         new="",
         tests=("tests/engine/test_served.py::test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again",),
     ),

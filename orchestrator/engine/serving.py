@@ -1,0 +1,124 @@
+"""Serves runs, holds them, releases them, moves them to another endpoint and forgets them, as people ask."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+import msgspec
+
+from orchestrator.engine.known_runs import HeldRun, KnownRuns
+from orchestrator.engine.runs import RunSession
+from orchestrator.engine.services import Services
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import IN_FLIGHT_S_MAX, LOCAL
+
+
+@dataclass(kw_only=True, eq=False)
+class Serving:
+    """What one engine does with its `runs` once it keeps up. `take_on` and `reach` are the engine's, `say` tells the
+    person something, and `beat` writes down how this process stands.
+    """
+
+    ledger: Ledger
+    runs: KnownRuns
+    services: Services
+    take_on: Callable[[Run], Awaitable[RunSession]]
+    reach: Callable[[Run], Awaitable[None]]
+    say: Callable[[str], None]
+    beat: Callable[[], Awaitable[None]]
+    asked_before: int = 0
+    """The number of the last command that was asked before this engine was there."""
+
+    async def serve(self, run: Run) -> str | None:
+        """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
+
+        Where that cannot be, returns why: it is tried again, now and then.
+        """
+        self.runs.settings_of[run.id] = run.settings
+        if (session := self.runs.sessions.get(run.id)) is None:
+            try:
+                self.services.check_reach(run)
+                session = await self.take_on(run)
+            except UsageError as error:
+                self.runs.held[run.id] = HeldRun(run, str(error))
+                return str(error)
+        self.runs.held.pop(run.id, None)
+        await session.count_anew()
+        await session.send()
+        return None
+
+    async def serve_held(self) -> None:
+        """Tries those again that could not be served."""
+        for run in await self.ledger.runs.all(list(self.runs.held)):
+            if await self.serve(run) is None:
+                self.say(f"{run.name} can be served now: it goes on")
+
+    async def serve_asked(self, command: Command) -> Reply:
+        """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        held = await self.serve(run)
+        await self.beat()  # who asked looks there next
+        return Reply("it is served" if held is None else f"it is held: {held}")
+
+    async def release_asked(self, command: Command) -> Reply:
+        """Carries out a RELEASE."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        assert command.run is not None
+        self.runs.held.pop(command.run, None)
+        if (session := self.runs.sessions.get(command.run)) is not None:
+            await session.release()
+        await self.beat()
+        return Reply("no more of it is sent")
+
+    async def rebind_asked(self, command: Command) -> Reply:
+        """Carries out a REBIND, once what is under way has shown whether the former endpoint takes jobs of the run."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        asked = msgspec.json.decode(command.argument, type=NewEndpoint)
+        await self._check(msgspec.structs.replace(run, service_url=asked.service_url, endpoint=asked.endpoint))
+        if (session := self.runs.sessions.get(run.id)) is not None:
+            await session.hold_back()
+            with anyio.move_on_after(IN_FLIGHT_S_MAX):
+                await session.progress.until(lambda: not session.is_in_flight)
+        if not await self.ledger.runs.rebind(run.id, service_url=asked.service_url, endpoint=asked.endpoint):
+            if session is not None:
+                await session.go_on()
+            return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
+        [run] = await self.ledger.runs.all([run.id])
+        await self.reach(run)
+        if session is not None:
+            await session.move(run, self.runs.part_of(run, session.progress, session.control))
+        return Reply(f"it is at {asked.endpoint} from now on")
+
+    async def look_again(self, number: int) -> None:
+        """The run of that number has another name by now, or was deleted."""
+        session = self.runs.sessions.get(number)
+        run = await self._run(number)
+        if run is not None and run.accepted:
+            if session is not None:
+                session.run = run
+                session.progress.nudge()
+            return
+        self.runs.forget(number)
+        if session is not None:
+            await session.release()
+
+    async def _check(self, run: Run) -> None:
+        """Raises `UsageError` where nothing could be sent at the endpoint of `run`."""
+        if run.service_url != LOCAL:
+            self.services.check_reach(run)
+        service = await self.services.of(run, self.runs.settings_of[run.id])
+        service.endpoint(run.endpoint)
+
+    async def _run(self, number: int | None) -> Run | None:
+        found = [] if number is None else await self.ledger.runs.all([number])
+        return found[0] if found else None
