@@ -149,7 +149,9 @@ def _of_flags(values: Mapping[str, object], section: Section, said: Callable[[Se
     for name, value in values.items():
         setting = section.settings.get(name.replace("_", "-"))
         if setting is not None and value is not None and value != []:
-            given[setting.key] = Given(tuple(map(_text, value if isinstance(value, list) else [value])), said(setting))
+            given[setting.key] = Given(
+                tuple(map(text_of, value if isinstance(value, list) else [value])), said(setting)
+            )
     return given
 
 
@@ -175,10 +177,10 @@ def _of_file(path: Path | None, section: Section) -> Layer:
         if key in given:
             raise UsageError(f"{where}: {key} stands there twice, with a dash and with an underscore")
         kind = section.settings[key].form.kind
-        if not _fits(value, kind):
+        if not fits(value, kind):
             raise UsageError(f"{where}: {name} must be {kind.value.format(key=name)}")
         values: Iterable[object] = value if isinstance(value, list) else [value]
-        given[key] = Given(tuple(map(_text, values)), f"{name} in {where}")
+        given[key] = Given(tuple(map(text_of, values)), f"{name} in {where}")
     return {key: setting for key, setting in given.items() if setting.texts}
 
 
@@ -205,7 +207,8 @@ def _unknown(key: str, name: str, section: Section) -> str:
     return f'there is no key "{name:.40}"; {advice}'
 
 
-def _fits(value: object, kind: Kind) -> bool:
+def fits(value: object, kind: Kind) -> bool:
+    """Whether a value of a TOML file is written as `kind` asks for."""
     if isinstance(value, bool) or kind is Kind.SWITCH:
         return isinstance(value, bool) and kind is Kind.SWITCH
     if kind is Kind.LIST and isinstance(value, list):
@@ -213,8 +216,8 @@ def _fits(value: object, kind: Kind) -> bool:
     return isinstance(value, _TYPES[kind])
 
 
-def _text(value: object) -> str:
-    """A value as it would be typed on the command line."""
+def text_of(value: object) -> str:
+    """A value of a TOML file as it would be typed on the command line."""
     match value:
         case bool():
             return str(value).lower()

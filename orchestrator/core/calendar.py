@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from heapq import merge
-from itertools import count, groupby, islice, takewhile
+from itertools import count, groupby, islice, pairwise, takewhile
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -27,6 +27,7 @@ from orchestrator.core.pipelines import EPOCH, Schedule
 from orchestrator.units import HOUR_US
 
 CRON_FIELDS: Final = 5
+YEAR_MAX: Final = 9000
 
 CENTURY_US: Final = 36_525 * 24 * HOUR_US
 
@@ -93,22 +94,44 @@ def previous_fire(schedule: Schedule, before_us: int) -> int | None:
 
 
 def fires_due(schedule: Schedule, key: str, after_us: int, until_us: int, limit: int) -> list[Fire]:
-    """The fires of the pipeline `key` that are due in (`after_us`, `until_us`], the first `limit` of them.
-
-    Nobody's jitter is longer than half of the shortest time between two fires, so they are due in their order.
-    """
-    nominal = fires_from(schedule, after_us - schedule.jitter_us + 1)
-    fires = (Fire(at_us, at_us + jitter(schedule, key, at_us)) for at_us in nominal)
-    due = takewhile(lambda fire: fire.due_us <= until_us, fires)
+    """The fires of the pipeline `key` that are due in (`after_us`, `until_us`], the first `limit` of them."""
+    due = takewhile(lambda fire: fire.due_us <= until_us, _jittered(schedule, key, after_us))
     return list(islice((fire for fire in due if fire.due_us > after_us), limit))
 
 
-def jitter(schedule: Schedule, key: str, at_us: int) -> int:
-    """How long after its nominal time a fire of the pipeline `key` is due: always the same, below the jitter."""
+def _jittered(schedule: Schedule, key: str, after_us: int) -> Iterator[Fire]:
+    """All fires that may be due after `after_us`. Each is due before the next one's time: they keep their order."""
     if not schedule.jitter_us:
-        return 0
+        return (Fire(at_us, at_us) for at_us in fires_from(schedule, after_us + 1))
+    nominal = pairwise(fires_from(schedule, after_us + 1 - schedule.jitter_us))
+    return (Fire(at, at + _drawn(key, at, min(schedule.jitter_us, following - at))) for at, following in nominal)
+
+
+def _drawn(key: str, at_us: int, below_us: int) -> int:
+    """The jitter of one fire: always the same for that fire of that pipeline."""
     drawn = hashlib.sha256(f"{key}\n{at_us}".encode()).digest()
-    return int.from_bytes(drawn[:8], "big") * schedule.jitter_us >> 64
+    return int.from_bytes(drawn[:8], "big") * below_us >> 64
+
+
+def instant_of(text: str, zone: str) -> int:
+    """What `2027-03-28T02:30` means in `zone`, or with an offset (`Z`, `+02:00`) anywhere.
+
+    Raises `ValueError` for what is no time, and for one that the clock of the zone never shows, or shows twice.
+    """
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f'"{text:.40}" is no time; write it as 2027-03-28T02:30, or with an offset') from None
+    if not EPOCH.year < given.year < YEAR_MAX:
+        raise ValueError(f'"{text:.40}": the year has to be after {EPOCH.year} and before {YEAR_MAX}')
+    if given.tzinfo is not None:
+        return (given - EPOCH) // _MICROSECOND
+    first_us, second_us = (_since_epoch(given) - offset_us for offset_us in _offsets(given, ZoneInfo(zone)))
+    if first_us == second_us:
+        return first_us
+    if _offset(ZoneInfo(zone), first_us) != _since_epoch(given) - first_us:
+        raise ValueError(f'"{text:.40}" does not exist in {zone}: the clock is turned over it; write it with an offset')
+    raise ValueError(f'"{text:.40}" comes twice in {zone}, as the clock is turned back; write it with an offset')
 
 
 # --- what the clock of a zone shows
@@ -135,7 +158,7 @@ def _named(cron: str, zone: ZoneInfo, start_us: int) -> Iterator[int]:
     """Each time of the calendar once: the first time that it is shown, or at the end of the gap that it lies in."""
     last_us = start_us - 1
     for naive in _naive_from(cron, _shown_at(start_us, _offset(zone, last_us))):  # from before a gap that ends here
-        first, second = (_whole(naive.replace(tzinfo=zone, fold=fold).utcoffset()) for fold in (0, 1))
+        first, second = _offsets(naive, zone)
         at_us = _since_epoch(naive) - first
         if _offset(zone, at_us) != first:
             at_us = _turn(zone, _since_epoch(naive) - second, at_us)
@@ -177,6 +200,12 @@ def _turn(zone: ZoneInfo, before_us: int, after_us: int) -> int:
 
 def _offset(zone: ZoneInfo, at_us: int) -> int:
     return _whole((EPOCH + timedelta(microseconds=at_us)).astimezone(zone).utcoffset())
+
+
+def _offsets(naive: datetime, zone: ZoneInfo) -> tuple[int, int]:
+    """Those of the first and of the second time that it is shown; in a gap those of before and after it."""
+    first, second = (_whole(naive.replace(tzinfo=zone, fold=fold).utcoffset()) for fold in (0, 1))
+    return first, second
 
 
 def _shown_at(at_us: int, offset_us: int) -> datetime:

@@ -83,7 +83,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The stages that hand over to it, or `INPUT` alone."""
 
     step: str | None = None
-    """`FILE.py:FUNCTION` or `module:FUNCTION`, which makes rows of what is handed over; None: the output is the row."""
+    """`FILE.py:FUNCTION`, which makes rows of what is handed over; None: an output is the next input."""
 
     gather: str | None = None
     """An ancestor or `INPUT`: all that came of one of its rows is handed over together; or `ALL`. None: each alone."""

@@ -73,31 +73,31 @@ def encode(value: object) -> bytes:
         raise TypeError(f"the handler's return value is not JSON: {error}") from error
 
 
-def load_handler(reference: str) -> Handler:
-    """The function behind `FILE.py:FUNCTION`. Raises UsageError if there is none.
+def load_handler(reference: str, called: str = "handler") -> Handler:
+    """The function behind `FILE.py:FUNCTION`. Raises UsageError, which says what it is `called`, if there is none.
 
     The file is run as `python FILE.py` would (its folder can be imported from), but not under the name `__main__`:
     what starts a worker at its bottom stays quiet.
     """
     file, colon, name = reference.rpartition(":")
     if not colon or not file or not name:
-        raise UsageError(f"handler {reference!r}: write it as FILE.py:FUNCTION")
+        raise UsageError(f"{called} {reference!r}: write it as FILE.py:FUNCTION")
     path = Path(file)
     if not path.is_file():
-        raise UsageError(f"handler {reference!r}: there is no file {file}")
-    handler = getattr(_import(path, reference), name, None)
+        raise UsageError(f"{called} {reference!r}: there is no file {file}")
+    handler = getattr(_import(path, f"{called} {reference!r}"), name, None)
     if handler is None:
-        raise UsageError(f"handler {reference!r}: {file} defines no {name}")
+        raise UsageError(f"{called} {reference!r}: {file} defines no {name}")
     if not callable(handler):
-        raise UsageError(f"handler {reference!r}: {name} is not a function")
+        raise UsageError(f"{called} {reference!r}: {name} is not a function")
     return handler  # type: ignore[no-any-return]  # anything callable will do
 
 
-def _import(path: Path, reference: str) -> object:
+def _import(path: Path, named: str) -> object:
     module_name = f"{LOADED_PREFIX}{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"handler {reference!r}: {path} is not a Python file")
+        raise UsageError(f"{named}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     folder = str(path.resolve().parent)
     if folder not in sys.path:
@@ -109,7 +109,7 @@ def _import(path: Path, reference: str) -> object:
         raise
     except BaseException as error:
         del sys.modules[module_name]
-        raise UsageError(f"handler {reference!r}: importing {path} failed: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{named}: importing {path} failed: {type(error).__name__}: {error}") from error
     return module
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from orchestrator.core.calendar import Fire, check_cron, fires_due, fires_from, next_fires, previous_fire
+from orchestrator.core.calendar import Fire, check_cron, fires_due, fires_from, instant_of, next_fires, previous_fire
 from orchestrator.core.pipelines import Schedule
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.core.calendar_oracle import SECONDS_MAX, cases, check
@@ -167,3 +167,38 @@ def test_what_is_no_cron_is_refused_with_its_reason(expression: str, problem: st
 
 def test_what_comes_once_in_28_years_is_a_cron() -> None:
     check_cron("0 0 * 2 MON#5")
+
+
+def test_no_jitter_carries_a_fire_beyond_the_next() -> None:
+    schedule = crons("0,1 * * * *", jitter_us=30 * MINUTE_US)
+    fires = fires_due(schedule, "captions", us("2027-03-28T00:00"), us("2027-03-29T00:00"), 1_000)
+    assert len(fires) in (47, 48)
+    assert all(before.due_us < after.at_us for before, after in pairwise(fires))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2027-03-28T03:30", "2027-03-28T01:30"),
+        ("2027-03-28", "2027-03-27T23:00"),
+        ("2027-10-31T02:30+01:00", "2027-10-31T01:30"),
+        ("2027-10-31T02:30Z", "2027-10-31T02:30"),
+    ],
+)
+def test_a_time_is_meant_in_the_zone_unless_it_has_an_offset(text: str, expected: str) -> None:
+    assert instant_of(text, "Europe/Berlin") == us(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("2027-03-28T02:30", "does not exist in Europe/Berlin"),
+        ("2027-10-31T02:30", "comes twice in Europe/Berlin"),
+        ("tomorrow", "is no time"),
+        ("1969-01-01", "the year has to be"),
+        ("9999-01-01", "the year has to be"),
+    ],
+)
+def test_a_time_that_does_not_exist_or_comes_twice_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        instant_of(text, "Europe/Berlin")

@@ -1,0 +1,256 @@
+"""A pipeline's file, read: from TOML to a `Pipeline`, with all that is wrong with it, each with its place.
+
+Nothing of it is carried out here but the import of its functions.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator import declared, declared_pipelines
+from orchestrator.api.config import KEY_ADVICE, fits, text_of
+from orchestrator.core.flow_paths import fire_problems, template_problems
+from orchestrator.core.names import nearest
+from orchestrator.core.pipelines import ALL, INPUT, Notify, Pipeline, Schedule, Stage
+from orchestrator.core.stages import in_order, problems
+from orchestrator.declaration import Setting
+from orchestrator.engine.step_functions import step_function
+from orchestrator.errors import UsageError
+from orchestrator.settings import LOCAL
+
+PROBLEMS_MAX: Final = 20
+
+_HEADER: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY: Final = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
+
+_INPUTS: Final = {("", "input"), ("", "input-command")}
+_TIMES: Final = {("schedule", "cron"), ("schedule", "every")}
+_TABLES: Final = ("schedule", "stage", "notify")
+
+
+def read_pipeline(path: Path, now: int) -> Pipeline:
+    """What the file says. Raises `UsageError` with everything that is wrong with it; `now` decides which fires are the
+    next.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        members = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path}: the pipeline's file cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: this is not TOML: {error}") from None
+    reading = _Reading(path, _lines(text), now)
+    pipeline = reading.pipeline(members)
+    if pipeline is None or reading.problems:
+        raise UsageError("\n".join(reading.problems))
+    return pipeline
+
+
+def _lines(text: str) -> Mapping[tuple[str, str], int]:
+    """Where each key stands, by its table, and each table, by an empty key: as far as they have lines of their own."""
+    table, found = "", dict[tuple[str, str], int]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            table = re.sub(r"\s*\.\s*|[\"']", lambda found: found[0].strip().strip("\"'"), header[1])
+            found.setdefault((table, ""), number)
+        elif key := _KEY.match(line):
+            found.setdefault((table, key[1]), number)
+    return found
+
+
+class _Reading:
+    """One file, while it is read. What is wrong is collected, so that all of it can be told at once."""
+
+    def __init__(self, path: Path, lines: Mapping[tuple[str, str], int], now: int) -> None:
+        self._path = path
+        self._now = now
+        self._folder = path.resolve().parent
+        self._lines = lines
+        self._found: list[tuple[int, str]] = []
+        """What is wrong, with its line."""
+
+        self._wrong: set[tuple[str, str]] = set()
+        """The tables and keys that are."""
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, in the order of the file; not very much of it."""
+        found = [text for _, text in sorted(self._found)]
+        more = [f"... and {len(found) - PROBLEMS_MAX} more"] if len(found) > PROBLEMS_MAX else []
+        return found[:PROBLEMS_MAX] + more
+
+    def pipeline(self, members: dict[str, Any]) -> Pipeline | None:
+        """The whole; None where something of it cannot be made at all."""
+        tables = {name: self._table(members, name) for name in _TABLES if name in members}
+        fields = self._fields("", members, declared_pipelines.PIPELINE, beside=_TABLES)
+        schedule = self._schedule(tables["schedule"]) if "schedule" in tables else None
+        notify = self._notify(tables["notify"]) if "notify" in tables else None
+        stages = self._stages(tables.get("stage", {}))
+        if "name" not in members:
+            self._add("", "", 'the pipeline has no name; write name = "..."')
+        if bool(fields.get("input")) == bool(fields.get("input_command")) and not self._wrong & _INPUTS:
+            self._add("", "", "write either input or input-command")
+        if self._wrong:
+            return None
+        pipeline = Pipeline(folder=str(self._folder), schedule=schedule, stages=stages, notify=notify, **fields)
+        for table, key, why in tuple(template_problems(pipeline)) or fire_problems(pipeline, self._now):
+            self._add(table, key, why)
+        return pipeline
+
+    def _table(self, members: dict[str, Any], name: str) -> dict[str, Any]:
+        table = members.pop(name)
+        if isinstance(table, dict):
+            return table
+        self._add("", name, f"this must be a table: [{'stage.NAME' if name == 'stage' else name}]")
+        return {}
+
+    # --- the schedule, and who is told
+
+    def _schedule(self, members: Mapping[str, Any]) -> Schedule:
+        schedule = Schedule(**self._fields("schedule", members, declared_pipelines.SCHEDULE))
+        every_us = schedule.every_us
+        if bool(schedule.cron) == (every_us is not None) and not self._wrong & _TIMES:
+            self._add("schedule", "every" if schedule.cron else "", "write either cron or every")
+        if schedule.offset_us and not 0 < schedule.offset_us < (every_us or 0):
+            self._add("schedule", "offset", "the offset is part of every: shorter than it, and not for cron")
+        return schedule
+
+    def _notify(self, members: Mapping[str, Any]) -> Notify:
+        notify = Notify(**self._fields("notify", members, declared_pipelines.NOTIFY))
+        if bool(notify.url) == bool(notify.command):
+            self._add("notify", "", "write either url or command")
+        if notify.secret and not notify.url:
+            self._add("notify", "secret", "it signs what is posted to a url; a command needs none")
+        return notify
+
+    # --- stages
+
+    def _stages(self, tables: Mapping[str, Any]) -> tuple[Stage, ...]:
+        stages: list[Stage] = []
+        if not tables:
+            self._add("", "", "the pipeline has no stage; write [stage.NAME] and, below it, endpoint")
+        for name, members in tables.items():
+            table = f"stage.{name}"
+            if not isinstance(members, dict):
+                self._add("stage", name, "this must be a table: [stage.NAME]")
+                continue
+            try:
+                declared_pipelines.parse_name(name)
+            except ValueError as error:
+                self._add(table, "", str(error))
+            if name in (INPUT, ALL):
+                self._add(table, "", f"{name} means something else here; call the stage differently")
+            stages.append(self._stage(table, name, stages[-1].name if stages else INPUT, members))
+        self._check_sources(stages)
+        if self._wrong:
+            return ()
+        for name, key, why in problems(stages):
+            self._add(f"stage.{name}", key, why)
+        try:
+            return in_order(stages)
+        except ValueError as error:
+            self._add("", "", str(error))
+            return ()
+
+    def _stage(self, table: str, name: str, before: str, members: Mapping[str, Any]) -> Stage:
+        own = {each.key for each in declared_pipelines.STAGE}
+        fields = self._fields(
+            table, {key: members[key] for key in members if _key(key) in own}, declared_pipelines.STAGE
+        )
+        settings = self._texts(table, {key: members[key] for key in members if _key(key) not in own})
+        stage = Stage(name=name, settings=settings, **{"from_": (before,), **fields})
+        self._check_endpoint(table, stage)
+        if stage.step is not None:
+            try:
+                step_function(stage.step, self._folder)
+            except UsageError as error:
+                self._add(table, declared_pipelines.STEP.key, str(error))
+        if stage.reuse_version and stage.reuse_us is None:
+            self._add(table, declared_pipelines.REUSE_VERSION.key, "it is for reuse, which is missing")
+        return stage
+
+    def _check_endpoint(self, table: str, stage: Stage) -> None:
+        endpoint = declared.ENDPOINT.key
+        if bool(stage.command) == (endpoint in stage.settings) and (table, endpoint) not in self._wrong:
+            self._add(table, endpoint if stage.command else "", "a stage has either an endpoint or a command")
+
+    def _check_sources(self, stages: Iterable[Stage]) -> None:
+        names = [stage.name for stage in stages]
+        for stage in stages:
+            for each in stage.from_:
+                if each not in (*names, INPUT):
+                    near = nearest(each, names)
+                    advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+                    self._add(f"stage.{stage.name}", "from", f'there is no stage "{each:.40}"; {advice}')
+            if INPUT in stage.from_ and len(stage.from_) > 1:
+                self._add(f"stage.{stage.name}", "from", "rows of the input and of a stage do not mix")
+
+    def _texts(self, table: str, members: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+        """The settings of a stage's run, each found to be readable."""
+        found = {}
+        for setting, key, given in self._given(table, members, declared_pipelines.STAGE_RUN):
+            try:
+                setting.form.read(given)
+                if setting in declared_pipelines.STAGE_FILES:
+                    declared_pipelines.output_template(given[-1])
+            except (ValueError, UsageError) as error:
+                self._add(table, key, str(error))
+            found[setting.key] = tuple(map(self._placed, given)) if setting is declared.ENDPOINT else given
+        return found
+
+    def _placed(self, endpoint: str) -> str:
+        """An endpoint that is a function of the user's, with the full path of its file."""
+        return f"{LOCAL}{self._folder / endpoint.removeprefix(LOCAL)}" if endpoint.startswith(LOCAL) else endpoint
+
+    # --- keys and values
+
+    def _fields(
+        self, table: str, members: Mapping[str, Any], settings: Iterable[Setting[Any]], *, beside: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """The fields that a table gives its value."""
+        found = {}
+        for setting, key, given in self._given(table, members, settings, beside=beside):
+            try:
+                found[setting.name] = setting.form.read(given)
+            except ValueError as error:
+                self._add(table, key, str(error))
+        return found
+
+    def _given(
+        self, table: str, members: Mapping[str, Any], settings: Iterable[Setting[Any]], *, beside: Iterable[str] = ()
+    ) -> Iterator[tuple[Setting[Any], str, tuple[str, ...]]]:
+        """Each key that a table has, with its texts. What is no key of it is told."""
+        known = {setting.key: setting for setting in settings}
+        for key, value in members.items():
+            setting = known.get(_key(key))
+            if setting is None:
+                self._add(table, key, self._unknown(table, key, [*known, *beside]))
+            elif not fits(value, setting.form.kind):
+                self._add(table, key, f"this must be {setting.form.kind.value.format(key=key)}")
+            else:
+                yield setting, key, tuple(map(text_of, value if isinstance(value, list) else [value]))
+
+    @staticmethod
+    def _unknown(table: str, key: str, known: list[str]) -> str:
+        name = _key(key)
+        if table.startswith("stage."):
+            if name in (setting.key for setting in declared.RUN):
+                return "this belongs to the process that serves, or to one command: it cannot be set for a stage"
+            known = [*(setting.key for setting in declared_pipelines.STAGE), *known]
+        if "api-key" in name:
+            return f"it cannot be set here; {KEY_ADVICE}"
+        near = nearest(name, known)
+        return f'there is no key "{key:.40}"; ' + (f"did you mean {near}?" if near else f"there are {', '.join(known)}")
+
+    def _add(self, table: str, key: str, problem: str) -> None:
+        self._wrong.add((table, key))
+        line = self._lines.get((table, key)) or self._lines.get((table, ""), 0)
+        where = f"{self._path}:{line}" if line else f"{self._path}"
+        named = ".".join(filter(None, (table, key)))
+        self._found.append((line, f"{where}: {named}: {problem}" if named else f"{where}: {problem}"))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
