@@ -1,5 +1,6 @@
 """Reads the outcomes of a run out of the ledger, page by page: no read lasts, and little is held."""
 
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from enum import Enum
@@ -108,29 +109,32 @@ async def ended_jobs(
 
 
 async def ended_since(
-    ledger: Ledger, run: int, rows: Rows, *, after: int, inputs: bool = False
+    ledger: Ledger, run: int, rows: Rows, *, after: int, inputs: bool = False, bytes_max: int = PAGE_BYTES_MAX
 ) -> AsyncIterator[tuple[int, FinishedJob | None]]:
-    """The run's finished jobs that have ended after the place `after`, as `ended_jobs` without `follow`.
+    """The run's finished jobs that have ended after the place `after`, as `ended_jobs` without `follow`, of which pages
+    of `bytes_max` are held.
 
     After each page, None with the place until which there is nothing else.
     """
     upto = after
-    while (found := await _ended(ledger, run, rows, upto, inputs=inputs)).upto is not None:
-        for place, job in found.jobs:
+    while (found := await _ended(ledger, run, rows, upto, bytes_max, inputs=inputs)).upto is not None:
+        upto, left = found.upto, deque(found.jobs)
+        del found  # it holds outputs until the next page is there
+        while left:
+            place, job = left.popleft()
             row = row_of(job)
             if rows.has(row):
                 yield place, row
-        upto = found.upto
         yield upto, None
 
 
-async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, *, inputs: bool) -> Ended:
+async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, bytes_max: int, *, inputs: bool) -> Ended:
     return await ledger.results.ended(
         run,
         rows.value,
         after=after,
         most=PAGE_EVENTS,
-        bytes_max=PAGE_BYTES_MAX,
+        bytes_max=bytes_max,
         packed_too=rows.may_be_damaged,
         inputs=inputs,
     )

@@ -7,7 +7,7 @@ is told, once, and holds up nothing else: it is written a batch at a time, in a 
 
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -83,7 +83,14 @@ class Growing:
             yield job
 
     async def _new(self) -> AsyncIterator[FinishedJob]:
-        ended = ended_since(self._ledger, self._run, Rows.RESULTS, after=self._place, inputs=self._has_inputs)
+        ended = ended_since(
+            self._ledger,
+            self._run,
+            Rows.RESULTS,
+            after=self._place,
+            inputs=self._has_inputs,
+            bytes_max=BATCH_BYTES,
+        )
         async for place, job in ended:
             self._place = place
             if job is not None and job.job not in self._known:
@@ -93,17 +100,21 @@ class Growing:
         lines: list[bytes] = []
         size = 0
         async for job in jobs:
-            lines.append(line_of(job, self._include))
-            size += len(lines[-1])
+            line = line_of(job, self._include)
+            if lines and size + len(line) > BATCH_BYTES:
+                await self._append(lines)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
             if size >= BATCH_BYTES:
                 await self._append(lines)
                 lines, size = [], 0
         if lines:
             await self._append(lines)
 
-    async def _append(self, lines: Iterable[bytes]) -> None:
+    async def _append(self, lines: Sequence[bytes]) -> None:
         assert self._file is not None
-        await to_thread.run_sync(_written, self._file, b"".join(lines))
+        await to_thread.run_sync(_written, self._file, lines)
 
     def _tell(self, error: Exception) -> None:
         if not self._is_told:
@@ -130,8 +141,8 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o666), "wb", buffering=0)
 
 
-def _written(file: BinaryIO, data: bytes) -> None:
-    left = memoryview(data)
+def _written(file: BinaryIO, lines: Sequence[bytes]) -> None:
+    left = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))  # a large one is not held twice
     while left:
         written = file.write(left)
         if written is None:  # of a pipe, which is full
