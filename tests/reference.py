@@ -1,4 +1,4 @@
-"""Writes the tables of settings in docs/reference.md from their declarations.
+"""Writes the tables of settings in docs/reference.md and docs/pipelines.md from their declarations.
 
 python -m tests.reference
 """
@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator import declared
+from orchestrator import declared, declared_pipelines
 from orchestrator.api import emulated
 from orchestrator.api.config import EMULATOR, RUNS, Section
 from orchestrator.declaration import Setting
 
-PATH: Final = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
+PAGES: Final = (DOCS / "reference.md", DOCS / "pipelines.md")
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 
@@ -34,6 +35,11 @@ def _row(setting: Setting[Any]) -> str:
     return f"| `{said}` | {meaning} | {setting.without or 'none'} |"
 
 
+def _keys_table(settings: Iterable[Setting[Any]]) -> str:
+    rows = (f"| `{each.key}` | {each.means} | {each.without or 'none'} |" for each in settings)
+    return "\n".join(["| Key | Meaning | Default |", "|---|---|---|", *rows])
+
+
 def _keys(section: Section) -> str:
     return ", ".join(f"`{key}`" for key, setting in section.settings.items() if setting.has_flag)
 
@@ -44,9 +50,15 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),
     "file only": _table("Key", declared.FILE_ONLY),
+    "pipeline": _keys_table(declared_pipelines.PIPELINE),
+    "schedule": _keys_table(declared_pipelines.SCHEDULE),
+    "stage": _keys_table(declared_pipelines.STAGE),
+    "notify": _keys_table(declared_pipelines.NOTIFY),
+    "stage settings": ", ".join(f"`{setting.key}`" for setting in declared_pipelines.STAGE_RUN),
 }
 
 
 if __name__ == "__main__":
-    PATH.write_text(written(PATH.read_text(encoding="utf-8")), encoding="utf-8")
-    sys.stdout.write(f"written: docs/{PATH.name}\n")
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
+        sys.stdout.write(f"written: docs/{page.name}\n")

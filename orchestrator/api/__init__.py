@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from orchestrator.api.applying import apply
     from orchestrator.api.controlling import cancel_jobs, control, prioritize, resend, retry
     from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "View",
+    "apply",
     "cancel_jobs",
     "cancel_preview",
     "control",
@@ -57,6 +59,7 @@ __all__ = [
 
 _HOME = {
     "View": "orchestrator.engine.observers.view",
+    "apply": "applying",
     "cancel_jobs": "controlling",
     "cancel_preview": "selecting",
     "control": "controlling",

@@ -16,6 +16,7 @@ from orchestrator import __version__, declared
 from orchestrator.cli import printing
 from orchestrator.cli.account import add_account
 from orchestrator.cli.api import add_api
+from orchestrator.cli.apply import add_apply
 from orchestrator.cli.control import add_control
 from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
@@ -84,6 +85,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
 
     working = (add_run, add_resume, add_serve)
     of_ledgers = (
+        add_apply,
         add_status,
         add_runs,
         add_jobs,

@@ -4,7 +4,7 @@ import ctypes
 import gc
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     import anyio
 
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
+    from orchestrator.api.applying import Applied
     from orchestrator.api.emulated import EmulateRequest
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
     from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
@@ -87,6 +88,8 @@ class App(Protocol):
     async def run(self, request: RunRequest, view: "View", *, stop: "anyio.Event") -> Summary: ...
 
     async def serve(self, request: ServeRequest, view: "View", *, stop: "anyio.Event") -> list[RunStatus]: ...
+
+    async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> "list[Applied]": ...
 
     async def status(self, ledger: Path) -> list[RunStatus]: ...
 

@@ -13,6 +13,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "run": f"run prompts.jsonl {declared.ENDPOINT} abc123 {declared.OUTPUT} results.jsonl",
     "resume": "resume prompts",
     "serve": f"serve {declared.LEDGER} batches.db",
+    "apply": "apply captions.toml --check",
     "status": "status",
     "doctor": "doctor prompts",
     "failures": "failures prompts",

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api import View
+from orchestrator.api.applying import Applied
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
@@ -139,6 +140,7 @@ class FakeApp:
         self.so_far: int | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.has_ended = False
+        self.applied: list[Applied] = []
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -199,6 +201,10 @@ class FakeApp:
     async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
         self.asked.append((ledger, name, chosen))
         return self.endpoints[0]
+
+    async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> list[Applied]:
+        self.asked.append((files, ledger, check))
+        return self.applied
 
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
         self.asked.append((ledger, name, operations))

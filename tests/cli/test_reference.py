@@ -23,7 +23,7 @@ PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "status", "results", "emulate"])
+@pytest.mark.parametrize("command", ["run", "resume", "apply", "status", "results", "emulate"])
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert f"### `orchestrator {command}" in REFERENCE
     flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), command, "--help", COLUMNS="200").output))
@@ -125,6 +125,12 @@ def test_every_word_of_the_program_is_in_the_reference(words: tuple[str, ...]) -
 def test_the_tables_of_settings_are_what_is_declared() -> None:
     assert reference.written(REFERENCE) == REFERENCE, "python -m tests.reference writes them"
     assert REFERENCE.count("<!-- declared: ") == 5
+
+
+def test_the_tables_of_a_pipeline_s_keys_are_what_is_declared() -> None:
+    page = (DOCS / "pipelines.md").read_text(encoding="utf-8")
+    assert reference.written(page) == page, "python -m tests.reference writes them"
+    assert page.count("<!-- declared: ") == 5
 
 
 def test_the_limits_of_the_reference_are_the_contracts() -> None:

@@ -1,0 +1,183 @@
+"""Pipelines' files: checked, shown with what they come to, and recorded as new versions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from orchestrator import declared_pipelines
+from orchestrator.api.controlling import beside
+from orchestrator.api.pipeline_files import read_pipeline
+from orchestrator.core.calendar import next_fires
+from orchestrator.core.firing import GapKind, gap
+from orchestrator.core.flow_paths import moment, path, templates
+from orchestrator.core.pipelines import EPOCH, INPUT, Pipeline, Schedule
+from orchestrator.core.policy import format_duration
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.observers.view import Silent, View
+from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, is_made, open_ledger
+
+FIRES_SHOWN: Final = 5
+
+
+class Recording(StrEnum):
+    """What was done with a file."""
+
+    CHECKED = "checked"
+    RECORDED = "recorded"
+    UNCHANGED = "unchanged"
+
+
+class FireToCome(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the next fires: when, as the clock of its zone shows it, and the files of its flow by stage and key."""
+
+    fire: str
+    flow: str
+    paths: Mapping[str, str]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pipeline's file came to."""
+
+    name: str
+    file: str
+    outcome: Recording
+    version: int | None
+    """Of what is recorded; None: nothing was."""
+
+    stages: tuple[str, ...]
+    fires_at: str
+    """Its schedule, in words."""
+
+    fires: tuple[FireToCome, ...]
+    """The next ones; without a schedule what a flow of now would be."""
+
+    warnings: tuple[str, ...]
+
+
+async def apply(
+    files: Sequence[Path],
+    ledger: Path,
+    *,
+    check: bool,
+    view: View | None = None,
+    dependencies: Dependencies | None = None,
+) -> list[Applied]:
+    """Checks all of `files`, and, unless that is all there is to do, records each in the ledger, which is made if there
+    is none. A pipeline counts from then on; flows that have begun keep what they began with.
+
+    Raises `UsageError` where anything is wrong with any of them: then none is recorded.
+    """
+    dependencies = dependencies or Dependencies()
+    now = dependencies.clock.now()
+    pipelines = _all_of(files, now)
+    if check:
+        return [_shown(each, file, now, Recording.CHECKED, None) for file, each in pipelines.items()]
+    await _make(ledger, dependencies)
+    async with beside(ledger, dependencies) as opened:
+        return [await _recorded(opened, each, file, view or Silent()) for file, each in pipelines.items()]
+
+
+def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
+    found, problems = {}, []
+    for file in files:
+        try:
+            found[file] = read_pipeline(file, now)
+            problems += [f"{file}: {each} is not supported yet" for each in _not_yet(found[file])]
+        except UsageError as error:
+            problems.append(str(error))
+    names: dict[str, Path] = {}
+    for file, pipeline in found.items():
+        if pipeline.name in names:
+            problems.append(
+                f"{file}: {pipeline.name} is the pipeline of {names[pipeline.name]}, too; rename one of them"
+            )
+        names[pipeline.name] = file
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
+
+
+def _not_yet(pipeline: Pipeline) -> Iterator[str]:
+    """What can be said, and nothing does it."""
+    if pipeline.keep_us is not None:
+        yield declared_pipelines.KEEP.key
+    if pipeline.notify is not None:
+        yield "[notify]"
+    for stage in pipeline.stages:
+        table = f"stage.{stage.name}"
+        if stage.from_ != (INPUT,):
+            yield f"{table}: a stage after the first"
+        if stage.reuse_us is not None:
+            yield f"{table}.{declared_pipelines.REUSE.key}"
+
+
+async def _make(ledger: Path, dependencies: Dependencies) -> None:
+    if is_made(ledger):
+        return
+    with dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"):
+        async with open_ledger(ledger, clock=dependencies.clock, connect=dependencies.connect_to(ledger)):
+            pass
+
+
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: Path, view: View) -> Applied:
+    """Once it is: what was due before is recorded by what the pipeline was then."""
+    looker = Looker(ledger=ledger, say=view.say, warn=view.warn)
+    while True:
+        now = ledger.now()
+        before = await looker.settle(pipeline.name, now)
+        if before is not None and before.pipeline == pipeline:
+            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version)
+        missed = None
+        if before is not None and before.watermark is not None and before.watermark.at_us < now:
+            schedule = before.pipeline.schedule
+            assert schedule is not None
+            missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
+        if await ledger.pipelines.define(pipeline, now=now, before=before, gap=missed):
+            return _shown(pipeline, file, now, Recording.RECORDED, 1 if before is None else before.version + 1)
+
+
+def _shown(pipeline: Pipeline, file: Path, now: int, outcome: Recording, version: int | None) -> Applied:
+    schedule = pipeline.schedule
+    fires = [now] if schedule is None else next_fires(schedule, now, FIRES_SHOWN)
+    return Applied(
+        name=pipeline.name,
+        file=str(file),
+        outcome=outcome,
+        version=version,
+        stages=tuple(stage.name for stage in pipeline.stages),
+        fires_at=_in_words(schedule),
+        fires=tuple(_fire(pipeline, fire) for fire in fires),
+        warnings=(),
+    )
+
+
+def _fire(pipeline: Pipeline, fire_us: int) -> FireToCome:
+    at = moment(pipeline, fire_us)
+    return FireToCome(
+        fire=_local(fire_us, at.zone).isoformat(timespec="seconds"),
+        flow=at.flow,
+        paths={
+            ".".join(filter(None, (table.removeprefix("stage."), key))): path(pipeline, template, at)
+            for (table, key), template in templates(pipeline).items()
+        },
+    )
+
+
+def _local(at_us: int, zone: str) -> datetime:
+    return (EPOCH + timedelta(microseconds=at_us)).astimezone(ZoneInfo(zone))
+
+
+def _in_words(schedule: Schedule | None) -> str:
+    if schedule is None:
+        return "when it is triggered"
+    if schedule.every_us is None:
+        return f"{' and '.join(schedule.cron)} in {schedule.zone}"
+    offset = f", {format_duration(schedule.offset_us)} later than the full ones" if schedule.offset_us else ""
+    return f"every {format_duration(schedule.every_us)}{offset}"

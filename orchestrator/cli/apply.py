@@ -1,0 +1,60 @@
+"""`orchestrator apply`: pipelines' files, checked and recorded."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator import declared
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.options import also
+from orchestrator.core.wording import counted
+
+if TYPE_CHECKING:
+    from orchestrator.api.applying import Applied, FireToCome  # at run time `--help` would pay for it
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files of pipelines, one each.")]
+Check = Annotated[bool, typer.Option("--check", help="Only check them, and show what they come to; needs no ledger.")]
+Json = Annotated[bool | None, options.option(declared.JSON, "A JSON array with an object for each file.")]
+
+HEADINGS: Final = ("FIRE", "FLOW", "FILES")
+
+
+def add_apply(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `apply`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+    def apply(files: Files, check: Check = False) -> AtLedger:
+        """Check the files of pipelines, show their next fires, and record a new version of each."""
+        return partial(_apply, load, files, check)
+
+
+async def _apply(load: Callable[[], App], files: list[Path], check: bool, ledger: Path, as_json: bool) -> int:
+    found = await load().apply(files, ledger, check=check)
+    if as_json:
+        printing.put_json(found)
+        return 0
+    for each in found:
+        _put(each)
+    return 0
+
+
+def _put(found: "Applied") -> None:
+    printing.say(f"{found.name}: {counted(len(found.stages), 'stage')} ({', '.join(found.stages)}); {found.fires_at}")
+    tables.put(tables.columns(HEADINGS, (row for fire in found.fires for row in _rows(fire))))
+    for warning in found.warnings:
+        printing.warn(f"{found.name}: {warning}")
+    version = "" if found.version is None else f" as version {found.version}"
+    printing.say(f"{found.name}: {found.file} is {found.outcome}{version}")
+
+
+def _rows(fire: "FireToCome") -> Iterator[tuple[str, str, str]]:
+    """A row for each of its files."""
+    said = (fire.fire, fire.flow)
+    for key, path in fire.paths.items() or [("none", "")]:
+        yield *said, f"{key}: {path}" if path else key
+        said = ("", "")
