@@ -35,8 +35,9 @@ lint: $(READY)  ## ruff and import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-types: $(READY)  ## mypy --strict
+types: $(READY)  ## mypy --strict, and pyright over what users see
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 unit: $(READY)  ## the test suite with its coverage floors
 	rm -f .coverage .coverage.*

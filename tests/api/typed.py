@@ -1,6 +1,5 @@
-"""What type checkers make of the public names: mypy reads this file with all others, and it is never run.
-
-`pyright` (or `basedpyright`) `--level error tests/api/typed.py` finds the same.
+"""What type checkers make of the public names: mypy reads this file with all others, pyright reads this one, and it is
+never run. `make types` asks both.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping

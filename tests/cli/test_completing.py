@@ -20,6 +20,7 @@ def completed(line: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

@@ -132,6 +132,7 @@ async def test_numbers_of_two_processes_never_meet_and_are_hardly_ahead_of_their
     assert len(set(given)) == len(given)
 
 
+@pytest.mark.no_cover
 async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await a_run(ledger, 20_000)

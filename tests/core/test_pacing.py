@@ -192,6 +192,7 @@ def test_what_an_easing_in_has_put_off_still_waits_once_it_is_over() -> None:
         assert (pacer.available(now, 0) > 0) == (pacer.wait_us(now) == 0)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100, deadline=None)
 @given(
     requests=REQUESTS,

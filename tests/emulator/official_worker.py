@@ -54,7 +54,8 @@ async def sleeping(job: dict[str, Any]) -> Any:
 
 def stream(job: dict[str, Any]) -> Any:
     for n in range(job["input"]["n"]):
-        time.sleep(job["input"].get("pause", 0))
+        if n:
+            time.sleep(job["input"].get("pause", 0))
         yield {"n": n}
     if job["input"].get("fail") == "raise":
         raise ValueError("broken")

@@ -79,9 +79,9 @@ async def stream(client: ServedClient, _: Path) -> Story:
 async def aggregate(client: ServedClient, _: Path) -> Story:
     """A generator whose chunks are its output; then one that does not listen to its cancellation."""
     told = {"record": await client.outcome("aggregate", {"n": 2})}
-    job_id = await client.submit("aggregate", {"n": 1, "pause": 600})
-    await client.until("aggregate", job_id, status="IN_PROGRESS")
-    await client.http.post(f"/aggregate/cancel/{job_id}")
+    job_id = await client.submit("aggregate", {"n": 2, "pause": 600})
+    told["chunks"] = (await client.http.get(f"/aggregate/stream/{job_id}", params={"wait": 300_000})).json()["stream"]
+    await client.http.post(f"/aggregate/cancel/{job_id}")  # sooner, it would listen, and then begin
     told["after"] = await client.outcome("aggregate", {"n": 1})
     return told
 
@@ -252,6 +252,7 @@ async def test_an_empty_input_is_lost_on_the_way_and_its_job_silent_twice(storie
 
 async def test_a_worker_that_does_not_listen_when_its_job_is_cancelled_is_replaced(stories: Stories) -> None:
     before, after = stories.of(aggregate)["record"], stories.of(aggregate)["after"]
+    assert stories.of(aggregate)["chunks"] == [{"output": {"n": 0}}], "its handler was at work"
     assert (after["status"], after["workerId"] == before["workerId"]) == ("COMPLETED", False)
 
 

@@ -38,6 +38,7 @@ async def answered(p: Process) -> None:
     await p.until_event(lambda step: step.event is not Event.CLAIMED)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("reply", "trouble", "due_s"),
     [
@@ -60,6 +61,7 @@ async def test_a_request_without_effect_is_put_off_and_costs_no_attempt(
         assert await p.story() == ["claimed", f"deferred {trouble}"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_a_refused_job_fails_as_rejected_with_no_attempt(tmp_path: Path, status: int) -> None:
     async with process(tmp_path / "db", Scripted(run=Reply(status, b'{"error":"bad input"}'))) as p:
@@ -70,6 +72,7 @@ async def test_a_refused_job_fails_as_rejected_with_no_attempt(tmp_path: Path, s
         assert await p.counts() == {"failed": 1}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "reply",
     [
@@ -199,6 +202,7 @@ async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in
             assert (await p.events(2))[-1].reason == "interrupted before the answer came"
 
 
+@pytest.mark.no_cover
 async def test_few_outstanding_jobs_are_sent_where_they_could_not_be_collected_in_time(tmp_path: Path) -> None:
     limits = {Operation.STATUS: Limit(1, 1)}
     settings = RunSettings(retention_us=60_000_000)

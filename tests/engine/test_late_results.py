@@ -100,6 +100,7 @@ async def uncertain_submissions(p: Process) -> list[int]:
     return sorted({event.submission for event in await p.events() if event.submission is not None})
 
 
+@pytest.mark.no_cover
 async def test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(run=CUT), webhooks=True, settings=SOON) as p:
         first, second, third, fourth = await uncertain_submissions(p)

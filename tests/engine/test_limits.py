@@ -252,6 +252,7 @@ async def test_a_429_ends_what_workers_add(tmp_path: Path) -> None:
         assert there.api.limiter.limit(RUN).requests <= 1100
 
 
+@pytest.mark.no_cover
 async def test_a_limit_of_somebody_s_own_is_not_raised_by_workers(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db", requests_per_worker=100) as there:
         there.health.running = 40

@@ -42,6 +42,7 @@ def settings(retention_s: float, **more: object) -> RunSettings:
     return RunSettings(retention_us=round(retention_s * SECOND), **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("raw", TORN)
 async def test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again(
     tmp_path: Path, raw: bytes
@@ -70,6 +71,7 @@ async def test_of_a_torn_record_no_more_than_a_mebibyte_is_kept(tmp_path: Path) 
         assert [failure.output for failure in await p.failures()] == [raw[: 1 << 20]]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_job_that_is_never_answered_for_has_expired_once_its_result_could_not_be_there_any_more(
     tmp_path: Path, page: Reply
@@ -102,6 +104,7 @@ async def test_an_answer_that_is_no_news_extends_nothing(tmp_path: Path) -> None
         assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
 
 
+@pytest.mark.no_cover
 async def test_an_answer_that_cannot_be_decoded_and_heals_is_a_result(tmp_path: Path) -> None:
     transport = Scripted(status=in_turn(Reply(body=b"{"), Reply(body=b'{"status'), COMPLETED))
     async with process(tmp_path / "db", transport) as p:

@@ -55,6 +55,7 @@ async def test_the_record_of_another_job_is_never_taken_for_the_one_that_was_ask
         assert told(p, OF_ANOTHER) == 1
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("other", ["r-1 ", "../r-1", 1, ["r-1"]])
 async def test_an_id_that_is_none_is_not_taken_for_the_right_one(tmp_path: Path, other: object) -> None:
     body = json.dumps({"id": other, "status": "COMPLETED", "output": "other"}).encode()
@@ -140,6 +141,7 @@ async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> Non
         assert told(p, SAME_ID) == 1
 
 
+@pytest.mark.no_cover
 async def test_a_service_that_gives_every_job_the_same_id_is_not_sent_the_whole_queue(tmp_path: Path) -> None:
     transport = Scripted(run=says("IN_QUEUE", "r-1"))
     async with process(tmp_path / "db", transport, jobs=1_000) as p:

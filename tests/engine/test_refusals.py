@@ -55,6 +55,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert p.endpoint.held_up(p.run.id, Wishes()) is None
 
 
+@pytest.mark.no_cover
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:
     def refused_for_a_while(otherwise: Reply) -> Callable[[Asked], Reply]:
         return lambda asked: Reply(401) if REFUSING_AT_S <= asked.at_s < REFUSING_AT_S + 10 else otherwise
@@ -115,6 +116,7 @@ async def test_after_a_minute_of_refused_questions_nothing_is_asked_either(tmp_p
         assert p.api.limiter.figures(Operation.STATUS).in_flight == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [401, 404])
 async def test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute(
     tmp_path: Path, status: int

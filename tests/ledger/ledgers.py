@@ -20,6 +20,7 @@ from orchestrator.ledger.input_rows import Clash, Intake, packed_rows
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.marks import this_boot
 from orchestrator.settings import RunSettings
+from tests.engine.rows import empty_ledger
 from tests.factories import SETTINGS, STEPS, a_row
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -43,7 +44,7 @@ async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_bo
     """The ledger at `path` on virtual time, its writer at work."""
     clock = clock or VirtualClock()
     async with (
-        open_ledger(path, clock=clock, connect=async_creator(path), boot=boot) as ledger,
+        open_ledger(empty_ledger(path), clock=clock, connect=async_creator(path), boot=boot) as ledger,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)

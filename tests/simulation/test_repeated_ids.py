@@ -14,16 +14,16 @@ pytestmark = pytest.mark.no_cover
 
 
 @pytest.mark.parametrize(
-    "faults",
+    ("faults", "seed"),
     [
-        Faults(repeated_id=0.2),
-        Faults(repeated_id=0.2, other_webhook=0.1),
-        Faults(repeated_id=0.2, other_id_webhook=0.1),
-        Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15),
+        (Faults(repeated_id=0.2), 0),
+        (Faults(repeated_id=0.2, other_webhook=0.1), 2),
+        (Faults(repeated_id=0.2, other_id_webhook=0.1), 4),
+        (Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15), 0),
+        (Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15), 4),
     ],
-    ids=["only ids", "and records of others", "and ids of others", "and records of others, and late"],
+    ids=["only ids", "and records of others", "and ids of others", "and late", "and late again"],
 )
-@pytest.mark.parametrize("seed", [0, 2, 4])
 def test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice(
     faults: Faults, seed: int, tmp_path: Path
 ) -> None:

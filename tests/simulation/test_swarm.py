@@ -136,6 +136,7 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     assert {"nothing_expired", "nothing_that_was_told_is_paid_again"} <= found
 
 
+@pytest.mark.no_cover
 def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--scenario", "clean", "--seed", "2"]) == 0
     assert "1 worlds, 20 jobs" in capsys.readouterr().out
