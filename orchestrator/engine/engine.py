@@ -27,6 +27,7 @@ from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.control import Control
+from orchestrator.engine.upkeep.flow_work import FlowFiles
 from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
@@ -34,6 +35,7 @@ from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.resending import resent
+from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.engine.webhook_listener import WebhookListener
@@ -312,6 +314,22 @@ class Engine:
         await self.taking.start(self.canceller.serve)
         await self.taking.start(self.control.serve)
         await self.taking.start(self.commands.serve)
+
+    async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
+        """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""
+        scheduler = Scheduler(
+            ledger=self.ledger,
+            clock=self.clock,
+            files=files,
+            serving=self.serving,
+            say=self._view.say,
+            warn=self._view.warn,
+            firing=firing,
+        )
+        self.commands.register(Action.TICK, scheduler.tick_asked)
+        self.watch.subscribe(scheduler.on_change)
+        await self.taking.start(scheduler.serve)
+        return scheduler
 
     async def finish(self) -> None:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""

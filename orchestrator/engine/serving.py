@@ -50,6 +50,16 @@ class Serving:
         await session.send()
         return None
 
+    async def serve_own(self, run: Run) -> RunSession | None:
+        """As `serve`, for a run that this process itself has taken in, of a function of the user's, too. None where
+        that cannot be now. Raises `UsageError` for a function that cannot be loaded.
+        """
+        if run.service_url == LOCAL and run.id not in self.runs.sessions:
+            self.runs.settings_of[run.id] = run.settings
+            await self.take_on(run)
+        await self.serve(run)
+        return self.runs.sessions.get(run.id)
+
     async def serve_held(self) -> None:
         """Tries those again that could not be served."""
         for run in await self.ledger.runs.all(list(self.runs.held)):

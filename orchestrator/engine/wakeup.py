@@ -39,6 +39,11 @@ class Wakeup:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether somebody has called since the last wait began to end."""
+        return self._has_news
+
     async def wait(self, seconds: float) -> None:
         """Waits for news, `seconds` at most."""
         if self._has_news:

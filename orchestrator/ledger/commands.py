@@ -76,6 +76,9 @@ class Action(StrEnum):
     SERVE = "serve"
     """To serve a run that another process has taken in."""
 
+    TICK = "tick"
+    """To look at the schedules, and to carry out what is due."""
+
     RELEASE = "release"
     """To send no more of a run until somebody asks for that again."""
 

@@ -119,6 +119,16 @@ class Flows(Noun):
         """The one of that name, or None."""
         return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(flows.c.name == name)))), None)
 
+    async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
+        """The first one for that fire, or None."""
+        first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
+        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(first)))), None)
+
+    async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
+        """How many of these fires have a flow."""
+        query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))
+        return int(await self._doors.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
+
     async def names(self) -> list[str]:
         """The names of all, oldest first."""
         return [row[0] for row in await self._doors.rows(select(flows.c.name).order_by(flows.c.id))]

@@ -89,6 +89,10 @@ class Pipelines(Noun):
                     self._bodies[row[0]] = _decoder.decode(row[1])
         return {number: self._bodies[number] for number in wanted}
 
+    async def version(self, definition: int) -> int:
+        """Which version of its pipeline that is."""
+        return int(await self._doors.value(select(definitions.c.version).where(definitions.c.id == definition)))
+
     async def _defined(self, rows: Sequence[Any]) -> list[Defined]:
         bodies = await self.definitions(row[1] for row in rows)
         return [

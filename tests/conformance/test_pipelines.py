@@ -59,6 +59,7 @@ async def test_what_is_applied_is_a_version_that_flows_keep(open_backend: OpenBa
         assert (second.id, second.version, second.watermark) == (first.id, 2, Watermark(AT + 1))
         both = await ledger.pipelines.definitions([first.definition, second.definition])
         assert [both[n].input for n in (first.definition, second.definition)] == ["a.jsonl", "b.jsonl"]
+        assert await ledger.pipelines.version(first.definition) == 1
         assert [each.name for each in await ledger.pipelines.all()] == ["p"]
         assert await ledger.pipelines.named("q") is None
 
@@ -208,6 +209,10 @@ async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_bac
         latest = [flow.name for flow in await ledger.flows.latest(None)]
         assert latest == [f"p@20260101T0{hour}0000Z{again}" for hour in (1, 0) for again in ("~2", "")]
         assert sorted(await ledger.flows.names()) == sorted(latest)
+        found = await ledger.flows.of_fire(of.id, AT)
+        assert found is not None
+        assert (found.name, await ledger.flows.of_fire(of.id, AT + 5)) == ("p@20260101T000000Z", None)
+        assert await ledger.flows.known(of.id, [AT, AT + HOUR_US, AT + 5]) == 2
         assert len(await ledger.flows.latest(3, pipeline=of.id, states=[FlowState.WAITING])) == 3
         assert await ledger.flows.latest(3, states=[FlowState.FAILED]) == []
 

@@ -1,0 +1,249 @@
+"""Inputs of flows and their results, as files: what the engine is given by whoever has files.
+
+An input is renamed into place by whoever makes it, so it is read once it is there. What was read is told by its
+SHA-256, which is written down before any of its rows is taken in. Results are written beside and renamed.
+"""
+
+import hashlib
+import shlex
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from orchestrator import declared
+from orchestrator.api import messages
+from orchestrator.api.config import Choices
+from orchestrator.api.files import row_batches, write_files
+from orchestrator.core.flow_paths import moment, path
+from orchestrator.core.pipelines import EPOCH, Pipeline, Stage, run_name
+from orchestrator.core.placeholders import Moment, expanded
+from orchestrator.core.policy import format_duration
+from orchestrator.declared_pipelines import run_settings
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
+from orchestrator.engine.local import is_local
+from orchestrator.engine.observers.view import View
+from orchestrator.errors import StorageError, UsageError
+from orchestrator.formats.replace import check_writable
+from orchestrator.formats.rows import Problem
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.flows import Flow
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import (
+    BODY_BYTES_MAX_DEFAULT,
+    LOCAL,
+    ConnectionSettings,
+    RunSettings,
+    errors_beside,
+)
+from orchestrator.units import MIB, SECOND_US
+
+LOOK_S: Final = 5.0
+"""How often it is looked whether an input is there."""
+
+STDERR_SHOWN: Final = 500
+"""So much of what a command says is told where it fails."""
+
+
+class Source(NamedTuple):
+    """An input that is there."""
+
+    path: Path
+    told: str
+    """What it is called: its path, or the command that printed it."""
+
+    fingerprint: tuple[int, ...]
+    """What of the file is another once it is changed."""
+
+    sha256: str
+
+    @classmethod
+    async def at(cls, path: Path, told: str) -> "Source":
+        """What is there now. Raises `UsageError` where it cannot be read."""
+        return cls(path, told, _fingerprint(path), await to_thread.run_sync(_sha256, path))
+
+    def watched(self, batches: Iterator[InputBatch]) -> Iterator[InputBatch]:
+        """`batches` of the file, which is refused at its end if it is not what it was before."""
+        line = 0
+        for batch in batches:
+            line += len(batch.rows) + len(batch.faults)
+            yield batch
+        if _fingerprint(self.path) != self.fingerprint:
+            yield InputBatch([], [Problem(line=line, text="the file was changed meanwhile; rename it into place")])
+
+
+@dataclass(kw_only=True, eq=False)
+class LocalFiles:
+    """The files of flows on this machine, for the engine of one ledger."""
+
+    ledger: Ledger
+    connection: ConnectionSettings
+    dependencies: Dependencies
+    view: View
+    webhook_bytes: Callable[[], int]
+    """How many bytes a webhook URL adds to a request, at most."""
+
+    # --- what it begins with
+
+    async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
+        """The run of a stage, taken in, as `FlowFiles` has it."""
+        begun = [each.run for each in await self.ledger.flows.stages([flow.id]) if each.stage == stage.name]
+        taken_in = [run for run in await self.ledger.runs.all([run for run in begun if run]) if run.accepted]
+        if taken_in:  # by a process before, which may have ended since; it may have another name by now
+            return taken_in[-1]
+        name = run_name(flow.name, stage.name)
+        settings = self._settings(flow, pipeline, stage)
+        async with self._source(flow, pipeline) as source:
+            hold = self.dependencies.holding_intakes(self.ledger.path)
+            never = anyio.Event()
+            async with turn_to_take_in(self.ledger, name, hold=hold, say=self.view.say, stop=never):
+                run = await self._made(name, stage, source, settings)
+                await self.ledger.flows.begin_stage(
+                    flow.id, stage.name, run=run.id, source=source.told, sha256=source.sha256
+                )
+                await self._take_in(run, stage, source, settings)
+        taken = await self.ledger.runs.named(name)
+        assert taken is not None
+        return taken
+
+    def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> RunSettings:
+        """The settings of the stage's run, with the files that it writes in the end."""
+        settings = run_settings(stage.settings)
+        output, errors = self._outputs(flow, pipeline, stage)
+        if output is None:
+            return settings
+        check_writable(output)
+        named = None if errors is None else str(errors)
+        return replace(settings, output=str(output), errors=named, files_at=self.ledger.now())
+
+    async def _made(self, name: str, stage: Stage, source: Source, settings: RunSettings) -> Run:
+        known = await self.ledger.runs.named(name)
+        if known is not None:
+            return known
+        choices = _choices(stage)
+        [endpoint] = stage.settings[declared.ENDPOINT.key]
+        url = choices[declared.SERVERLESS_URL] or self.connection.serverless_url
+        return await self.ledger.runs.create(
+            name=name,
+            service_url=LOCAL if is_local(endpoint) else url.rstrip("/"),
+            endpoint=endpoint,
+            source=source.told,
+            settings=settings,
+        )
+
+    async def _take_in(self, run: Run, stage: Stage, source: Source, settings: RunSettings) -> None:
+        batches = row_batches(
+            str(source.path),
+            environ=self.dependencies.environ,
+            policy=settings.policy,
+            webhook_bytes=self.webhook_bytes(),
+            body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        )
+
+        taken = await Intake(self.ledger, run, source=source.told).take(source.watched(batches), advice=str)
+        messages.say_taken(self.view, run.name, taken)
+
+    # --- inputs
+
+    @asynccontextmanager
+    async def _source(self, flow: Flow, pipeline: Pipeline) -> AsyncIterator[Source]:
+        """The input of a flow, for as long as it is read."""
+        at = moment(pipeline, flow.fire_at, flow.again)
+        if pipeline.input is not None:
+            there = Path(path(pipeline, pipeline.input, at))
+            await self._until_there(there, flow, pipeline)
+            yield await Source.at(there, str(there))
+            return
+        command = [expanded(each, at, {}) for each in pipeline.input_command]
+        with tempfile.NamedTemporaryFile(prefix="orchestrator-", suffix=".jsonl") as file:
+            printed = Path(file.name)
+            await self._print(command, printed, pipeline, at)
+            yield await Source.at(printed, shlex.join(command))
+
+    async def _until_there(self, there: Path, flow: Flow, pipeline: Pipeline) -> None:
+        until = (flow.started_at or flow.recorded_at) + pipeline.wait_for_input_us
+        while not await to_thread.run_sync(there.is_file):
+            left = until - self.ledger.now()
+            if left <= 0:
+                wait = pipeline.wait_for_input_us
+                after = f" after {format_duration(wait)} (wait-for-input)" if wait else ""
+                raise UsageError(f"{there}: the input is not there{after}")
+            await anyio.sleep(min(LOOK_S, left / SECOND_US))
+
+    async def _print(self, command: list[str], printed: Path, pipeline: Pipeline, at: Moment) -> None:
+        """Has a command print the input, which is then read like any other."""
+        environ = {**self.dependencies.environ, **_variables(at)}
+        try:
+            with printed.open("wb") as file:
+                done = await anyio.run_process(
+                    command, stdout=file, stderr=subprocess.PIPE, check=False, cwd=pipeline.folder, env=environ
+                )
+        except OSError as error:
+            raise UsageError(f"{command[0]}: the input-command cannot be run ({error.strerror})") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()[-STDERR_SHOWN:]
+            raise UsageError(f"the input-command {command[0]} ended with exit code {done.returncode}: {said}")
+
+    # --- results
+
+    async def finish(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run) -> None:
+        """Writes the stage's results and errors, where it has an output."""
+        output, errors = self._outputs(flow, pipeline, stage)
+        if output is None:
+            return
+        include = _choices(stage)[declared.INCLUDE] or ()
+        try:
+            await write_files(self.ledger, run.id, output, errors or errors_beside(output), include=include)
+        except StorageError as error:  # a full disk there is no reason to end the process that serves
+            raise UsageError(str(error)) from error
+
+    def _outputs(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path | None, Path | None]:
+        at = moment(pipeline, flow.fire_at, flow.again)
+        texts = [stage.settings.get(setting.key) for setting in (declared.OUTPUT, declared.ERRORS)]
+        output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
+        return output, errors
+
+
+def _variables(at: Moment) -> Mapping[str, str]:
+    """What commands find in their environment."""
+    found = {"ORCHESTRATOR_FIRE": _iso(at.fire_us), "ORCHESTRATOR_FLOW": at.flow}
+    if at.previous_us is not None:
+        found["ORCHESTRATOR_PREVIOUS"] = _iso(at.previous_us)
+    return found
+
+
+def _choices(stage: Stage) -> Choices:
+    """What the stage says, as if a command had said it."""
+    return Choices.of({key: list(texts) for key, texts in stage.settings.items()})
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(MIB):
+                digest.update(block)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the input ({error.strerror})") from None
+    return digest.hexdigest()
+
+
+def _fingerprint(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the input ({error.strerror})") from None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _iso(at_us: int) -> str:
+    return f"{EPOCH + timedelta(microseconds=at_us):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,267 @@
+"""Flows: which there are and how they stand, those that somebody asks for, and what is asked of them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.controlling import asked, beside
+from orchestrator.api.look import runs_now
+from orchestrator.api.naming import ambiguous_name, unknown_name
+from orchestrator.clock import SystemClock
+from orchestrator.core.calendar import fires_from
+from orchestrator.core.flows import FlowKind, FlowState
+from orchestrator.core.lifecycle import State
+from orchestrator.core.local_times import instant
+from orchestrator.core.names import meant_by
+from orchestrator.core.pipelines import Pipeline
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger.commands import Action
+from orchestrator.ledger.flows import Flow, StageRow
+from orchestrator.ledger.pipelines import Defined
+from orchestrator.units import SECOND_US
+from orchestrator.views import RunStatus
+
+BACKFILL_MAX: Final = 10_000
+"""So many fires at most are asked for at once."""
+
+
+class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a flow stands. Times are microseconds since the epoch, UTC."""
+
+    name: str
+    pipeline: str
+    state: FlowState
+    kind: FlowKind
+    fire_at: int
+    recorded_at: int
+    started_at: int | None
+    ended_at: int | None
+    why: str
+    """Why it is held, or ended as it did."""
+
+    late: bool
+    """It was told that it had not ended by the time that its schedule allows."""
+
+
+class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stage of a flow stands that has begun."""
+
+    stage: str
+    run: str | None
+    """The run that carries it out; None: it was deleted."""
+
+    source: str
+    sha256: str
+    """Of its input, hexadecimal."""
+
+    rows_in: int = 0
+    waiting: int = 0
+    outstanding: int = 0
+    done: int = 0
+    failed: int = 0
+    jobs_per_s: float | None = None
+    eta_s: float | None = None
+    held_up: str | None = None
+
+
+class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow, and its stages that have begun."""
+
+    flow: FlowStatus
+    version: int
+    """Of its pipeline: the one that it keeps."""
+
+    stages: tuple[StageStatus, ...]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Flows that were asked for."""
+
+    pipeline: str
+    flows: tuple[str, ...]
+    """Those that were made."""
+
+    known: int
+    """How many there were already, of which none was made."""
+
+    held_by: str | None
+    """Who works on the ledger, and begins them in their turn."""
+
+
+class Fires(msgspec.Struct, frozen=True, kw_only=True):
+    """The fires that a backfill means."""
+
+    pipeline: str
+    fires: tuple[int, ...]
+    known: int
+    """How many of them have a flow."""
+
+    zone: str
+
+
+# --- what there is
+
+
+async def flows_list(
+    ledger: Path, pipeline: str | None = None, states: Sequence[FlowState] = (), most: int | None = None
+) -> list[FlowStatus]:
+    """The latest flows, newest fires first. Raises `UsageError` where there is no ledger, or no such pipeline."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
+        return [status_of(flow) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
+
+
+async def flow_show(ledger: Path, name: str) -> FlowShown:
+    """A flow and its stages. Raises `UsageError` where there is none."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        flow = await flow_named(opened, name)
+        stages = await opened.flows.stages([flow.id])
+        runs = await opened.runs.all([stage.run for stage in stages if stage.run is not None])
+        now = await runs_now(opened, holder(ledger), among=[run.id for run in runs])
+        by_name = {run.run: run for run in now}
+        names = {run.id: run.name for run in runs}
+        shown = tuple(_stage_status(stage, by_name.get(names.get(stage.run or 0, ""))) for stage in stages)
+        return FlowShown(flow=status_of(flow), version=await opened.pipelines.version(flow.definition), stages=shown)
+
+
+def status_of(flow: Flow) -> FlowStatus:
+    """How it stands, for people."""
+    return FlowStatus(
+        name=flow.name,
+        pipeline=flow.pipeline_name,
+        state=flow.state,
+        kind=flow.kind,
+        fire_at=flow.fire_at,
+        recorded_at=flow.recorded_at,
+        started_at=flow.started_at,
+        ended_at=flow.ended_at,
+        why=flow.why,
+        late=flow.is_late,
+    )
+
+
+def _stage_status(stage: StageRow, run: RunStatus | None) -> StageStatus:
+    if run is None:
+        return StageStatus(stage=stage.stage, run=None, source=stage.source, sha256=stage.sha256)
+    jobs: Mapping[str, int] = run.jobs
+    left = jobs["total"] - jobs[State.SUCCEEDED] - jobs[State.FAILED] - jobs[State.CANCELLED]
+    return StageStatus(
+        stage=stage.stage,
+        run=run.run,
+        source=stage.source,
+        sha256=stage.sha256,
+        rows_in=jobs["total"],
+        waiting=jobs[State.QUEUED],
+        outstanding=jobs[State.SUBMITTING] + jobs[State.UNCERTAIN] + jobs[State.OUTSTANDING],
+        done=jobs[State.SUCCEEDED],
+        failed=jobs[State.FAILED] + jobs[State.CANCELLED],
+        jobs_per_s=run.jobs_per_s,
+        eta_s=left / run.jobs_per_s if run.jobs_per_s else None,
+        held_up=run.held_up,
+    )
+
+
+async def flow_named(ledger: Ledger, name: str) -> Flow:
+    """The flow that `name`, or the beginning of it, means. Raises `UsageError`."""
+    known = await ledger.flows.names()
+    found = meant_by(name, known)
+    if len(found) == 1 and (flow := await ledger.flows.named(found[0])) is not None:
+        return flow
+    raise ambiguous_name("flow", name, ledger.path, found) if found else unknown_name("flow", name, ledger.path, known)
+
+
+async def pipeline_named(ledger: Ledger, name: str) -> Defined:
+    """The pipeline of that name. Raises `UsageError`."""
+    if (found := await ledger.pipelines.named(name)) is not None:
+        return found
+    known = [each.name for each in await ledger.pipelines.all()]
+    raise unknown_name("pipeline", name, ledger.path, known)
+
+
+# --- asked for
+
+
+async def trigger(ledger: Path, name: str, at: str | None, dependencies: Dependencies | None = None) -> Asked:
+    """A flow of the pipeline `name` for the time `at`, or for now; the same time is the same flow. Raises `UsageError`
+    for an unknown pipeline or time.
+    """
+    async with beside(ledger, dependencies) as opened:
+        pipeline = await pipeline_named(opened, name)
+        fire = opened.now() // SECOND_US * SECOND_US if at is None else _instant(at, pipeline.pipeline, "--at")
+        made = await opened.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED)
+        flow = made or [each.name for each in [await opened.flows.of_fire(pipeline.id, fire)] if each is not None]
+        held_by = await hand_over(opened)
+        return Asked(pipeline=name, flows=tuple(flow), known=1 - len(made), held_by=held_by)
+
+
+async def backfill_preview(
+    ledger: Path, name: str, since: str, until: str, dependencies: Dependencies | None = None
+) -> Fires:
+    """The fires of the pipeline `name` from `since` to `until`, both included. Raises `UsageError`, also for more than
+    `BACKFILL_MAX`.
+    """
+    async with beside(ledger, dependencies) as opened:
+        pipeline = await pipeline_named(opened, name)
+        fires = _fires_between(pipeline.pipeline, since, until)
+        known = await opened.flows.known(pipeline.id, fires)
+        schedule = pipeline.pipeline.schedule
+        return Fires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
+
+
+async def backfill(
+    ledger: Path, fires: Fires, *, parallel: int = 1, again: bool = False, dependencies: Dependencies | None = None
+) -> Asked:
+    """Flows for these fires, behind all others; for those that have one only with `again`."""
+    async with beside(ledger, dependencies) as opened:
+        pipeline = await pipeline_named(opened, fires.pipeline)
+        made = await opened.flows.add(
+            pipeline.id,
+            pipeline.name,
+            pipeline.definition,
+            fires.fires,
+            FlowKind.BACKFILL,
+            parallel=parallel,
+            again=again,
+        )
+        held_by = await hand_over(opened)
+        return Asked(pipeline=pipeline.name, flows=tuple(made), known=len(fires.fires) - len(made), held_by=held_by)
+
+
+async def hand_over(ledger: Ledger) -> str | None:
+    """Whoever works on the ledger carries out what is due; returns who that is."""
+    if holder(ledger.path) is None:
+        return None
+    return (await asked(ledger, Action.TICK)).by
+
+
+def _instant(text: str, pipeline: Pipeline, flag: str) -> int:
+    zone = "UTC" if pipeline.schedule is None else pipeline.schedule.zone
+    try:
+        found = instant(text, zone)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+    if found % SECOND_US:
+        raise UsageError(f"{flag}: {text}: a flow is named after a whole second")
+    return found
+
+
+def _fires_between(pipeline: Pipeline, since: str, until: str) -> tuple[int, ...]:
+    schedule = pipeline.schedule
+    if schedule is None:
+        raise UsageError(f"{pipeline.name} has no schedule, so there are no fires of the past; trigger it --at a time")
+    first, last = _instant(since, pipeline, "--from"), _instant(until, pipeline, "--to")
+    if last < first:
+        raise UsageError(f"--to {until} lies before --from {since}")
+    found: list[int] = []
+    for fire in islice(fires_from(schedule, first), BACKFILL_MAX + 1):
+        if fire > last:
+            return tuple(found)
+        found.append(fire)
+    raise UsageError(
+        f"from {since} to {until} {pipeline.name} has more than {BACKFILL_MAX:,} fires; ask for less at once"
+    )

@@ -1,0 +1,189 @@
+"""Looks at the schedules, begins the flows whose turn has come, and follows each to its end.
+
+It waits no longer than half a minute, so that it is seen when the machine has slept or its clock was set.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from orchestrator.clock import Clock
+from orchestrator.core.flows import BEGUN
+from orchestrator.core.overlap import startable
+from orchestrator.core.pipelines import Pipeline
+from orchestrator.core.policy import format_duration
+from orchestrator.engine.serving import Serving
+from orchestrator.engine.upkeep.flow_work import FlowFiles, FlowWork
+from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands import Command, Reply
+from orchestrator.ledger.flows import Flow
+from orchestrator.units import SECOND_US
+
+log = logging.getLogger(__name__)
+
+
+class Firing(Enum):
+    """When the schedules are looked at."""
+
+    ALWAYS = "always"
+    ONCE = "once"
+    """At once, and then when somebody asks for it."""
+
+    ASKED = "asked"
+    """Only then; flows that are there already are carried out."""
+
+    HANDED_OVER = "handed-over"
+    """Only then, and until then flows are not carried out either."""
+
+
+LOOK_S: Final = 30.0
+"""It looks at least as often."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Scheduler:
+    """Of one ledger, whose engine it is a part of."""
+
+    ledger: Ledger
+    clock: Clock
+    files: FlowFiles
+    serving: Serving
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+    firing: Firing
+    _works: dict[int, FlowWork] = field(init=False, default_factory=dict)
+    _tasks: TaskGroup = field(init=False)
+    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+    _settled: anyio.Event = field(init=False, default_factory=anyio.Event)
+    _is_to_look: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.looker = Looker(ledger=self.ledger, say=self.say, warn=self.warn)
+        self._is_to_look = self.firing in (Firing.ALWAYS, Firing.ONCE)
+
+    def on_change(self) -> None:
+        """Flows may have been asked for, or stand otherwise."""
+        self._wakeup.wake()
+
+    async def tick_asked(self, _command: Command) -> Reply:
+        """Carries out a TICK: looks, and carries out what is due."""
+        self._is_to_look = True
+        if self.firing is Firing.HANDED_OVER:
+            self.firing = Firing.ASKED
+        self.on_change()
+        return Reply("it looks at the schedules, and carries out what is due")
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Goes on until cancelled. It has looked once when it has started."""
+        async with anyio.create_task_group() as self._tasks:
+            await self._poll()
+            task_status.started()
+            await keep_polling(self._poll, self._wakeup, at_least_every_s=LOOK_S)
+
+    async def until_idle(self) -> None:
+        """Waits until nothing is left that could be done before somebody does something, or a schedule fires."""
+        while self._wakeup.has_news or not all(work.is_stuck for work in self._works.values()):
+            await self.change()
+
+    async def change(self) -> None:
+        """Waits until a flow stands otherwise."""
+        self._settled = anyio.Event()
+        await self._settled.wait()
+
+    @property
+    def stuck(self) -> list[FlowWork]:
+        """The flows of which nothing comes before somebody does something."""
+        return [work for work in self._works.values() if work.is_stuck]
+
+    async def _poll(self) -> float:
+        if self.firing is Firing.HANDED_OVER:
+            return LOOK_S
+        try:
+            return await self.run_once()
+        except StorageError as error:
+            log.warning("the schedules could not be looked at: %s", error)
+            return POLL_S_MAX
+
+    async def run_once(self) -> float:
+        """One look; returns the seconds until the next one."""
+        now, next_us = self.clock.now(), None
+        if self.firing is Firing.ALWAYS or self._is_to_look:
+            self._is_to_look = False
+            next_us = (await self.looker.look(now)).next_us
+        await self._go_on()
+        self._settled.set()
+        if next_us is None or self.firing is not Firing.ALWAYS:
+            return LOOK_S
+        return max(0.0, (next_us - self.clock.now()) / SECOND_US)
+
+    async def _go_on(self) -> None:
+        """Begins and goes on with what may, and ends what is to end."""
+        live = await self.ledger.flows.live()
+        if not live:
+            return
+        await self._begin(live)
+        begun = await self.ledger.flows.live()
+        definitions = await self.ledger.pipelines.definitions(flow.definition for flow in begun)
+        for flow in begun:
+            await self._tell_if_late(flow, definitions[flow.definition])
+            if flow.state in BEGUN:
+                await self._follow(flow, definitions[flow.definition])
+
+    async def _begin(self, live: list[Flow]) -> None:
+        """The flows whose turn has come begin: by what is applied now, not by what each was recorded with."""
+        latest = {each.id: each.pipeline.schedule for each in await self.ledger.pipelines.all()}
+        of_pipeline: defaultdict[int, list[Flow]] = defaultdict(list)
+        for flow in live:
+            of_pipeline[flow.pipeline].append(flow)
+        begin: list[int] = []
+        for pipeline, flows in of_pipeline.items():
+            schedule = latest.get(pipeline)
+            begin += startable(1 if schedule is None else schedule.parallel, [flow.live for flow in flows])
+        if begin:
+            await self.ledger.flows.start(begin)
+
+    async def _follow(self, flow: Flow, pipeline: Pipeline) -> None:
+        """Goes on with a flow, of which a process before may have done a part."""
+        work = self._works.get(flow.id)
+        if work is None:
+            work = self._works[flow.id] = FlowWork(
+                flow=flow,
+                pipeline=pipeline,
+                ledger=self.ledger,
+                files=self.files,
+                serving=self.serving,
+                say=self.say,
+                warn=self.warn,
+                changed=self._settled_anew,
+            )
+            self._tasks.start_soon(self._carry_out, work)
+        work.flow = flow
+        if flow.is_cancelled:
+            await work.cancel()
+
+    async def _carry_out(self, work: FlowWork) -> None:
+        self.say(f"{work.flow.name} has begun")
+        try:
+            await work.carry_out()
+        finally:
+            self._works.pop(work.flow.id, None)
+            self.on_change()  # the next one may begin
+
+    def _settled_anew(self) -> None:
+        self._settled.set()
+
+    async def _tell_if_late(self, flow: Flow, pipeline: Pipeline) -> None:
+        late_after_us = None if pipeline.schedule is None else pipeline.schedule.late_after_us
+        if late_after_us is None or flow.is_late or self.clock.now() <= flow.fire_at + late_after_us:
+            return
+        if await self.ledger.flows.tell_late(flow.id):
+            self.warn(f"{flow.name} is late: it has not ended {format_duration(late_after_us)} after its time")

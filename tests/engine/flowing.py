@@ -1,0 +1,117 @@
+"""A process that carries out flows on virtual time: the engine and the files that users run, and a service of rows."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+
+from orchestrator.api.flow_files import LocalFiles
+from orchestrator.client import Service
+from orchestrator.clock import Clock
+from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.flows import Flow
+from orchestrator.settings import ConnectionSettings
+from tests.engine.process import SAY_EVERY_S, WATCH_EVERY_S, Heard
+from tests.engine.rows import empty_ledger
+from tests.engine.scripted import Script, Scripted, says
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import CommitWatch, async_creator
+from tests.simulation.world import ENDPOINT, URL
+
+
+class Flowing:
+    """What a test looks at."""
+
+    def __init__(self, engine: Engine, scheduler: Scheduler, heard: Heard) -> None:
+        self.engine, self.scheduler, self.warnings = engine, scheduler, heard.warnings
+        self.ledger: Ledger = engine.ledger
+
+    async def states(self) -> dict[str, str]:
+        """Every flow and its state, in the order of their fires."""
+        return {flow.name: flow.state.value for flow in reversed(await self.ledger.flows.latest(None))}
+
+    async def flow(self, name: str) -> Flow:
+        found = await self.ledger.flows.named(name)
+        assert found is not None
+        return found
+
+    async def idle(self) -> None:
+        """Waits until nothing is left that could be done."""
+        with anyio.fail_after(7 * 86_400):
+            await self.scheduler.until_idle()
+
+
+def accepting() -> Script:
+    """Accepts each submission under an id of its own."""
+    numbers = itertools.count(1)
+    return lambda _: says("IN_QUEUE", f"r-{next(numbers)}")
+
+
+def completing() -> Scripted:
+    """A service that completes every job."""
+    return Scripted(run=accepting(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
+
+
+def a_pipeline(
+    folder: Path, schedule: Schedule | None = None, *, name: str = "p", input_: str = "in.jsonl", **more: Any
+) -> Pipeline:
+    """A pipeline of one stage whose input, of two rows, is there, unless it is called otherwise."""
+    (folder / "in.jsonl").write_text('{"input": {"n": 1}}\n{"input": {"n": 2}}\n')
+    settings = {"endpoint": (ENDPOINT,), "output": ("out-{flow}.jsonl",), "max-attempts": ("1",)}
+    stage = Stage(name="caption", from_=(INPUT,), settings=settings)
+    given = {"stages": (stage,), "schedule": schedule, **more}
+    return Pipeline(name=name, folder=str(folder), input=input_, **given)
+
+
+@asynccontextmanager
+async def flowing(
+    folder: Path,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+    clock: VirtualClock | None = None,
+    firing: Firing = Firing.ALWAYS,
+    commits: CommitWatch | None = None,
+    delay: Callable[[], float] | None = None,
+) -> AsyncIterator[Flowing]:
+    """A process on the ledger in `folder` that fires, and carries out what does."""
+    path = folder / "l.db"
+    clock = clock or VirtualClock()
+    transport = transport or completing()
+    empty_ledger(path)
+
+    def service(_connection: ConnectionSettings, clock: Clock) -> Service:
+        return Service(URL, "key", clock, transport=transport)
+
+    dependencies = Dependencies(
+        clock=clock,
+        environ={},
+        service=service,
+        connect=lambda found: async_creator(found, delay=delay, commits=commits),
+        open_files=lambda: 1_024,
+        say_every_s=SAY_EVERY_S,
+        watch_every_s=WATCH_EVERY_S,
+    )
+    connection = ConnectionSettings(serverless_url=URL, api_key="key")
+    heard = Heard()
+    async with open_engine(path, connection, dependencies, heard) as engine:
+        await engine.runs.learn_settings()
+        async with engine.working():
+            await engine.collect()
+            await engine.keep_up()
+            files = LocalFiles(
+                ledger=engine.ledger,
+                connection=connection,
+                dependencies=dependencies,
+                view=heard,
+                webhook_bytes=lambda: 0,
+            )
+            yield Flowing(engine, await engine.carry_out_flows(files, firing), heard)
+            engine.in_flight.cancel_scope.cancel()
