@@ -69,11 +69,11 @@ async def _retry(
     as_json: bool,
 ) -> int:
     own = _settings(settings)
-    if not where.strip() and cluster is None and not own:
-        return _told(await load().retry(ledger, name), "to try again what failed", as_json=as_json)
     preview = await load().retry_preview(ledger, name, where, cluster)
     if not preview.count:
-        raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
+        if where.strip() or cluster is not None:
+            raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
+        return await _nothing(load, preview.run, ledger, as_json=as_json)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     printing.say(f"executed, and paid, once more at least: {counted(preview.count, 'job')}{cost}")
     for line in sample_lines(preview):
@@ -81,6 +81,17 @@ async def _retry(
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
     return _told(found, "to try them again", as_json=as_json)
+
+
+async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json: bool) -> int:
+    told = f"{name} has no failed or cancelled jobs; nothing to retry"
+    if as_json:
+        run = await load().show(ledger, name)
+        printing.put_json(
+            RunControl(run=name, paused=run.paused, cancelled=run.cancelled, held_by=run.held_by, outcome=told)
+        )
+    printing.say(told)
+    return 0
 
 
 def _told(found: RunControl, done: str, *, as_json: bool) -> int:

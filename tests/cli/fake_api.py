@@ -234,7 +234,7 @@ class FakeApp:
 
     async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
         self.asked.append((ledger, name, where, cluster))
-        return JobsPreview(run="captions", where=where, count=0, execution_s=None, sample=())
+        return JobsPreview(run="captions", where=where, count=2, execution_s=None, sample=())
 
     async def resend(self, ledger: Path, name: str) -> RunControl:
         self.asked.append((ledger, name))

@@ -14,7 +14,7 @@ from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands import ENDED, Action
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.settings import Chosen, RunSettings, Wish
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.factories import a_row
 from tests.ledger.ledgers import added
@@ -38,11 +38,12 @@ def test_what_the_process_at_work_says_is_told() -> None:
     app.outcome = None
     assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
     app.so_far = 23_000
-    begun = "captions is to try again what failed; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
-    assert invoke(app, "retry", "captions").stderr == begun
-    assert json.loads(invoke(app, "retry", "captions", "--json").stdout)["so_far"] == 23_000
+    begun = "captions is to try them again; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
+    again = ("retry", "captions", "--yes")
+    assert invoke(app, *again).stderr.endswith(begun)
+    assert json.loads(invoke(app, *again, "--json").stdout)["so_far"] == 23_000
     app.held_by = None
-    assert "it holds from the next start: 23,000 jobs so far" in invoke(app, "retry", "captions").stderr
+    assert "it holds from the next start: 23,000 jobs so far" in invoke(app, *again).stderr
     app.held_by, app.outcome = None, "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
     assert "captions is paused; it holds from the next start: nothing more of it is sent" in told
@@ -57,9 +58,9 @@ def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
     app = FakeApp()
-    assert "captions is to try again what failed; it holds" in invoke(app, "retry", "captions").stderr
+    assert "captions is to try them again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
     assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
-    assert [each[1:] for each in app.asked] == [("captions",), ("captions", -3)]
+    assert [each[1:] for each in app.asked] == [("captions", "", None), ("captions", Chosen()), ("captions", -3)]
     assert invoke(app, "priority", "captions", "99").exit_code == 2
 
 

@@ -185,6 +185,24 @@ def test_what_is_to_be_tried_again_is_shown_first(night: Callable[..., Result]) 
         "error: queue 2 jobs of night again? Nobody is here to ask; give --yes. Nothing was done",
     ]
     assert night("jobs", "retry", "night", "-w", "line<5", "--cluster", OOM).stderr == refused.stderr
+    everything = night("retry", "night")
+    assert (everything.exit_code, everything.stderr.splitlines()[0].split(";")[0]) == (
+        2,
+        "executed, and paid, once more at least: 3 jobs",
+    )
+
+
+def test_where_nothing_has_failed_there_is_nothing_to_retry(tmp_path: Path) -> None:
+    ledger = a_night(tmp_path)
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE jobs SET state = 'succeeded' WHERE state IN ('failed', 'cancelled')")
+    words = ("retry", "night", "--ledger", str(ledger))
+    told = call(load_api, words, environment={})
+    assert (told.exit_code, told.stderr) == (0, "night has no failed or cancelled jobs; nothing to retry\n")
+    as_json = call(load_api, [*words, "--json"], environment={})
+    assert (as_json.exit_code, json.loads(as_json.stdout)["outcome"]) == (0, told.stderr.rstrip())
+    with closing(sqlite3.connect(ledger)) as connection:
+        assert connection.execute("SELECT count(*) FROM commands").fetchall() == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +236,7 @@ def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: 
 
 
 def test_a_retry_that_nobody_works_on_says_what_begins_it(tmp_path: Path) -> None:
-    words = ("retry", "night", "--ledger", str(a_night(tmp_path)))
+    words = ("retry", "night", "--yes", "--ledger", str(a_night(tmp_path)))
     assert call(load_api, words, environment={}).stderr.endswith("\nstart it: orchestrator resume night\n")
     assert "start it" not in call(load_api, [*words, "--json"], environment={}).stderr
 

@@ -21,10 +21,10 @@ def begun(desk: Desk, service: Service) -> Program:
 
 def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, service: Service) -> None:
     program = begun(desk, service)
-    told = desk.call("retry", "prompts", "--json")
+    told = desk.call("retry", "prompts", "--yes", "--json")
     assert told.exit_code == 0, told
     assert told.summary["outcome"] == "1 failed job is queued again"
-    assert f"prompts is to try again what failed; process {program.pid} (run prompts) since 20" in told.stderr
+    assert f"prompts is to try them again; process {program.pid} (run prompts) since 20" in told.stderr
 
     service.wait("finished", 2)  # for the service it is a new job, which fails its first execution as well
     desk.until_state("failed", 1)
@@ -35,7 +35,7 @@ def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, se
     assert (row["attempts"], row["paid_at_most"]) == (1, 2), "one since it was queued again"
     assert len(service.accepted()) == 3
 
-    offline = desk.call("retry", "prompts")
+    offline = desk.call("retry", "prompts", "--yes")
     assert (offline.exit_code, len(service.accepted())) == (0, 3)
     assert "it holds from the next start" in offline.stderr
 
