@@ -1,8 +1,7 @@
 """`orchestrator doctor`."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -48,27 +47,8 @@ async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool
     if as_json:
         printing.put_json(diagnosis)
     else:
-        _put([tables.harmless(line) for line in diagnosis_lines(diagnosis)])
+        tables.put_lines(list(diagnosis_lines(diagnosis)), has_heading=True)
     return PERSON_EXIT_CODE if diagnosis.needs_person else 0
-
-
-def _put(lines: Sequence[str]) -> None:
-    """On a terminal no word is broken; in a pipe, no line is, so that commands can be found and pasted."""
-    text = on_screen(lines) if sys.stdout.isatty() else "".join(f"{line}\n" for line in lines)
-    printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
-    printing.flush()
-
-
-def on_screen(lines: Sequence[str], *, width: int | None = None, colours: bool | None = None) -> str:
-    """The lines, the first one emphasised, broken between words below their beginnings; None for the terminal's."""
-    from rich.padding import Padding  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    parts = (
-        Padding(Text(line.lstrip(), style="" if at else "bold"), (0, 0, 0, len(line) - len(line.lstrip())))
-        for at, line in enumerate(lines)
-    )
-    return tables.drawn(*parts, width=width, colours=colours)
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from orchestrator import declared
 from orchestrator.api import emulated
+from orchestrator.cli import colours
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "run": f"run prompts.jsonl {declared.ENDPOINT} abc123 {declared.OUTPUT} results.jsonl",
@@ -57,8 +58,24 @@ def _no_type(ctx: Any) -> None:
     """Nothing beside the name of an argument."""
 
 
+def _use_colours() -> None:
+    """Gives Typer colours that can be read on white, too: it has no other place to choose them."""
+    from typer import rich_utils  # noqa: PLC0415  only help needs it
+
+    for name in ("STYLE_OPTION", "STYLE_SWITCH", "STYLE_COMMANDS_TABLE_FIRST_COLUMN"):
+        setattr(rich_utils, name, f"bold {colours.BUSY}")
+    for name in ("STYLE_TYPES", "STYLE_OPTION_ENVVAR", "STYLE_NEGATIVE_OPTION", "STYLE_NEGATIVE_SWITCH"):
+        setattr(rich_utils, name, colours.DOUBTFUL)
+    rich_utils.STYLE_USAGE = "bold"
+
+
 class _Tidy:
     """Commands whose help shows names without types: what an option takes is said by its own word for it."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes it."""
+        _use_colours()
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters."""

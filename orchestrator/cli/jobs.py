@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby, starmap
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -17,16 +18,19 @@ from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
-from orchestrator.cli.retry import add_retry, sample_lines
+from orchestrator.cli.retry import add_retry, failed_with, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
 from orchestrator.core.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType  # at run time `--help` would pay for it
+    from rich.table import Table
+
 LIMIT: Final = 100
 CLUSTERS: Final = 20
-ERROR_WIDTH: Final = 60
 REASON_WIDTH: Final = 120
 REMOTE_ID_WIDTH: Final = 8
 BLOB_WIDTH: Final = 1_000
@@ -81,22 +85,27 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 async def _list(load: Callable[[], App], name: str | None, where: str, limit: int, ledger: Path, as_json: bool) -> int:
     found = await load().jobs_list(ledger, name, where, limit)
-    tables.put_list(
-        found.jobs,
-        as_json=as_json,
-        none=f"{found.run} has no such jobs" if where else f"{found.run} has no jobs",
-        headings=("line", "id", "state", "attempts", "ended (UTC)", "error"),
-        row=_cells,
-    )
+    if as_json:
+        printing.put_json(found.jobs)
+    elif found.jobs:
+        tables.put(_table(found.jobs))
+    else:
+        printing.say(f"{found.run} has no such jobs" if where else f"{found.run} has no jobs")
     for line in _remarks(found):
         printing.say(line)
     return 0
 
 
-def _cells(job: JobRow) -> tuple[object, ...]:
-    error = "" if job.error is None else shortened(job.error, ERROR_WIDTH)
-    whole = f"{job.class_}: {error}" if job.class_ and error else job.class_
-    return job.line, job.custom_id, job.state, job.attempts, clock(job.ended_at), whole
+def _table(jobs: Sequence[JobRow]) -> "Table":
+    """A line for each job."""
+    figures = (
+        tables.Figures("line", [f"{job.line:,}" for job in jobs], can_go=1),
+        tables.Figures("state", [job.state for job in jobs], is_right=False),
+        tables.Figures("attempts", [f"{job.attempts:,}" for job in jobs], can_go=2),
+        tables.Figures("ended (UTC)", [clock(job.ended_at) for job in jobs], is_right=False, can_go=3),
+    )
+    errors = tables.Figures("error", [failed_with(job.class_, job.error or "") for job in jobs])
+    return tables.of_names("id", [job.custom_id for job in jobs], figures, remarks=errors)
 
 
 def _remarks(found: FoundJobs) -> Iterator[str]:
@@ -117,7 +126,7 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
     else:
         printing.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
         for cluster in found.clusters:
-            tables.put(*map(tables.text, _cluster_lines(cluster)))
+            tables.put_lines(list(_cluster_lines(cluster)))
         if more := found.kinds - len(found.clusters):
             are = "is" if more == 1 else "are"
             printing.say(f"{counted(more, 'more kind')} {are} not shown; {declared.LIMIT} N shows more")
@@ -153,7 +162,7 @@ async def _show(load: Callable[[], App], words: Sequence[str], raw: bool, ledger
     if as_json:
         printing.put_json(found)
         return 0
-    tables.put(tables.lines(_facts(found, raw)), "", tables.columns(_STEPS, _steps(found.timeline, raw)))
+    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw))
     return 0
 
 
@@ -179,27 +188,28 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
         yield "output", _blob(found.output, raw)
 
 
-_STEPS: Final = ("time (UTC)", "after", "event", "attempt", "reason", "there")
-
-
-def _steps(timeline: Sequence[TimelineStep], raw: bool) -> Iterator[tuple[object, ...]]:
-    """The events; a day, and what the service calls the submission, stand where they are others than before. Of the
-    latter the beginning tells them apart.
+def _timeline(timeline: Sequence[TimelineStep], raw: bool) -> Iterator["RenderableType"]:
+    """The events, day by day. What the service calls the submission stands where it is another one than before; the
+    beginning tells them apart.
     """
-    day = there = ""
-    for step in timeline:
-        date, time = clock(step.at).split()
-        after = lasting(step.after_us / SECOND_US) if step.after_us else ""
-        reason = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
-        yield (
-            time if date == day else f"{date} {time}",
-            after,
-            step.event,
-            step.attempt,
-            shortened(reason, REASON_WIDTH),
-            "" if not step.remote_id or step.remote_id == there else _beginning(step.remote_id, raw),
+    steps = list(zip(timeline, (None, *timeline), strict=False))
+    for day, of_day in groupby(steps, key=lambda pair: clock(pair[0].at).split()[0]):
+        yield tables.columns(
+            (f"{day} UTC", "after", "event", "attempt", "reason", "there"), starmap(partial(_step, raw), of_day)
         )
-        day, there = date, step.remote_id or ""
+
+
+def _step(raw: bool, step: TimelineStep, before: TimelineStep | None) -> tuple[object, ...]:
+    reason = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
+    is_new = step.remote_id and (before is None or step.remote_id != before.remote_id)
+    return (
+        clock(step.at).split()[1],
+        lasting(step.after_us / SECOND_US) if step.after_us else "",
+        step.event,
+        step.attempt,
+        shortened(reason, REASON_WIDTH),
+        _beginning(step.remote_id or "", raw) if is_new else "",
+    )
 
 
 def _beginning(remote_id: str, raw: bool) -> str:

@@ -13,6 +13,7 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import acknowledgement
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
+from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.errors import UsageError
@@ -33,10 +34,18 @@ SomeRun = Annotated[
 Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON on standard output.")]
 
 
+class LimitsGroup(NounGroup):
+    """Without a verb they are shown."""
+
+    default_verb = "show"
+
+
 def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `limits` and its commands."""
     limits = typer.Typer(
-        no_args_is_help=True, help="Show and change the limits of a run's endpoint, also while it goes on."
+        cls=LimitsGroup,
+        help="The limits of the runs' endpoints, and how to change them, also while a run goes on."
+        " Without a verb they are shown.",
     )
     commands.add_typer(limits, name="limits")
 
@@ -112,8 +121,8 @@ def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
 
 
 def _put(endpoint: EndpointLimits) -> None:
+    printing.headline(f"{endpoint.endpoint} at {endpoint.service_url}, used by {', '.join(endpoint.runs)}")
     tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
-    printing.say(f"{endpoint.endpoint} at {endpoint.service_url}, used by {', '.join(endpoint.runs)}")
 
 
 def _row(line: OperationLimits) -> tuple[str, str, str, str]:

@@ -3,7 +3,7 @@
 captions  ━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━   6,120/10,000   61 %
 jobs      3,581 queued   280 outstanding   6,101 succeeded   19 failed
 speed     98.7 jobs/s   40 s left   1 min 02 s so far
-service   used 994/1000 in this window, 0 × 429   margin 24 min 10 s
+service   994 of 1,000 requests in 10 s, none throttled   may be offline for 24 min
 """
 
 import math
@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli import printing
+from orchestrator.cli import colours, printing
 from orchestrator.cli.display import WEBHOOKS_FAIL, QuietView
 from orchestrator.cli.figures import (
     STATES,
@@ -48,7 +48,12 @@ WIDTH_MAX: Final = 100
 
 BAR_WIDTH_MIN: Final = 5
 
-_STYLES: Final = {"uncertain": "yellow", "outstanding": "cyan", "succeeded": "green", "failed": "red"}
+_STYLES: Final = {
+    "uncertain": colours.DOUBTFUL,
+    "outstanding": colours.BUSY,
+    "succeeded": colours.GOOD,
+    "failed": colours.BAD,
+}
 
 GAP: Final = "   "
 """Between the parts of a line."""
@@ -75,7 +80,7 @@ class LiveView(QuietView):
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
         with suppress(OSError):
-            self._console.print(Text.assemble(("warning:", "yellow"), " ", printing.shown(line)))
+            self._console.print(Text.assemble(("warning:", colours.DOUBTFUL), " ", printing.shown(line)))
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
@@ -177,7 +182,13 @@ class _Bar:
         line = Table.grid(padding=(0, len(GAP), 0, 0), expand=True)
         line.add_column(ratio=1)
         line.add_column(no_wrap=True, justify="right")
-        bar = ProgressBar(total=max(self._of, 1), completed=self._done, complete_style="cyan", finished_style="green")
+        bar = ProgressBar(
+            total=max(self._of, 1),
+            completed=self._done,
+            style=f"dim {colours.FAINT}",
+            complete_style=colours.BUSY,
+            finished_style=colours.GOOD,
+        )
         line.add_row(bar, self._figures)
         yield line
 
@@ -197,19 +208,19 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 
 def _service(snapshot: Snapshot) -> Iterable[Text]:
     for text in standstill(snapshot):
-        yield Text(text, style="bold yellow")
+        yield Text(text, style=f"bold {colours.DOUBTFUL}")
     if snapshot.window_allowed or snapshot.throttled:
         used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
-        yield Text(used, style="yellow" if snapshot.throttled else "")
+        yield Text(used, style=colours.DOUBTFUL if snapshot.throttled else "")
     else:
         yield Text("nothing sent so far")
     if snapshot.uncertain_seen:
-        yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style="yellow")
+        yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style=colours.DOUBTFUL)
     for text in troubles(snapshot):
-        yield Text(text, style="yellow")
+        yield Text(text, style=colours.DOUBTFUL)
     if snapshot.webhooks_fail:
         yield Text(WEBHOOKS_FAIL)
     for text in offline(snapshot.safe_offline_s):
         yield Text(text)
     for text in closest_call(snapshot.margin_min_s):
-        yield Text(f"closest call: {text}", style="yellow")
+        yield Text(f"closest call: {text}", style=colours.DOUBTFUL)

@@ -10,10 +10,16 @@ from typing import IO, Final, NoReturn
 
 import msgspec
 
+from orchestrator.cli import colours
 from orchestrator.errors import StoppedError
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
 """The standard streams, by their numbers."""
+
+_BOLD: Final = "\x1b[1m"
+_PLAIN: Final = "\x1b[0m"
+_WARNING: Final = "warning:"
+_ERROR: Final = "error:"
 
 
 class ReaderLeftError(Exception):
@@ -92,17 +98,17 @@ def pass_on(text: bytes) -> None:
 
 def headline(line: str) -> None:
     """A line that opens a few others, on standard error."""
-    _tell(_coloured(shown(line), "1"))
+    _tell(shown(line), marked=shown(line), style=_BOLD)
 
 
 def warn(line: str) -> None:
     """One line that the person should not miss, on standard error."""
-    _tell(f"{_coloured('warning:', '33')} {shown(line)}")
+    _tell(f"{_WARNING} {shown(line)}", marked=_WARNING, style=colours.escape(colours.DOUBTFUL))
 
 
 def complain(message: str) -> None:
     """Why the command ends without having done what it was asked to, on standard error."""
-    _tell(f"{_coloured('error:', '1;31')} {shown(message)}")
+    _tell(f"{_ERROR} {shown(message)}", marked=_ERROR, style=colours.escape(colours.BAD, bold=True))
 
 
 def shown(text: str) -> str:
@@ -115,24 +121,33 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def _tell(line: str, *, end: str = "\n") -> None:
+def _tell(line: str, *, end: str = "\n", marked: str = "", style: str = "") -> None:
+    """`line`, of which the beginning, `marked`, has a `style`."""
+    text = broken(line) if sys.stderr.isatty() else line
+    if marked and can_draw(sys.stderr) and not os.environ.get("NO_COLOR"):
+        text = f"{style}{text[: len(marked)]}{_PLAIN}{text[len(marked) :]}"
     with suppress(OSError):  # nobody there to read it any more is no reason to stop a run
-        print(_broken(line) if sys.stderr.isatty() else line, file=sys.stderr, end=end, flush=True)
+        print(text, file=sys.stderr, end=end, flush=True)
 
 
-def _broken(text: str) -> str:
-    """`text` broken between words where a line is longer than the terminal's, which would break it anywhere."""
-    width = shutil.get_terminal_size().columns
-    return "\n".join(
-        line
-        if len(line) <= width
-        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
-        for line in text.split("\n")
+def broken(text: str, *, width: int | None = None) -> str:
+    """`text` broken between words where a line is longer than `width` (None: the terminal's), which would break it
+    anywhere. What goes on of an indented line is indented further.
+    """
+    columns = shutil.get_terminal_size().columns if width is None else width
+    return "\n".join(line if len(line) <= columns else _filled(line, columns) for line in text.split("\n"))
+
+
+def _filled(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=f"{indent}  " if indent else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
     )
-
-
-def _coloured(word: str, code: str) -> str:
-    return f"\x1b[{code}m{word}\x1b[0m" if can_draw(sys.stderr) and not os.environ.get("NO_COLOR") else word
 
 
 def can_draw(stream: IO[str]) -> bool:

@@ -15,6 +15,7 @@ from orchestrator.cli.control import Json, told
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.options import also
+from orchestrator.core.responses import Trouble
 from orchestrator.core.wording import counted, shortened
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
@@ -118,10 +119,15 @@ def _settings(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def failed_with(trouble: str | None, error: str, chars_max: int = SAMPLE_WIDTH) -> str:
+    """Which trouble a job had, and what was said of it. That it failed goes without saying where there is a message."""
+    said = shortened(error, chars_max)
+    return f"{trouble}: {said}" if trouble not in {None, Trouble.FAILED} and said else said or trouble or ""
+
+
 def sample_lines(preview: JobsPreview) -> Iterator[str]:
     """The first of the jobs, and how many more there are."""
     for job in preview.sample:
-        error = "" if job.error is None else f": {shortened(job.error, SAMPLE_WIDTH)}"
-        yield f"  {job.custom_id}, {job.class_ or job.state}{error}"
+        yield f"  {job.custom_id}, {failed_with(job.class_, job.error or '', SAMPLE_WIDTH) or job.state}"
     if preview.count > len(preview.sample):
         yield f"  ... and {preview.count - len(preview.sample):,} more"

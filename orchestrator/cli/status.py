@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.cli import colours as palette
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import (
@@ -172,8 +173,8 @@ def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":
     figures = (
         tables.Figures("jobs", [f"{each['total']:,}" for each in jobs], can_go=2),
         tables.Figures("done", [percent(finished(each), each["total"]) for each in jobs]),
-        tables.Figures("succeeded", [f"{n:,}" for n in succeeded], ["green"] * len(runs), can_go=3),
-        tables.Figures("failed", [f"{n:,}" for n in failed], ["red" if n else "dim" for n in failed], can_go=1),
+        tables.Figures("succeeded", [f"{n:,}" for n in succeeded], [palette.GOOD] * len(runs), can_go=3),
+        tables.Figures("failed", [f"{n:,}" for n in failed], [palette.BAD if n else "dim" for n in failed], can_go=1),
         tables.Figures("since (UTC)", [_minute(run.created_at) for run in runs], is_right=False, can_go=4),
     )
     return tables.of_names("run", [run.run for run in runs], figures, width=width)

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from orchestrator.cli import printing
+from orchestrator.core.wording import shortened
 
 if TYPE_CHECKING:
     from rich.console import RenderableType  # Rich is slow to import, and `--json` needs none of it
@@ -17,10 +18,14 @@ T = TypeVar("T")
 NAME_CELLS: Final = 30
 """So much of a name stands on one line wherever the screen has room for it."""
 
+REMARK_CELLS: Final = 40
+"""So much of a remark is worth more than a figure beside it."""
+
 GAP: Final = 2
 """Between two columns of a table of names."""
 
 _BETWEEN_WORDS: Final = re.compile(r"[-_./: ]+")
+_INDENT: Final = re.compile(r" *(?:\d+\. +)?")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -43,16 +48,18 @@ def put_list(
 
 
 def columns(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> "Table":
-    """One row for each record."""
+    """One row for each record; numbers stand below each other."""
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    records = [tuple(row) for row in rows]
+    for place, heading in enumerate(headings):
+        is_number = bool(records) and all(isinstance(record[place], int) for record in records)
+        table.add_column(heading, overflow="fold", justify="right" if is_number else "left")
+    for record in records:
+        table.add_row(*(Text(plain(cell)) for cell in record))
     return table
 
 
@@ -69,10 +76,18 @@ class Figures(NamedTuple):
     """The higher, the sooner the column is left out where there is no room for all; 0: never."""
 
 
-def of_names(heading: str, names: Sequence[str], figures: Sequence[Figures], *, width: int | None = None) -> "Table":
+def of_names(
+    heading: str,
+    names: Sequence[str],
+    figures: Sequence[Figures],
+    *,
+    remarks: Figures | None = None,
+    width: int | None = None,
+) -> "Table":
     """Names, and figures beside each, in at most `width` columns (None: the terminal's).
 
     Where that is too narrow, figures go before a name is broken; and it is broken between its words, where it has any.
+    `remarks` come last, each shortened to the room that is left for it: figures go before that is too little.
     """
     from rich import box  # noqa: PLC0415
     from rich.cells import cell_len  # noqa: PLC0415
@@ -81,6 +96,9 @@ def of_names(heading: str, names: Sequence[str], figures: Sequence[Figures], *, 
 
     names = [plain(name) for name in names]
     width = screen_width() if width is None else width
+    said = [] if remarks is None else [plain(remark) for remark in remarks.cells]
+    wanted = min(max(map(cell_len, said), default=0), REMARK_CELLS, width // 2) + GAP if any(said) else 0
+    width -= wanted
     longest = max(map(cell_len, (heading, *names)))
     widths = {each.heading: max(map(cell_len, (each.heading, *each.cells))) for each in figures}
     shown = list(figures)
@@ -91,8 +109,13 @@ def of_names(heading: str, names: Sequence[str], figures: Sequence[Figures], *, 
     table.add_column(heading, width=room, no_wrap=True)
     for each in shown:
         table.add_column(each.heading, justify="right" if each.is_right else "left", no_wrap=True)
+    left = _room(width, shown, widths) - room + wanted - GAP
+    if remarks is not None and any(said):
+        table.add_column(remarks.heading, no_wrap=True)
     for place, name in enumerate(names):
-        cells = (Text(each.cells[place], style=each.styles[place] if each.styles else "") for each in shown)
+        cells = [Text(each.cells[place], style=each.styles[place] if each.styles else "") for each in shown]
+        if any(said):
+            cells.append(Text(shortened(said[place], max(1, left))))
         table.add_row(Text("\n".join(folded(name, room)), style="bold"), *cells)
     return table
 
@@ -122,11 +145,38 @@ def screen_width() -> int:
     return Console(file=StringIO()).width
 
 
-def text(line: str) -> "RenderableType":
-    """A line as it is, but for what a terminal would obey; a long one is broken between words."""
+def put_lines(lines: Sequence[str], *, has_heading: bool = False) -> None:
+    """On a terminal no word is broken; in a pipe, no line is, so that commands can be found and pasted."""
+    lines = [harmless(line) for line in lines]
+    is_seen = sys.stdout.isatty()
+    text = on_screen(lines, has_heading=has_heading) if is_seen else "".join(f"{line}\n" for line in lines)
+    printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+    printing.flush()
+
+
+def on_screen(
+    lines: Sequence[str], *, has_heading: bool = False, width: int | None = None, colours: bool | None = None
+) -> str:
+    """The lines, broken between words below their beginnings, the first one emphasised where it is a heading; None for
+    the terminal's.
+    """
+    parts = (_hanging(line, style="bold" if has_heading and not at else "") for at, line in enumerate(lines))
+    return drawn(*parts, width=width, colours=colours)
+
+
+def _hanging(line: str, *, style: str) -> "RenderableType":
+    """A line that goes on below its first word, behind what it is indented by, or its number."""
+    from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    return Text(harmless(line))
+    begin = _INDENT.match(line)
+    if begin is None or not begin[0]:
+        return Text(line, style=style)
+    grid = Table.grid()
+    grid.add_column(width=begin.end(), no_wrap=True)
+    grid.add_column(overflow="fold", style=style)
+    grid.add_row(Text(begin[0]), Text(line[begin.end() :]))
+    return grid
 
 
 def lines(rows: Iterable[tuple[str, str]]) -> "Table":

@@ -10,7 +10,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
-from orchestrator.cli import printing
+from orchestrator.cli import printing, tables
 from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import OnlyRun, also, flags_of, option
 from orchestrator.cli.request import verify_request
@@ -64,9 +64,7 @@ async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool
     if as_json:
         printing.put_json(verification)
     else:
-        for line in verification_lines(verification):
-            printing.put(line.encode() + b"\n")
-        printing.flush()
+        tables.put_lines(verification_lines(verification))
     return 0 if verification.ok else FINDINGS_EXIT_CODE
 
 

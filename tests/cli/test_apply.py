@@ -37,8 +37,8 @@ def test_the_next_fires_are_a_table_with_their_files() -> None:
     assert result.exit_code == 0
     assert program.asked == [([Path("captions.toml")], Path("l.db"), False)]
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
-        "2027-03-28T03:00:00+02:00   captions@20270328T010000Z   input: /in/2027-03-27.jsonl",
-        "                                                        embed.output: /out.jsonl",
+        "2027-03-28T03:00:00+02:00  captions@20270328T010000Z  input: /in/2027-03-27.jsonl",
+        "                                                      embed.output: /out.jsonl",
     ]
     assert result.stderr.splitlines() == [
         "captions: 2 stages (caption, embed); 30 2 * * * in Europe/Berlin",

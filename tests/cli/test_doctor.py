@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import api
-from orchestrator.cli.doctor import on_screen
+from orchestrator.cli.tables import on_screen
 from orchestrator.core.findings import Cause, Diagnosis, Finding
 from orchestrator.settings import DoctorRequest
 from tests.cli.command_line import Result, call
@@ -55,7 +55,7 @@ def test_what_needs_nobody_is_exit_code_0() -> None:
 
 def test_on_a_terminal_lines_are_broken_between_words_below_their_beginnings() -> None:
     lines = ["captions: paused: nothing is sent", "  what to do: orchestrator unpause captions --ledger night.db"]
-    assert on_screen(lines, width=40, colours=False).splitlines() == [
+    assert on_screen(lines, has_heading=True, width=40, colours=False).splitlines() == [
         "captions: paused: nothing is sent",
         "  what to do: orchestrator unpause",
         "  captions --ledger night.db",

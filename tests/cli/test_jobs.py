@@ -69,10 +69,20 @@ def test_jobs_are_listed_by_a_filter(night: Callable[..., Result]) -> None:
     listed = night("jobs", "list", "night", "--where", 'error~"cuda out"')
 
     assert [line.split() for line in listed.stdout.splitlines()[2:]] == [
-        [*f"{n} n-{n} failed 1 2026-01-01 00:0{n}:30 failed: RuntimeError: CUDA out of memory: {n} GiB".split()]
-        for n in (3, 4)
+        [*f"n-{n} {n} failed 1 2026-01-01 00:0{n}:30 RuntimeError: CUDA out of memory: {n} GiB".split()] for n in (3, 4)
     ]
     assert listed.stderr == ""
+
+
+def test_a_job_takes_one_line_of_a_narrow_terminal(tmp_path: Path) -> None:
+    words = ("jobs", "list", "night", "--ledger", str(a_night(tmp_path)))
+    listed = call(load_api, words, environment={"COLUMNS": "80"}).stdout.splitlines()
+    assert [line.split()[0] for line in listed[2:]] == ["n-1", "n-2", "n-3", "n-4", "n-5"]
+    assert max(map(len, listed)) <= 80
+    assert listed[4].endswith("RuntimeError: CUDA out of memory: 3 GiB")
+    narrow = call(load_api, words, environment={"COLUMNS": "40"}).stdout.splitlines()
+    assert len(narrow) == len(listed)
+    assert narrow[4].endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
 def test_a_list_in_json_has_the_same_jobs(night: Callable[..., Result]) -> None:
@@ -146,8 +156,9 @@ def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result
         ["error", "RuntimeError:", "CUDA", "out", "of", "memory:", "3", "GiB"],
     ]
     assert ["input", '{"lang":"de"}'] in lines
+    assert ["2026-01-01", "UTC", "after", "event", "attempt", "reason", "there"] in lines
     assert [" ".join(line) for line in lines[-3:]] == [
-        "2026-01-01 00:03:00 claimed 1 run remote-1…",
+        "00:03:00 claimed 1 run remote-1…",
         "00:03:01 1 s accepted 1 run",
         "00:03:30 29 s abandoned 1 failed: out of attempts",
     ]
@@ -180,8 +191,8 @@ def test_what_is_to_be_tried_again_is_shown_first(night: Callable[..., Result]) 
     assert refused.exit_code == 2
     assert refused.stderr.splitlines() == [
         "executed, and paid, once more at least: 2 jobs; their last executions took 5 s in all",
-        "  n-3, failed: RuntimeError: CUDA out of memory: 3 GiB",
-        "  n-4, failed: RuntimeError: CUDA out of memory: 4 GiB",
+        "  n-3, RuntimeError: CUDA out of memory: 3 GiB",
+        "  n-4, RuntimeError: CUDA out of memory: 4 GiB",
         "error: queue 2 jobs of night again? Nobody is here to ask; give --yes. Nothing was done",
     ]
     assert night("jobs", "retry", "night", "-w", "line<5", "--cluster", OOM).stderr == refused.stderr

@@ -43,8 +43,8 @@ def test_show_is_a_table_of_each_endpoint() -> None:
     assert result.exit_code == 0
     assert program.asked == [(Path("l.db"), "captions")]
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
-        "run         500/10:100    2026-01-01 00:00   498 of 500 requests in 10 s, 2 throttled",
-        "status      2000/10:400",
+        "run        500/10:100   2026-01-01 00:00  498 of 500 requests in 10 s, 2 throttled",
+        "status     2000/10:400",
     ]
     assert result.stderr == "abc123 at https://api.example, used by captions, titles\n"
 

@@ -59,11 +59,11 @@ def test_a_person_that_left_is_no_reason_to_stop() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), pipe.fileno())  # or closing the pipe would fail as well
 
 
-@pytest.mark.parametrize(("no_color", "text"), [("", "\x1b[1;31merror:\x1b[0m no\r\n"), ("1", "error: no\r\n")])
+@pytest.mark.parametrize(("no_color", "text"), [("", "\x1b[1;38;5;160merror:\x1b[0m no\r\n"), ("1", "error: no\r\n")])
 def test_a_terminal_sees_colours_unless_it_wants_none(
     no_color: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
     screen, end = os.openpty()
     with os.fdopen(end, "w", encoding="utf-8") as tty, redirect_stderr(tty):

@@ -7,14 +7,18 @@ from rich.text import Text
 
 from orchestrator import declared
 from orchestrator.account.pod_records import Pod, PodStatus
-from orchestrator.cli import tables
+from orchestrator.cli import colours, tables
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.tables import plain
 from orchestrator.core.rate_windows import Window
 from orchestrator.core.wording import counted
 from orchestrator.units import SECOND_US
 
-_STYLES: Final[Mapping[str, str]] = {PodStatus.RUNNING: "green", PodStatus.ERROR: "red", PodStatus.EXITED: "dim"}
+_STYLES: Final[Mapping[str, str]] = {
+    PodStatus.RUNNING: colours.GOOD,
+    PodStatus.ERROR: colours.BAD,
+    PodStatus.EXITED: "dim",
+}
 
 
 def put_pods(pods: Sequence[Pod]) -> None:
