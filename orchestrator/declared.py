@@ -23,6 +23,7 @@ from orchestrator.settings import (
 FILES: Final = "Files"
 SERVICE: Final = "Service"
 JOBS: Final = "Jobs"
+LONG: Final = "Long jobs"
 TROUBLE: Final = "When things go wrong"
 SHOWN: Final = "What is shown"
 
@@ -34,6 +35,7 @@ _account: Final = Group(AccountSettings, SERVICE)
 _file: Final = Group(RunRequest, FILES)
 _job: Final = Group(RunSettings, JOBS)
 _trouble: Final = Group(RunSettings, TROUBLE)
+_long: Final = Group(RunSettings, LONG)
 
 # --- the service, and how it is reached
 
@@ -179,7 +181,7 @@ TTL: Final = Setting(
     "A job's whole life at the service, queue and execution included; 10s to 7d.",
     of=Policy,
     field="ttl_ms",
-    default="the service's, 24h",
+    default="the service's, 24h; of resumable jobs the execution timeout and 24h, 7d at most",
     panel=JOBS,
 )
 EXECUTION_TIMEOUT: Final = Setting(
@@ -209,6 +211,38 @@ QUEUE_DEPTH: Final = _job(
     parsed("N|auto|off", written.queue_depth),
     "How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten minutes,"
     " at least 1,000. `off`: any number that [can be collected in time](how-it-works.md#how-much-is-sent).",
+)
+RESUMABLE: Final = Setting(
+    "resumable",
+    SWITCH,
+    "The jobs of the run [outlive their submissions](long-jobs.md): each goes on from the newest checkpoint that its"
+    " worker has reported.",
+    of=RunSettings,
+    panel=LONG,
+)
+PROGRESS_EVERY: Final = _long(
+    "progress-every",
+    parsed("D|off", written.progress_every, written.progress_every_text),
+    "How often a resumable job is asked how far it is; all of them together take a tenth of the questions at most."
+    " `off`: only in time for its result, every 25 min.",
+    field="progress_every_us",
+)
+STALL_AFTER: Final = _long(
+    "stall-after",
+    duration(written.patience),
+    "A resumable job that has had nothing new to report for so long counts as stuck, see `--on-stuck`.",
+    field="stall_after_us",
+    default="that is not looked at",
+)
+MAX_SEGMENTS: Final = _long(
+    "max-segments", whole(1), "How often a resumable job may be executed, failed or not, before it counts as failed."
+)
+MAX_EXECUTION: Final = _long(
+    "max-execution",
+    duration(written.patience),
+    "How long a resumable job may be executed in all its segments together before it counts as failed.",
+    field="max_execution_us",
+    default="however long",
 )
 RESULT_RETENTION: Final = _job(
     "result-retention",
@@ -333,6 +367,7 @@ RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
+    *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     *(DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),

@@ -15,6 +15,7 @@ from orchestrator.core.admission import QueueDepth
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
+from orchestrator.core.resuming import SegmentLimits
 from orchestrator.core.retry import AttemptLimits
 from orchestrator.units import MIB
 
@@ -56,6 +57,10 @@ PRIORITY_MAX: Final = 10
 
 EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000
 """How long events are kept: 30 days."""
+
+
+PROGRESS_EVERY_US_DEFAULT: Final = 60_000_000
+"""How often a resumable job is asked how far it is: each minute."""
 
 
 class OnUncertain(StrEnum):
@@ -110,6 +115,19 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     output_required: bool = False
     """Whether `COMPLETED` without any output is a failure."""
 
+    resumable: bool = False
+    """Whether its jobs outlive their submissions: each goes on from its newest checkpoint (`core.resuming`)."""
+
+    progress_every_us: int = PROGRESS_EVERY_US_DEFAULT
+    """How often a resumable job is asked how far it is; 0: at its deadlines only."""
+
+    stall_after_us: int | None = None
+    """A resumable job is stuck that has had nothing new to report for so long; None: that is not looked at."""
+
+    max_segments: int = 100
+    max_execution_us: int | None = None
+    """How long a resumable job may be executed in all its segments together; None: however long."""
+
     output: str | None = None
     """Where its results were written last, a full path; None: nowhere, or to a stream. A `resume` writes there, too."""
 
@@ -128,6 +146,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             uncertain=0 if self.on_uncertain is OnUncertain.FAIL else 3,
             expired=0 if self.on_expired is OnExpired.FAIL else 1,
         )
+
+    @property
+    def segments(self) -> SegmentLimits:
+        """How often, and how long in all, a resumable job of the run may be executed."""
+        return SegmentLimits(segments=self.max_segments, execution_us=self.max_execution_us)
 
     @property
     def ttl_us(self) -> int:

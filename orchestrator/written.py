@@ -8,7 +8,7 @@ from typing import Final, get_args
 from orchestrator.core.addresses import interface_url
 from orchestrator.core.admission import QueueDepth
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
-from orchestrator.core.policy import Policy, format_duration, policy_problems
+from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, duration, parsed
 from orchestrator.settings import LOCAL, STANDARD_INPUT, Include, KeyPlace
@@ -19,6 +19,7 @@ NAME_CHARACTERS_MAX: Final = 200
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 RETENTION_US_MIN: Final = 1_000_000
 PATIENCE_US_MIN: Final = 1_000_000
+EVERY_US_MIN: Final = 1_000_000
 
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -138,6 +139,22 @@ def patience(duration_us: int) -> int:
     if duration_us < PATIENCE_US_MIN:
         raise ValueError(f"so long it takes at least to get anywhere: {format_duration(PATIENCE_US_MIN)}")
     return duration_us
+
+
+OFF: Final = "off"
+
+
+def progress_every(text: str) -> int:
+    """How often a resumable job is asked how far it is, in microseconds; 0 where that is off."""
+    every_us = 0 if text == OFF else parse_duration(text)
+    if text != OFF and every_us < EVERY_US_MIN:
+        raise ValueError(f"no job is asked more often than every {format_duration(EVERY_US_MIN)}; off asks not at all")
+    return every_us
+
+
+def progress_every_text(every_us: int) -> str:
+    """The same as it is written."""
+    return format_duration(every_us) if every_us else OFF
 
 
 def key_place(text: str) -> KeyPlace:

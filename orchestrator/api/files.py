@@ -47,7 +47,13 @@ def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
 
 
 def row_batches(
-    source: str, *, environ: Mapping[str, str], policy: Policy, webhook_bytes: int, body_bytes_max: int
+    source: str,
+    *,
+    environ: Mapping[str, str],
+    policy: Policy,
+    webhook_bytes: int,
+    body_bytes_max: int,
+    is_resumable: bool = False,
 ) -> Iterator[InputBatch]:
     """The rows of a JSONL input, checked, in batches. Raises `UsageError` where it cannot be opened.
 
@@ -60,6 +66,7 @@ def row_batches(
             run_policy=policy,
             webhook_bytes=webhook_bytes,
             body_bytes_max=body_bytes_max,
+            is_resumable=is_resumable,
         )
         for batch in batches(rows, rows_max=ROWS_ALONE):
             faults = [item for item in batch if isinstance(item, Problem)]

@@ -343,6 +343,7 @@ class Foreground:
                 policy=settings.policy,
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=self._request.body_bytes_max,
+                is_resumable=settings.resumable,
             )
             self._intake = Intake(ledger, run, source=source)
             taken = await self._intake.take(batches, advice=self._refusal_advice)

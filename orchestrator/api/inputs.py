@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from orchestrator.api.files import opened
 from orchestrator.api.options import Function
 from orchestrator.api.outcomes import Job
-from orchestrator.core.policy import Policy
 from orchestrator.engine.pump import Pump
 from orchestrator.errors import UsageError
 from orchestrator.formats.jsonl import RowReader, read_rows
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.formats.values import ValueReader
-from orchestrator.settings import LOCAL, STANDARD_INPUT
+from orchestrator.settings import LOCAL, STANDARD_INPUT, RunSettings
 
 Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
 """Dicts, each what a line of a file would be, or `Job`s; or the path of a JSONL file."""
@@ -48,7 +47,7 @@ def pump_of(
     inputs: Inputs,
     *,
     environ: Mapping[str, str],
-    policy: Policy,
+    settings: RunSettings,
     webhook_bytes: int,
     body_bytes_max: int,
     first: int,
@@ -56,11 +55,11 @@ def pump_of(
 ) -> Pump:
     """What reads `inputs` into rows, counting from after `first`; the rest is as with `read_rows` and `Pump`."""
     if isinstance(inputs, str | PathLike):
-        rows = _lines(Path(inputs), environ, policy, webhook_bytes, body_bytes_max)
+        rows = _lines(Path(inputs), environ, settings, webhook_bytes, body_bytes_max)
         return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
-        return RowReader(environ, policy, webhook_bytes, body_bytes_max)
+        return RowReader(environ, settings.policy, webhook_bytes, body_bytes_max, settings.resumable)
 
     values = ValueReader(reader(), reader())
 
@@ -76,15 +75,16 @@ def pump_of(
 
 
 def _lines(
-    path: Path, environ: Mapping[str, str], policy: Policy, webhook_bytes: int, body_bytes_max: int
+    path: Path, environ: Mapping[str, str], settings: RunSettings, webhook_bytes: int, body_bytes_max: int
 ) -> Iterator[Row | Problem]:
     with opened(str(path)) as stream:
         yield from read_rows(
             stream,
             environ=environ,
-            run_policy=policy,
+            run_policy=settings.policy,
             webhook_bytes=webhook_bytes,
             body_bytes_max=body_bytes_max,
+            is_resumable=settings.resumable,
         )
 
 

@@ -15,6 +15,7 @@ from orchestrator import declared
 from orchestrator.api.config import Choices, choose
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import Setting
+from orchestrator.errors import UsageError
 from orchestrator.settings import RunSettings
 
 Duration = str | float | timedelta
@@ -41,6 +42,11 @@ class RunOptions(TypedDict, total=False):
     on_uncertain: Literal["resubmit", "hold", "fail"] | None
     uncertain_after: Duration | None
     on_expired: Literal["resubmit", "fail"] | None
+    resumable: bool | None
+    progress_every: Duration | Literal["off"] | None
+    stall_after: Duration | None
+    max_segments: int | None
+    max_execution: Duration | None
 
 
 class ServiceOptions(TypedDict, total=False):
@@ -94,13 +100,31 @@ def check_known(options: Iterable[str], known: Sequence[str], function: str) -> 
 def settings_from(choices: Choices, options: Mapping[str, object], known: RunSettings | None) -> RunSettings:
     """The settings of a run: those that it has, with what `options` say; of a new one, all that was chosen."""
     if known is None:
-        return RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
+        settings = RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
+        check_resumable(settings, _said)
+        return settings
     every = (*declared.RUN, *declared.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
     policy = replace(known.policy, **choices.fields(Policy, said))
     if options.get(declared.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
-    return replace(known, policy=policy, **choices.fields(RunSettings, said))
+    settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
+    check_resumable(settings, _said)
+    return settings
+
+
+def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:
+    """Raises `UsageError` where settings are of resumable jobs, and the run has none; `name` is how one is named."""
+    if settings.resumable:
+        if settings.stall_after_us is not None and not settings.progress_every_us:
+            raise UsageError(
+                f"{name(declared.STALL_AFTER)} needs to know how far a job is, and {name(declared.PROGRESS_EVERY)} off"
+                " asks not for that; leave one out"
+            )
+        return
+    for setting in (declared.PROGRESS_EVERY, declared.STALL_AFTER, declared.MAX_SEGMENTS, declared.MAX_EXECUTION):
+        if getattr(settings, setting.name) != setting.unset:
+            raise UsageError(f"{name(setting)} is for resumable jobs; give {name(declared.RESUMABLE)} too")
 
 
 def policy_of(options: Mapping[str, object]) -> Policy:

@@ -164,7 +164,7 @@ class Submission:
         pump = pump_of(
             self.inputs,
             environ=self.host.dependencies.environ,
-            policy=settings.policy,
+            settings=settings,
             webhook_bytes=await self.host.webhook_bytes(),
             body_bytes_max=self.choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,

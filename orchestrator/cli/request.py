@@ -13,8 +13,10 @@ import msgspec
 from orchestrator import declared, written
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import api_key, check_listener
+from orchestrator.api.options import check_resumable
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
+from orchestrator.core.resuming import long_policy
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.settings import (
@@ -47,6 +49,7 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
     named = choices[declared.NAME]
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
+    check_resumable(settings, str)
     connection = ConnectionSettings(**choices.fields(ConnectionSettings))
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
     key = api_key(environment, needed=not local, otherwise=_OTHERWISE)
@@ -143,7 +146,8 @@ def policy_of(choices: Choices) -> Policy:
 def warnings(request: RunRequest) -> tuple[str, ...]:
     """What is allowed and probably not meant."""
     found = []
-    policy = request.settings.policy if request.settings else Policy()
+    settings = request.settings or RunSettings()
+    policy = long_policy(settings.policy) if settings.resumable else settings.policy
     ttl_ms = policy.ttl_ms or TTL_MS_DEFAULT
     timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     if ttl_ms < timeout_ms:

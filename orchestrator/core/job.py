@@ -13,6 +13,7 @@ import msgspec
 
 from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
 from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
+from orchestrator.core.resuming import Report, SegmentEnd
 
 RUN_CANCELLED: Final = "the run was cancelled"
 """What the errors file says of its jobs."""
@@ -35,6 +36,9 @@ RAN: Final = "ran"
 FAILED_EXECUTIONS: Final = "failed_executions"
 RETRIED_EXECUTIONS: Final = "retried_executions"
 """The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
+
+CONTINUED_SEGMENTS: Final = "continued_segments"
+"""The run's counter of segments of resumable jobs that ended without a result, and that others went on from."""
 
 NO_NEWS: Final = "no_news"
 """The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
@@ -115,6 +119,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy: bytes | None = None
     """What it was reopened with, as JSON; each field wins over its line's and the run's policy."""
 
+    segment: int = 0
+    """The number of its latest segment, if it is resumable; each `/run` has another one, whatever became of it."""
+
     @property
     def by_retry(self) -> bool:
         """Whether the current attempt is (or is to be) a `/retry`."""
@@ -164,6 +171,12 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
     """The execution that a `/retry` is to follow, to be recognised should that not be applied."""
 
+    report: Report | None = None
+    """What the worker of a segment said as it gave the job back."""
+
+    execution_ms: int | None = None
+    """How long a worker had the segment that ends."""
+
 
 class _Counters(TypedDict, total=False):
     """The counters that troubles raise."""
@@ -189,6 +202,7 @@ class _Changes(_Counters, total=False):
     unfinished_at: int
     attempts_max: int | None
     policy: bytes | None
+    segment: int
 
 
 def _step(
@@ -200,21 +214,24 @@ def _step(
     trouble: Trouble | None = None,
     outcome: Outcome | None = None,
     failure: Failure | None = None,
+    end: SegmentEnd | None = None,
     **changes: Unpack[_Changes],
 ) -> Transition:
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
     return Transition(
-        before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome, failure=failure
-    )
+        before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome, failure=failure,
+        report=None if end is None else end.report, execution_ms=None if end is None else end.execution_ms,
+    )  # fmt: skip
 
 
-def claimed(job: Job, *, submission: int, ttl_us: int, at: int) -> Transition:
-    """The job is about to be sent by `/run` as a new submission."""
+def claimed(job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bool = False) -> Transition:
+    """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment."""
     return _step(
         job, Event.CLAIMED, "run", at,
         submission=submission, attempt=job.attempt + 1, first_attempt=job.attempt + 1, remote_id=None,
         retry_until=None, sent_at=at, ttl_at=at + ttl_us, unfinished_at=at,
+        segment=job.segment + 1 if is_resumable else job.segment,
     )  # fmt: skip
 
 
@@ -287,6 +304,7 @@ def retried(
     reason: str,
     at: int,
     failure: Failure | None = None,
+    end: SegmentEnd | None = None,
 ) -> Transition:
     """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given."""
     return _step(
@@ -298,31 +316,46 @@ def retried(
         due_at=due_at,
         retry_until=retry_until,
         failure=None if retry_until is None else failure,
+        end=end,
         **_counted(job, trouble),
     )
 
 
-def completed(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
+def continued(
+    job: Job, end: SegmentEnd, *, due_at: int, reason: str, at: int, trouble: Trouble | None = None
+) -> Transition:
+    """A segment has come further and ended without a result, through `trouble` if it did not by itself: fresh counters,
+    since whatever went wrong was got over.
+    """
+    return _step(
+        job, Event.CONTINUED, reason, at,
+        trouble=trouble, end=end, due_at=due_at, retry_until=None,
+        failures=0, lost=0, uncertain=0, expired=0, deferrals=0,
+    )  # fmt: skip
+
+
+def completed(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
     """A result, from any submission of the job, also where the job had been given up."""
-    return _step(job, Event.COMPLETED, reason, at, outcome=outcome, due_at=0, retry_until=None)
+    return _step(job, Event.COMPLETED, reason, at, outcome=outcome, end=end, due_at=0, retry_until=None)
 
 
-def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
+def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
     """The job has failed for good. `outcome.trouble` says why."""
     trouble = outcome.trouble or Trouble.FAILED
     counted = _counted(job, trouble)
     attempt = job.attempt - 1 if trouble is Trouble.REJECTED and job.state is State.SUBMITTING else job.attempt
     return _step(
         job, Event.ABANDONED, reason, at,
-        trouble=trouble, outcome=outcome, attempt=attempt, due_at=0, retry_until=None, **counted,
+        trouble=trouble, outcome=outcome, end=end, attempt=attempt, due_at=0, retry_until=None, **counted,
     )  # fmt: skip
 
 
-def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int) -> Transition:
+def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
     """Stopped by a person, here or at the service."""
     return _step(
-        job, Event.CANCELLED, reason, at, trouble=Trouble.CANCELLED, outcome=outcome, due_at=0, retry_until=None
-    )
+        job, Event.CANCELLED, reason, at,
+        trouble=Trouble.CANCELLED, outcome=outcome, end=end, due_at=0, retry_until=None,
+    )  # fmt: skip
 
 
 def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
@@ -387,6 +420,8 @@ def counters(step: Transition) -> tuple[str, ...]:
             found = ("uncertain_resubmitted",)
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
             found = (trouble.value,)
+        case Event.CONTINUED, _:
+            found = (CONTINUED_SEGMENTS,)
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT)):
             found = (FAILED_EXECUTIONS,) if step.event is Event.ABANDONED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
         case _:

@@ -58,6 +58,9 @@ class Event(StrEnum):
     RETRIED = "retried"
     """This execution is over without a result; another one is due."""
 
+    CONTINUED = "continued"
+    """A segment of a resumable job is over without a result, and has come further: the next one is due."""
+
     COMPLETED = "completed"
     """A result, from any submission of the job, whenever it comes. The first one wins."""
 
@@ -104,6 +107,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
             {
                 Event.DEFERRED: State.QUEUED,
                 Event.RETRIED: State.QUEUED,
+                Event.CONTINUED: State.QUEUED,
                 Event.COMPLETED: State.SUCCEEDED,
                 Event.ABANDONED: State.FAILED,
                 Event.CANCELLED: State.CANCELLED,

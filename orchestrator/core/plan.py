@@ -49,6 +49,9 @@ FASTER_SHARE = 0.7
 RECOUNT_SECONDS_MAX = 100
 """A calendar of so few seconds is counted anew whenever its first job is taken; a fuller one once a second."""
 
+WATCH_SHARE = 0.1
+"""Of the questions, this share at most may be how far resumable jobs are."""
+
 REPLANNED_MAX = 500
 """How many jobs get their new time at once, after something was learned that changes it for all."""
 
@@ -66,6 +69,9 @@ class Entry:
     """The reason why nobody knows whether its `/retry` was applied."""
 
     is_unsure: bool = False
+    watch_us: int | None = None
+    """If it is resumable: how often to ask how far it is; 0 for not at all, but at its deadlines."""
+
     number: int = 0
     """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
 
@@ -100,6 +106,8 @@ class Plan:
     """The outstanding jobs of one endpoint.
 
     `learned` is of the times from submission to finish, `execution` of those in execution alone.
+    `watch_of` is how often a resumable job is asked how far it is (`Entry.watch_us`), None of any other: what was
+    learned of other jobs says nothing of when it ends.
     Whoever asks takes a job by `next`, and hands it back by `schedule`, `refresh` or `drop`.
     """
 
@@ -111,6 +119,7 @@ class Plan:
         retention_of: Callable[[Job], int],
         per_s: float,
         webhooks: bool,
+        watch_of: Callable[[Job], int | None] = lambda _job: None,
     ) -> None:
         self._learned = learned
         self._execution = execution or DurationHistogram()
@@ -122,6 +131,9 @@ class Plan:
         self._numbers = itertools.count(1)
         self._retention_of = retention_of
         self._reserved_per_s = per_s * RESERVE_SHARE
+        self._watch_of = watch_of
+        self._watched = 0
+        self._watch_gap_us = SECOND_US / (per_s * WATCH_SHARE)
         self.webhooks = webhooks
         """Whether a finished job is expected to tell of itself."""
 
@@ -146,6 +158,7 @@ class Plan:
     def allow(self, per_s: float) -> None:
         """So many questions a second there may be from now on."""
         self._reserved_per_s = per_s * RESERVE_SHARE
+        self._watch_gap_us = SECOND_US / (per_s * WATCH_SHARE)
         self._spare.allow(per_s)
 
     @property
@@ -175,6 +188,9 @@ class Plan:
         number = next(self._numbers)
         since = (job.sent_at if job.is_first_execution else job.unfinished_at) or 0
         entry = Entry(job, since=since, retry_in_doubt=retry_in_doubt, is_unsure=is_unsure, number=number)
+        entry.watch_us = self._watch_of(job)
+        if entry.watch_us is not None:
+            self._watched += 1
         self._entries[job.id] = entry
         self._measure(entry)
         if at_once:
@@ -190,6 +206,8 @@ class Plan:
             return
         self._take_out(entry)
         self._forget_safe(entry)
+        if entry.watch_us is not None:
+            self._watched -= 1
         if job in self._scouts:
             self._scouts.discard(job)
             self._promote()
@@ -302,6 +320,9 @@ class Plan:
     # --- lanes
 
     def _schedule_first(self, entry: Entry) -> None:
+        if entry.watch_us is not None:
+            self._schedule_watched(entry, entry.watch_us)
+            return
         if self._learned.weight < SCOUTED:
             if not self._learned.weight:
                 self._spare.weigh(len(self._entries))
@@ -313,7 +334,21 @@ class Plan:
                 return
         self._schedule_next(entry)
 
+    def _schedule_watched(self, entry: Entry, every_us: int) -> None:
+        """A resumable job is asked how far it is: first at another time than the others that were sent with it."""
+        if not every_us:
+            at = entry.deadline
+        elif entry.asked_at is None:
+            share = entry.number * GOLDEN_SHARE % 1
+            at = entry.since + max(ASK_GAP_US_MIN, int(every_us * share), int(self._watched * self._watch_gap_us))
+        else:
+            at = entry.asked_at + max(ASK_GAP_US_MIN, every_us, int(self._watched * self._watch_gap_us))
+        self.schedule(entry, min(at, entry.deadline))
+
     def _schedule_next(self, entry: Entry) -> None:
+        if entry.watch_us is not None and (entry.asked_at or 0) < entry.deadline:
+            self._schedule_watched(entry, entry.watch_us)
+            return
         at, is_likely = next_ask(
             entry.job,
             asked_at=entry.asked_at,
@@ -355,7 +390,7 @@ class Plan:
 
     def _postponed(self, entry: Entry, now: int) -> bool:
         """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
-        if self.webhooks or entry.troubles or entry.gone_at is not None:
+        if self.webhooks or entry.troubles or entry.gone_at is not None or entry.watch_us is not None:
             return False
         if self._spare.is_there:
             is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.since)

@@ -59,6 +59,11 @@ class StuckDetector:
     def __init__(self) -> None:
         self._running: dict[int, Suspect] = {}
         self._waiting: dict[int, Suspect] = {}
+        self._moved: dict[int, int] = {}
+
+    def moved(self, job: Job, at: int) -> None:
+        """`job`, which is resumable, had something new to report at `at`."""
+        self._moved[job.id] = at
 
     def observe(self, job: Job, status: str, at: int) -> None:
         """A question that was sent at `at` found `job` in `status`, unfinished."""
@@ -77,10 +82,17 @@ class StuckDetector:
             self._running.pop(job, None)
         if self._waiting:
             self._waiting.pop(job, None)
+        if self._moved:
+            self._moved.pop(job, None)
 
     def running(self, now: int, longer_than_us: int) -> list[Suspect]:
         """The jobs in progress for longer than that, the longest first."""
         return _since(self._running, now - longer_than_us)
+
+    def stalled(self, run: int, now: int, longer_than_us: int) -> list[Suspect]:
+        """The jobs of `run` in progress that have had nothing new to report for longer than that, the longest first."""
+        since = {each.job: self._moved.get(each.job, each.since) for each in self._running.values() if each.run == run}
+        return _since({job: Suspect(job, run, at) for job, at in since.items()}, now - longer_than_us)
 
     def waiting(self, now: int, longer_than_us: int) -> list[Suspect]:
         """The jobs in the queue for longer than that, the longest first."""

@@ -23,6 +23,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
+from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.foreign import OPENAI_BATCH, START_BYTES, is_openai_batch, not_json_lines
@@ -67,14 +68,15 @@ def read_rows(
     run_policy: Policy = NO_POLICY,
     webhook_bytes: int = 0,
     body_bytes_max: int = BODY_BYTES_MAX,
+    is_resumable: bool = False,
 ) -> Iterator[Row | Problem]:
     """The rows of `stream` in their order, with a `Problem` in place of each line that is none.
 
     `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
-    a whole request body.
+    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too.
     """
-    lines = RowReader(environ, run_policy, webhook_bytes, body_bytes_max)
+    lines = RowReader(environ, run_policy, webhook_bytes, body_bytes_max, is_resumable)
     line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
     size, number, is_begun = _size(stream), 0, False
     try:
@@ -114,12 +116,20 @@ def _size(stream: BinaryIO) -> int | None:
 class RowReader:
     """Reads line after line; remembers which form the file is in, and since which line. Takes what `read_rows` does."""
 
-    def __init__(self, environ: Mapping[str, str], run_policy: Policy, webhook_bytes: int, body_bytes_max: int) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        run_policy: Policy,
+        webhook_bytes: int,
+        body_bytes_max: int,
+        is_resumable: bool = False,
+    ) -> None:
         self._environ = environ
         self._run_policy = run_policy
         self._run_policy_bytes = _policy_bytes(run_policy)
         self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
         self._body_bytes_max = body_bytes_max
+        self._is_resumable = is_resumable
         self._form: str | None = None
         self._form_line = 0
 
@@ -156,6 +166,13 @@ class RowReader:
             _refuse_mistaken(members)
             self._keep_to_one_form(number, _BARE_FORM)
             input_ = text if custom_id is None else _bare_input(text)
+        if self._is_resumable:
+            extra_bytes += RESUME_BYTES
+            if RESUME in _members.decode(input_):
+                raise ValueError(
+                    f'its input has a "{RESUME}"; under this key a resumable job is given what it goes on from: use'
+                    " another one"
+                )
         self._check_size(len(input_) + extra_bytes)
         form = canonical(input_)
         if form == b"{}":

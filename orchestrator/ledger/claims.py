@@ -6,9 +6,11 @@ import msgspec
 
 from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
+from orchestrator.core.resuming import Resume
 from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
 from orchestrator.ledger.payloads import Payload, references_of, secret_names_add, secret_names_all
+from orchestrator.ledger.progress import resumes_of
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
 
@@ -36,6 +38,8 @@ class Claim(msgspec.Struct, frozen=True):
 
     job: Job
     payload: Payload
+    resume: Resume | None = None
+    """From where it goes on, if it is resumable."""
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -73,11 +77,13 @@ class Claims:
         bytes_max: int = CLAIM_BYTES_MAX,
         is_late: IsLate = nobody_is_late,
         behind: Passed = HEAD,
+        is_resumable: bool = False,
     ) -> Claimed:
         """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
 
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
-        it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written.
+        it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
+        `is_resumable` begins a segment, with its newest checkpoint.
         """
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
@@ -94,14 +100,16 @@ class Claims:
             if by_retry:
                 taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
-                taken = [self._claimed_for_run(found.job, found.ttl_us, now) for found in seen.found]
-            claims = [Claim(step.after, payloads[step.after.id]) for step in await transaction.apply(taken)]
+                taken = [self._claimed_for_run(found.job, found.ttl_us, now, is_resumable) for found in seen.found]
+            done = await transaction.apply(taken)
+            resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
+            claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
             return Claimed(claims, seen.passed, seen.is_at_end), fresh
 
         claimed, fresh = await self._doors.write(block)
         self.secret_names |= fresh
         return claimed
 
-    def _claimed_for_run(self, job: Job, ttl_us: int, now: int) -> Transition:
+    def _claimed_for_run(self, job: Job, ttl_us: int, now: int, is_resumable: bool) -> Transition:
         self._latest = next_submission(self._latest, slot=self._slot, now=now)
-        return transitions.claimed(job, submission=self._latest, ttl_us=ttl_us, at=now)
+        return transitions.claimed(job, submission=self._latest, ttl_us=ttl_us, at=now, is_resumable=is_resumable)

@@ -33,6 +33,7 @@ from orchestrator.ledger.pipelines import Pipelines
 from orchestrator.ledger.pruning import Pruning
 from orchestrator.ledger.results import Results
 from orchestrator.ledger.runs import Runs
+from orchestrator.ledger.segments import Segments
 from orchestrator.ledger.selection import Selection
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.marks import Boot, Marks, marks_of, this_boot
@@ -63,6 +64,7 @@ class Ledger:
         self.jobs = Jobs(doors)
         self.claims = Claims(doors, slot=self.heartbeats.slot)
         self.submissions = Submissions(doors)
+        self.segments = Segments(doors)
         self.notices = Notices(doors)
         self.cancels = Cancels(doors)
         self.results = Results(doors)

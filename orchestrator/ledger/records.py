@@ -88,6 +88,7 @@ def select_jobs() -> Select[Any]:
         submissions.c.ttl_at,
         jobs.c.attempts_max,
         jobs.c.policy,
+        jobs.c.segment,
     ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
 
 
@@ -114,6 +115,7 @@ def job_of(row: Sequence[Any]) -> Job:
         ttl_at=row[17],
         attempts_max=row[18],
         policy=row[19],
+        segment=row[20],
     )
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
     AT_SERVICE,
+    checkpoints,
     clusters,
     counts,
     events,
@@ -25,6 +26,7 @@ from orchestrator.ledger.tables import (
     notices,
     outcomes,
     payloads,
+    progress,
     runs,
     submissions,
 )
@@ -113,7 +115,7 @@ async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) 
     ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
     if ids:
         doomed = batch_of(ids)
-        for table in (payloads, outcomes, events):
+        for table in (payloads, outcomes, events, progress, checkpoints):
             await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
         await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
     return len(ids)

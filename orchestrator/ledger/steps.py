@@ -32,6 +32,7 @@ from orchestrator.core.job import (
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Trouble
+from orchestrator.ledger.progress import segments_write
 from orchestrator.ledger.records import checksum, notice_row, pack
 from orchestrator.ledger.sqlite.statements import (
     BATCH,
@@ -97,6 +98,8 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
         await _events_write(connection, done)
         await _outcomes_write(connection, done)
         await _counts_write(connection, done)
+        if long := [step for step in done if step.after.segment]:
+            await segments_write(connection, long)
     return done
 
 
@@ -225,7 +228,7 @@ def _settled(step: Transition) -> dict[str, Any] | None:
             return {**row, "b_id": after.submission, **told}
         case Event.ADOPTED:
             return {**row, "b_id": after.submission, "b_remote_id": after.remote_id}
-        case Event.DEFERRED | Event.RETRIED | Event.ABANDONED | Event.CANCELLED if not after.by_retry:
+        case Event.DEFERRED | Event.RETRIED | Event.CONTINUED | Event.ABANDONED | Event.CANCELLED if not after.by_retry:
             ended = step.trouble or step.event
             return {**row, "b_id": after.submission, "b_ended_at": step.at, "b_ended": ended.value}
         case _:

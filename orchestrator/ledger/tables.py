@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import (
     BLOB,
     INTEGER,
+    REAL,
     TEXT,
     CheckConstraint,
     Column,
@@ -27,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0011"
+SCHEMA_VERSION: Final = "0012"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -68,6 +69,7 @@ HAS_RUN: Final = frozenset(
         Trouble.INVALID_OUTPUT.value,
         PAID_TWICE,
         RAN,
+        Event.CONTINUED.value,
     }
 )
 """How a submission ended that was executed."""
@@ -163,6 +165,7 @@ jobs = Table(
     Column("ended_at", INTEGER),
     Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
     Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
+    Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     CheckConstraint(one_of("state", State), name="jobs_state_known"),
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
     CheckConstraint(
@@ -216,12 +219,45 @@ submissions = Table(
     Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON
     Column("owner", INTEGER, nullable=False, server_default="0"),  # the slot of the process that claimed it
     Column("epoch", INTEGER, nullable=False, server_default="0"),  # the epoch of that process
+    Column("execution_ms", INTEGER),  # how long a worker had it; of segments of resumable jobs only
 )
 """`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
 would carry them along. Where one process works, both are 0.
 """
 
 Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), nullable=False),
+    Column("segment", INTEGER, nullable=False),
+    Column("submission_id", INTEGER, nullable=False),
+    Column("given_segment", INTEGER, nullable=False),  # the checkpoint that it began with; 0: none
+    Column("given_seq", INTEGER, nullable=False),
+    Column("begun_at", INTEGER),  # when a worker began with it, as far as a question has shown
+    Column("seq", INTEGER),  # of the latest report, like the following; NULL: there was none
+    Column("share", REAL),
+    Column("message", TEXT),
+    Column("reported_at", INTEGER),
+    PrimaryKeyConstraint("job_id", "segment"),
+    **KEPT_BY_KEY,
+)
+"""The segments of resumable jobs, and what was last reported of each: an ordinary run has none."""
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), nullable=False),
+    Column("segment", INTEGER, nullable=False),
+    Column("seq", INTEGER, nullable=False),  # of the first report that had it
+    Column("at", INTEGER, nullable=False),
+    Column("checkpoint", BLOB, nullable=False),
+    Column("packed", INTEGER, nullable=False),
+    PrimaryKeyConstraint("job_id", "segment", "seq"),
+    **KEPT_BY_KEY,
+)
+"""What segments of resumable jobs can go on from: the latest few of each job."""
 
 outcomes = Table(
     "outcomes",

@@ -73,6 +73,11 @@ def test_every_key_can_stand_in_the_file() -> None:
         stop-after-failures = 50
         give-up-after = "2h"
         on-stuck = "resubmit"
+        resumable = true
+        progress-every = "5m"
+        stall-after = "2h"
+        max-segments = 7
+        max-execution = "9d"
         events-kept = "7d"
         queue-depth = "off"
         limit = ["run=5/1", "status=7/1"]

@@ -266,3 +266,43 @@ def test_warned_and_done(arguments: str, warning: str) -> None:
     result = invoke(FakeApp(), "run", "i.jsonl", *arguments.split(), **KEY)
     assert result.exit_code == 0
     assert f"warning: {warning}" in result.stderr
+
+
+def test_the_settings_of_resumable_jobs_reach_the_request() -> None:
+    words = "--resumable --progress-every 5m --stall-after 2h --max-segments 7 --max-execution 9d"
+    settings = asked("--endpoint", "abc123", *words.split(), **KEY).settings
+    assert settings == RunSettings(
+        resumable=True,
+        progress_every_us=300_000_000,
+        stall_after_us=7_200_000_000,
+        max_segments=7,
+        max_execution_us=777_600_000_000,
+    )
+    off = asked("--endpoint", "abc123", "--resumable", "--progress-every", "off", **KEY).settings
+    assert off is not None
+    assert off.progress_every_us == 0
+
+
+@pytest.mark.parametrize("words", ["--progress-every 5m", "--stall-after 2h", "--max-segments 7", "--max-execution 9d"])
+def test_a_setting_of_resumable_jobs_needs_them(words: str) -> None:
+    flag = words.split(maxsplit=1)[0]
+    told = refused("run", "p.jsonl", "--endpoint", "abc123", *words.split(), **KEY)
+    assert told == f"{flag} is for resumable jobs; give --resumable too"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--stall-after 2h --progress-every off", "--stall-after needs to know how far a job is, and --progress-every"),
+        ("--progress-every 100ms", "no job is asked more often than every 1 s; off asks not at all"),
+    ],
+)
+def test_settings_of_resumable_jobs_that_cannot_be(words: str, told: str) -> None:
+    assert told in refused("run", "p.jsonl", "--endpoint", "abc123", "--resumable", *words.split(), **KEY)
+
+
+def test_a_long_execution_of_a_resumable_job_needs_no_ttl_of_its_own() -> None:
+    app = FakeApp()
+    words = ("run", "p.jsonl", "--endpoint", "abc123", "--execution-timeout", "3d")
+    assert "shorter than the execution timeout" in invoke(app, *words, **KEY).stderr
+    assert "shorter than" not in invoke(app, *words, "--resumable", **KEY).stderr

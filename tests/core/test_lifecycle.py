@@ -37,6 +37,7 @@ LEGAL = {
     "outstanding": {
         "deferred": "queued",
         "retried": "queued",
+        "continued": "queued",
         "completed": "succeeded",
         "abandoned": "failed",
         "cancelled": "cancelled",

@@ -9,7 +9,7 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -25,6 +25,7 @@ from orchestrator.emulator.faults import FaultDice, Faults
 from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.long_work import Act, LongWork
 from orchestrator.emulator.routes import JobApi, application, job_routes
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.wire import Wire
@@ -69,6 +70,7 @@ class SimulatedService:
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
         tally_by: what makes two raw inputs the same one.
         make_world: the class of its world.
+        long_work: how the inputs that have a `resume` are worked on, instead of by `work`.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class SimulatedService:
         receiver: Receiver | None = None,
         tally_by: Callable[[bytes], Hashable] = bytes,
         make_world: Callable[..., World] = World,
+        long_work: LongWork | None = None,
     ) -> None:
         self._clock = clock
         self._rng = random.Random(seed)
@@ -94,6 +97,7 @@ class SimulatedService:
         self._workers = workers
         self._seconds = seconds
         self._work = work
+        self.long_work = long_work
         self.receiver = receiver
         self.tally = Tally(tally_by)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
@@ -120,6 +124,7 @@ class SimulatedService:
         self._numbers = itertools.count()
         self._busy: dict[str, dict[ExecutionKey, Execution]] = {endpoint: {} for endpoint in endpoints}
         self._ends: list[tuple[int, int, str, Execution]] = []
+        self._acts: list[tuple[int, int, str, Execution, int, Iterator[Act], Act]] = []
         self._deliveries: dict[int, Delivery] = {}
         self._tries: list[tuple[int, int]] = []
         self._wakeup = anyio.Event()
@@ -166,6 +171,22 @@ class SimulatedService:
             if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
                 self.world.done(execution, self._work(execution.input, execution.number), now)
 
+        while self._acts and self._acts[0][0] <= now:
+            _, _, endpoint, execution, begun_at, acts, act = heapq.heappop(self._acts)
+            if ExecutionKey(execution.job_id, execution.number) not in self._busy[endpoint]:
+                continue
+            if act.report is not None:
+                self.world.progress(execution, act.report, now)
+            if act.result is not None:
+                del self._busy[endpoint][ExecutionKey(execution.job_id, execution.number)]
+                self.world.done(execution, act.result, now)
+            self._next_act(endpoint, execution, begun_at, acts)
+
+    def _next_act(self, endpoint: str, execution: Execution, begun_at: int, acts: Iterator[Act]) -> None:
+        if (act := next(acts, None)) is not None:
+            number = next(self._numbers)
+            heapq.heappush(self._acts, (begun_at + act.after_us, number, endpoint, execution, begun_at, acts, act))
+
     def _step(self, now: int) -> None:
         due = self.world.step(now)
         for key in due.stopped:
@@ -183,7 +204,9 @@ class SimulatedService:
                 if execution is None:
                     break
                 busy[ExecutionKey(execution.job_id, execution.number)] = execution
-                if not execution.silent:
+                if self.long_work is not None and not execution.silent and b'"resume":' in execution.input:
+                    self._next_act(endpoint, execution, now, self.long_work.acts(execution.input))
+                elif not execution.silent:
                     ends_at = now + round(self._seconds(self._rng) * SECOND_US)
                     heapq.heappush(self._ends, (ends_at, next(self._numbers), endpoint, execution))
 
@@ -216,4 +239,5 @@ class SimulatedService:
             math.inf if due is None else due,
             self._ends[0][0] if self._ends else math.inf,
             self._tries[0][0] if self._tries else math.inf,
+            self._acts[0][0] if self._acts else math.inf,
         )

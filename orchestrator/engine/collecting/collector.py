@@ -47,6 +47,7 @@ from orchestrator.core.responses import (
 )
 from orchestrator.core.retry import backoff_us
 from orchestrator.core.stuck import QUEUED
+from orchestrator.engine.collecting.segments import Segments
 from orchestrator.engine.collecting.verdicts import finished, in_trouble
 from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
@@ -82,12 +83,14 @@ class Collector:
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._wakeup = Wakeup()
+        self._segments = Segments(endpoint=endpoint, ledger=ledger)
         self._plan = Plan(
             learned=endpoint.durations.whole,
             execution=endpoint.durations.execution,
             retention_of=self._retention_us,
             per_s=endpoint.status_per_s,
             webhooks=endpoint.webhook_health.healthy,
+            watch_of=self._segments.watch_us,
         )
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
@@ -129,6 +132,7 @@ class Collector:
     def forget(self, job: int) -> None:
         """`job` is no longer outstanding."""
         self._plan.drop(job)
+        self._segments.forget(job)
         self._endpoint.stuck_detector.forget(job)
 
     def revive(self) -> int:
@@ -252,6 +256,8 @@ class Collector:
             self._endpoint.absences.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
             self._endpoint.absences.alive(sent_at, now)
+        if isinstance(outcome, Unfinished) and job.segment:
+            await self._segments.observe(job, outcome.record, sent_at)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
             await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
         if job.id not in self._posted:
@@ -339,7 +345,7 @@ class Collector:
             self._reschedule(entry, doubted_until)
             return
         if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):  # whose webhook came, with that id
-            self._fail(entry, Trouble.LOST, SAME_ID)
+            await self._fail(entry, Trouble.LOST, SAME_ID)
             return
         self._endpoint.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
@@ -356,8 +362,10 @@ class Collector:
             self._post(entry, again)
             return
         margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
-        why = None if record.status == "COMPLETED" else await self._ledger.cancels.why(submission=job.submission or 0)
-        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, cancel_why=why)
+        end = await self._segments.end(job, record) if job.segment else None
+        is_result = record.status == "COMPLETED" and (end is None or end.report is None)
+        why = None if is_result else await self._ledger.cancels.why(submission=job.submission or 0)
+        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, cancel_why=why, end=end)
         self._post(entry, step)
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
@@ -381,13 +389,13 @@ class Collector:
             self._ask_again(entry, None)
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
-            self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
+            await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
         elif self._endpoint.question_breaker.is_tripped or not await self._wellness.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
-            self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
+            await self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
         else:
-            self._fail(entry, Trouble.EXPIRED, f"{answer.reason} until its result could no longer be there")
+            await self._fail(entry, Trouble.EXPIRED, f"{answer.reason} until its result could no longer be there")
 
     # --- 404
 
@@ -396,10 +404,10 @@ class Collector:
         job, now = entry.job, self._clock.now()
         match absence(job, now=now, retention_us=self._agreed_us(job)):
             case Absence.TTL:
-                self._fail(entry, Trouble.TIMED_OUT, TTL_OVER)
+                await self._fail(entry, Trouble.TIMED_OUT, TTL_OVER)
             case Absence.EXPIRED:
                 self._forgotten(entry)
-                self._fail(entry, Trouble.EXPIRED, "its result expired before it could be collected")
+                await self._fail(entry, Trouble.EXPIRED, "its result expired before it could be collected")
             case Absence.MISSING:
                 await self._missing(entry, now)
 
@@ -420,7 +428,7 @@ class Collector:
             if well_after is not None and entry.gone_at is not None and well_after >= entry.gone_at + gap_us:
                 self._forgotten(entry)
                 early = rough_duration(safe_until(entry.job, self._agreed_us(entry.job)) - entry.gone_at)
-                self._fail(entry, Trouble.LOST, f"the service forgot the job {early} or more before its time")
+                await self._fail(entry, Trouble.LOST, f"the service forgot the job {early} or more before its time")
                 return
             entry.gone_at = well_after if entry.gone_at is None or well_after is None else entry.gone_at
         ask_at = (entry.gone_at or now) + gap_us
@@ -455,7 +463,7 @@ class Collector:
             return now
         return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None
 
-    def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
+    async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
         job = entry.job
         outcome = Outcome(
             submission=job.submission,
@@ -465,4 +473,5 @@ class Collector:
             trouble=trouble,
             message=message,
         )
-        self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message))
+        end = await self._segments.end(job, None) if job.segment else None
+        self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message, end=end))

@@ -2,11 +2,14 @@
 
 from typing import Final
 
+import msgspec
+
 from orchestrator.core import job as transitions
 from orchestrator.core.job import JOB_CANCELLED, CancelWhy, Job, Outcome, Transition, outcome_of
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
-from orchestrator.core.retry import Abandon, decide
+from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
+from orchestrator.core.retry import Abandon, backoff_us, decide
 from orchestrator.engine.endpoint import Endpoint
 
 NO_POLICY: Final = Policy()
@@ -21,30 +24,51 @@ def finished(
     reason: str,
     margin_us: int | None,
     cancel_why: CancelWhy | None = None,
+    end: SegmentEnd | None = None,
 ) -> Transition:
     """The step for `job` whose latest execution has ended as `record` says.
 
-    `cancel_why`: why we have asked for it to be cancelled, if we have. It may fail before that is done.
+    `cancel_why`: why we have asked for it to be cancelled, if we have. It may fail before that is done. `end`: how its
+    segment ended, if it is resumable.
     """
     settings = endpoint.settings_of[job.run]
-    end = verdict_of(record, output_required=settings.output_required)
+    verdict = verdict_of(record, output_required=settings.output_required)
     now = endpoint.clock.now()
-    if end.trouble is None:
+    if end is not None and end.report is not None:
+        return _given_back(endpoint, job, record, end, cancel_why)
+    if verdict.trouble is None:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         endpoint.succeeded(job.run)
-        return transitions.completed(job, outcome, reason=reason, at=now)
-    outcome = outcome_of(job, record, trouble=end.trouble, message=end.message, margin_us=None)
-    if end.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
+        return transitions.completed(job, outcome, reason=reason, at=now, end=end)
+    outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
+    if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
         stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
-        return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False)
-    if end.trouble is Trouble.CANCELLED:
-        return transitions.cancelled(job, outcome, reason="at the service", at=now)
+        return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
+    if verdict.trouble is Trouble.CANCELLED:
+        return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
     if cancel_why is CancelWhy.ASKED:
-        told = f"{JOB_CANCELLED}; its execution had ended with: {end.message}"
+        told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
-        return transitions.cancelled(job, outcome, reason="asked for", at=now)
-    endpoint.failed(job.run, end.message)
-    return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record))
+        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+    endpoint.failed(job.run, verdict.message)
+    return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
+
+
+def _given_back(
+    endpoint: Endpoint, job: Job, record: Record, end: SegmentEnd, cancel_why: CancelWhy | None
+) -> Transition:
+    """The step for a resumable `job` whose worker has given it back unfinished, as it should before its time is up."""
+    now = endpoint.clock.now()
+    if cancel_why is CancelWhy.ASKED:
+        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
+        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+    follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
+    if isinstance(follows, Exhausted):
+        endpoint.failed(job.run, follows.message)
+        outcome = outcome_of(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
+        return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
+    endpoint.succeeded(job.run)
+    return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
 
 
 def in_trouble(
@@ -55,16 +79,27 @@ def in_trouble(
     reason: str,
     is_retained: bool = True,
     failure: Failure | None = None,
+    end: SegmentEnd | None = None,
 ) -> Transition:
     """The step for `job` whose latest execution came to nothing: another one, or the end. `outcome` is for the end.
 
     `is_retained`: whether the service would take a `/retry` of it. None is made where ids are given twice: it may be of
-    another job. `failure` is what it would have to be told from.
+    another job. `failure` is what it would have to be told from. `end`: how its segment ended, if it is resumable; then
+    a newer checkpoint is worth another segment, and `/retry` is not used: no two workers may write to one place.
     """
     settings = endpoint.settings_of[job.run]
     trouble = outcome.trouble
     assert trouble is not None
     now = endpoint.clock.now()
+    if end is not None:
+        follows = after_segment(end, segments=job.attempt, limits=settings.segments)
+        if isinstance(follows, Exhausted):
+            told = f"{follows.message}; the last one ended with: {outcome.message}"
+            outcome = msgspec.structs.replace(outcome, message=told)
+            return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
+        if follows is not None:
+            wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
+            return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
     own = NO_POLICY if job.policy is None else decode_policy(job.policy)
     timeout_ms = own.execution_timeout_ms or settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     decision = decide(
@@ -75,10 +110,10 @@ def in_trouble(
         retention_us=endpoint.retention_us(job.run),
         execution_timeout_us=endpoint.here_us(timeout_ms * 1000),
         queue_us=endpoint.durations.queue.p95_us or 0,
-        is_retained=is_retained and not endpoint.ids.are_repeated,
+        is_retained=is_retained and end is None and not endpoint.ids.are_repeated,
     )
     if isinstance(decision, Abandon):
-        return transitions.abandoned(job, outcome, reason=decision.reason, at=now)
+        return transitions.abandoned(job, outcome, reason=decision.reason, at=now, end=end)
     return transitions.retried(
         job,
         trouble,
@@ -87,4 +122,5 @@ def in_trouble(
         reason=reason,
         at=now,
         failure=failure,
+        end=end,
     )

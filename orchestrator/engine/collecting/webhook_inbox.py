@@ -7,7 +7,7 @@ given up, a submission or a whole job, a result counts whenever it comes, and no
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,11 +22,14 @@ from orchestrator.core.job import NO_NEWS, CancelWhy, Job, Transition, is_termin
 from orchestrator.core.lifecycle import Event, State, is_legal
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
+from orchestrator.core.resuming import SegmentEnd, Standing, segment_end
+from orchestrator.engine.collecting.segments import is_resumable
 from orchestrator.engine.collecting.verdicts import finished
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs import Submitted
+from orchestrator.ledger.progress import Reported
 from orchestrator.ledger.writer import Settled
 from orchestrator.units import MIB, SECOND_US
 
@@ -65,6 +68,12 @@ class _SortedOut:
 
     late: dict[int, Notice] = field(default_factory=dict)
     """By job: submissions that were given up, and ran after all."""
+
+    standings: Mapping[int, Standing] = field(default_factory=dict)
+    """By job: how far it has come, of those that are resumable."""
+
+    reports: list[Reported] = field(default_factory=list)
+    """What the workers of earlier segments said as they gave their jobs back: it is too late for any more."""
 
     unnamed: list[Notice] = field(default_factory=list)
     """Submissions of which the service may tell for the first time what it calls them."""
@@ -190,7 +199,7 @@ class WebhookInbox:
     async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
         """Acts on a batch; returns the notices whose job changed under our hands."""
         found = await self._ledger.jobs.of_submissions(ids=[notice.submission for notice in batch])
-        sorted_out = _SortedOut()
+        sorted_out = _SortedOut(standings=await self._standings(found))
         for notice in batch:
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
@@ -217,6 +226,15 @@ class WebhookInbox:
         stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
         return list(dict.fromkeys([*sorted_out.again, *stale]))
 
+    async def _standings(self, found: Submitted) -> Mapping[int, Standing]:
+        """How far the jobs that are resumable have come."""
+        long = [
+            job.id
+            for job in found.jobs.values()
+            if job.segment and (endpoint := self._endpoint_of(job.endpoint)) is not None and is_resumable(endpoint, job)
+        ]
+        return await self._ledger.segments.standings(long) if long else {}
+
     def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
         endpoint.disbelieve(TOLD_OF_ANOTHER)
         if not is_terminal(job):
@@ -225,7 +243,12 @@ class WebhookInbox:
 
     def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: "_SortedOut") -> None:
         """What one notice comes to."""
-        step = self._step(notice, job, found, endpoint)
+        standing = into.standings.get(job.id)
+        end = None if standing is None else segment_end(standing, notice.record, unfinished_at=job.unfinished_at)
+        step = self._step(notice, job, found, endpoint, end)
+        if step is None and end is not None and end.report is not None:
+            said = Reported(job=job.id, submission=notice.submission, report=end.report, at=notice.received_at)
+            into.reports.append(said)
         if step is None or is_terminal(job):
             if notice.submission in found.given_up and _ran(notice):
                 into.late[job.id] = notice
@@ -250,6 +273,8 @@ class WebhookInbox:
             more = await self._ledger.submissions.ran(late)
             for run, n in more.items():
                 self._paid_twice(run, n)
+        if sorted_out.reports:
+            await self._ledger.segments.report(sorted_out.reports)
         if unnamed := sorted_out.unnamed:
             named = await self._ledger.cancels.name(unnamed)
             if named:
@@ -267,16 +292,24 @@ class WebhookInbox:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
                 endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)
 
-    def _step(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> Transition | None:
-        """The step that `notice` causes for `job`, or None where it causes none."""
+    def _step(
+        self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, end: SegmentEnd | None
+    ) -> Transition | None:
+        """The step that `notice` causes for `job`, or None where it causes none.
+
+        `end`: what it tells of a segment, if the job is resumable; one that was given back is no result.
+        """
         record = notice.record
         if record is None or record.status not in TERMINAL_STATUSES:
             if not is_terminal(job):
                 self._hint(job)
             return None
         if is_terminal(job) or notice.submission != job.submission:
+            if end is not None and end.report is not None:
+                return None
             return self._of_given_up(notice, job, record, endpoint)
-        return self._of_latest(notice, job, record, endpoint, cancel_why=found.cancel_why.get(notice.submission))
+        why = found.cancel_why.get(notice.submission)
+        return self._of_latest(notice, job, record, endpoint, cancel_why=why, end=end)
 
     def _of_given_up(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Transition | None:
         """News of a submission that was given up for another, or of a job that was given up altogether: only a result
@@ -291,9 +324,16 @@ class WebhookInbox:
         return transitions.completed(job, outcome, reason=reason, at=self._clock.now())
 
     def _of_latest(
-        self, notice: Notice, job: Job, record: Record, endpoint: Endpoint, *, cancel_why: CancelWhy | None
+        self,
+        notice: Notice,
+        job: Job,
+        record: Record,
+        endpoint: Endpoint,
+        *,
+        cancel_why: CancelWhy | None,
+        end: SegmentEnd | None,
     ) -> Transition | None:
-        is_result = self._is_result(record, job, endpoint)
+        is_result = (end is None or end.report is None) and self._is_result(record, job, endpoint)
         if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
             self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
             return None
@@ -302,7 +342,7 @@ class WebhookInbox:
                 return None
             return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
         margin_us = self._margin_us(notice, job, endpoint)
-        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, cancel_why=cancel_why)
+        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, cancel_why=cancel_why, end=end)
 
     def _is_result(self, record: Record, job: Job, endpoint: Endpoint) -> bool:
         return verdict_of(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None

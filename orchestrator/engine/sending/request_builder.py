@@ -1,33 +1,48 @@
 """The body of a `POST /run`: the stored input spliced in unchanged, with policy, object storage and webhook."""
 
+import hashlib
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
 from orchestrator.core.notice import hook_url, token
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy, decode_policy, encode_policy, merge_policies
+from orchestrator.core.resuming import Resume, long_policy, resumed_input, soft_us, until_us
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.ledger import Claim
 from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
+from orchestrator.units import MILLISECOND_US
 
 NO_POLICY = Policy()
+
+KEY_CHARS: Final = 32
 
 
 class RequestBuilder:
     """Makes bodies for the submissions of one run.
 
     `settings` is asked each time: a changed policy applies from the next submission. `webhook` is the key and the base
-    URL under which the service reaches the listener, or None. Secrets are looked up in `environ` now, at the last
+    URL under which the service reaches the listener, or None. `run_key` tells the run from those of other ledgers, and
+    `here_us` is how long a time of the service's lasts here. Secrets are looked up in `environ` now, at the last
     moment, and stand in nothing that is kept.
     """
 
     def __init__(
-        self, settings: Callable[[], RunSettings], environ: Mapping[str, str], webhook: tuple[bytes, str] | None
+        self,
+        settings: Callable[[], RunSettings],
+        environ: Mapping[str, str],
+        webhook: tuple[bytes, str] | None,
+        *,
+        run_key: str = "",
+        here_us: Callable[[int], int] = int,
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._webhook = webhook
+        self._run_key = run_key
+        self._here_us = here_us
 
     def ttl_us(self, payload: Payload) -> int:
         """The TTL under which a job with this payload is sent, in microseconds."""
@@ -36,8 +51,9 @@ class RequestBuilder:
     def body(self, claim: Claim) -> bytes:
         """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone."""
         payload = claim.payload
-        parts = [b'{"input":', payload.input]
-        if (policy := self._policy(payload)) != NO_POLICY:
+        policy = self._policy(payload, claim.resume)
+        parts = [b'{"input":', payload.input if claim.resume is None else self._resumed(claim, claim.resume, policy)]
+        if policy != NO_POLICY:
             parts += [b',"policy":', encode_policy(policy)]
         if payload.s3_config is not None:
             resolved = resolve_s3_config(decode_s3_config(payload.s3_config), self._environ)
@@ -52,6 +68,24 @@ class RequestBuilder:
         """Whether the environment variable `name` is set."""
         return bool(self._environ.get(name))
 
-    def _policy(self, payload: Payload) -> Policy:
-        policy = self._settings().policy
-        return policy if payload.policy is None else merge_policies(policy, decode_policy(payload.policy))
+    def _policy(self, payload: Payload, resume: Resume | None = None) -> Policy:
+        settings = self._settings()
+        policy = settings.policy
+        if payload.policy is not None:
+            policy = merge_policies(policy, decode_policy(payload.policy))
+        if not settings.resumable:
+            return policy
+        executed_ms = 0 if resume is None else resume.executed_ms
+        return long_policy(policy, executed_ms=executed_ms, execution_us=settings.max_execution_us)
+
+    def _resumed(self, claim: Claim, resume: Resume, policy: Policy) -> bytes:
+        """The input of a segment, with what it goes on from; its key is the same in all segments of its job."""
+        key = hashlib.sha256(f"{self._run_key}/{claim.job.id}".encode()).hexdigest()[:KEY_CHARS]
+        ttl_us = (policy.ttl_ms or TTL_MS_DEFAULT) * MILLISECOND_US
+        return resumed_input(
+            claim.payload.input,
+            resume,
+            key=key,
+            soft_us=self._here_us(soft_us(policy)),
+            until=(claim.job.sent_at or 0) + self._here_us(until_us(ttl_us)),
+        )

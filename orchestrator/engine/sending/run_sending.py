@@ -103,7 +103,10 @@ class RunSending:
             return claims
         outlook = self._prospects.outlook()
         behind = self._prospects.behind(outlook)
-        claimed = await claim(is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE, behind=behind)
+        is_resumable = self._endpoint.settings_of[self.run].resumable
+        claimed = await claim(
+            is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE, behind=behind, is_resumable=is_resumable
+        )
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)
         return await self._without_hopeless(claimed.claims, outlook, held)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator import declared
+from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
@@ -27,6 +28,7 @@ RESUBMIT_MAX: Final = 1_000
 """The most jobs that one look hands to the canceller."""
 
 NOTHING: Final = StuckSummary()
+NOTHING_LEARNED: Final = DurationHistogram()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -50,11 +52,14 @@ class Stuck:
         found: dict[int, StuckSummary] = {}
         for endpoint in self.endpoints.all():
             running, waiting = self._running(endpoint), await self._waiting(endpoint)
-            for run in dict.fromkeys(suspect.run for suspect in (*running, *waiting)):
+            known = {suspect.job for suspect in running}
+            stalled = [suspect for suspect in self._stalled(endpoint) if suspect.job not in known]
+            for run in dict.fromkeys(suspect.run for suspect in (*running, *stalled, *waiting)):
                 found[run] = await self._of_run(
                     endpoint,
                     run,
                     [suspect for suspect in running if suspect.run == run],
+                    [suspect for suspect in stalled if suspect.run == run],
                     [suspect for suspect in waiting if suspect.run == run],
                 )
         self._found = found
@@ -63,7 +68,10 @@ class Stuck:
         """Jobs of runs with different timeouts share an endpoint, and what was learned of it."""
         now, learned = self.ledger.now(), endpoint.durations.execution
         longest_us = {
-            run: running_us_max(learned, (settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * 1000)
+            run: running_us_max(
+                NOTHING_LEARNED if settings.resumable else learned,  # what others took says nothing of a segment
+                (settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * 1000,
+            )
             for run, settings in endpoint.settings_of.items()
         }
         shortest_us = min(longest_us.values(), default=0)
@@ -71,6 +79,16 @@ class Stuck:
             suspect
             for suspect in endpoint.stuck_detector.running(now, shortest_us)
             if now - suspect.since > longest_us[suspect.run]
+        ]
+
+    def _stalled(self, endpoint: Endpoint) -> list[Suspect]:
+        """Resumable jobs that have had nothing new to report for as long as their runs allow."""
+        now = self.ledger.now()
+        return [
+            suspect
+            for run, settings in endpoint.settings_of.items()
+            if settings.resumable and settings.stall_after_us is not None
+            for suspect in endpoint.stuck_detector.stalled(run, now, endpoint.here_us(settings.stall_after_us))
         ]
 
     async def _waiting(self, endpoint: Endpoint) -> list[Suspect]:
@@ -88,15 +106,15 @@ class Stuck:
         return health is not None and bool(health.workers_idle)
 
     async def _of_run(
-        self, endpoint: Endpoint, run: int, running: list[Suspect], waiting: list[Suspect]
+        self, endpoint: Endpoint, run: int, running: list[Suspect], stalled: list[Suspect], waiting: list[Suspect]
     ) -> StuckSummary:
-        suspects = sorted((*running, *waiting), key=lambda suspect: suspect.since)
+        suspects = sorted((*running, *stalled, *waiting), key=lambda suspect: suspect.since)
         examples = await self.ledger.jobs.custom_ids(ids=[suspect.job for suspect in suspects[:EXAMPLES_MAX]])
-        summary = StuckSummary(in_progress=len(running), in_queue=len(waiting), examples=tuple(examples))
+        summary = StuckSummary(in_progress=len(running) + len(stalled), in_queue=len(waiting), examples=tuple(examples))
         resubmit = endpoint.settings_of[run].on_stuck is OnStuck.RESUBMIT
         if resubmit:
             await self._resubmit([suspect.job for suspect in suspects[:RESUBMIT_MAX]])
-        self._tell(summary, suspects[0], resubmit=resubmit)
+        self._tell(summary, suspects[0], stalled=len(stalled), resubmit=resubmit)
         return summary
 
     async def _resubmit(self, jobs: list[int]) -> None:
@@ -105,14 +123,16 @@ class Stuck:
         if await self.ledger.cancels.owe(jobs, CancelWhy.STUCK, now=now):
             self.owed()
 
-    def _tell(self, summary: StuckSummary, oldest: Suspect, *, resubmit: bool) -> None:
+    def _tell(self, summary: StuckSummary, oldest: Suspect, *, stalled: int, resubmit: bool) -> None:
         now = self.ledger.now()
         if self._told_at is not None and now < self._told_at + TOLD_AGAIN_US:
             return
         self._told_at = now
         parts = []
-        if summary.in_progress:
-            parts.append(f"{summary.in_progress:,} in progress far longer than the others were")
+        if summary.in_progress > stalled:
+            parts.append(f"{summary.in_progress - stalled:,} in progress far longer than the others were")
+        if stalled:
+            parts.append(f"{stalled:,} in progress without anything new to report")
         if summary.in_queue:
             parts.append(f"{summary.in_queue:,} in the queue while workers are idle")
         since = format_duration((now - oldest.since) // SECOND_US * SECOND_US)
