@@ -50,6 +50,8 @@ class Trouble(StrEnum):
     THROTTLED = "throttled"
     SERVER = "server"
     CANCELLED = "cancelled"
+    STEP = "step"
+    """What makes a stage's rows of those of the one before has failed: nothing was sent."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> None:
     """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
-    await _insert(connection, intake, rows.fresh)
+    await rows_insert(connection, intake, rows.fresh)
     if rows.same:
         await connection.execute(insert(intake_known), rows.same)
     if rows.repeats:
@@ -56,7 +56,8 @@ async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> No
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
 
 
-async def _next_job(connection: AsyncConnection) -> int:
+async def next_job(connection: AsyncConnection) -> int:
+    """The number that the next job gets."""
     latest: int | None = (await connection.execute(select(func.max(jobs.c.id)))).scalar()
     return (latest or 0) + 1
 
@@ -65,17 +66,21 @@ _JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id",
 _PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
 
 
-async def _insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, PackedRow]) -> None:
-    if not fresh:
-        return
+async def rows_insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, PackedRow]) -> int:
+    """Makes jobs of rows, which have these ids, and counts nothing; returns the first one's number, which those of the
+    others follow.
+    """
     run, endpoint, number = intake.run, intake.endpoint, intake.id
     job_rows, payload_rows = [], []
-    first = max(intake.first_job, await _next_job(connection))
+    first = max(intake.first_job, await next_job(connection))
+    if not fresh:
+        return first
     for job, (custom_id, row) in enumerate(fresh.items(), start=first):
         job_rows.append((job, run, endpoint, custom_id, number, row.line))
         payload_rows.append((job, row.input, row.packed, row.digest, row.policy, row.s3_config))
     await _JOB.execute(connection, job_rows)
     await _PAYLOAD.execute(connection, payload_rows)
+    return first
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,7 +234,7 @@ class Intakes(Noun):
         """
 
         async def block(transaction: Transaction) -> Intake:
-            first_job = await _next_job(transaction.connection)
+            first_job = await next_job(transaction.connection)
             now = self._doors.now()
             accepted_at = now if as_they_come else None
             row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}

@@ -20,6 +20,7 @@ from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.feed import Feed
 from orchestrator.ledger.fires import Fires
 from orchestrator.ledger.flows import Flows
+from orchestrator.ledger.handovers import Handovers
 from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
 from orchestrator.ledger.intakes import Intakes
@@ -80,6 +81,7 @@ class Ledger:
         self.pipelines = Pipelines(doors)
         self.fires = Fires(doors)
         self.flows = Flows(doors)
+        self.handovers = Handovers(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
     AT_SERVICE,
@@ -115,8 +116,9 @@ async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) 
     ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
     if ids:
         doomed = batch_of(ids)
-        for table in (payloads, outcomes, events, progress, checkpoints):
+        for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers):
             await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
+        await connection.execute(delete(lineage).where(lineage.c.child.in_(IN_BATCH)), doomed)
         await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
     return len(ids)
 
@@ -128,4 +130,6 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
         return
     for table in (clusters, counts, margins, intakes):
         await connection.execute(delete(table).where(table.c.run_id == run))
+    await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
+    await connection.execute(delete(owed).where(owed.c.to_run == run))
     await connection.execute(delete(runs).where(never))

@@ -32,6 +32,7 @@ from orchestrator.core.job import (
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.responses import Trouble
+from orchestrator.ledger.owing import owed_write
 from orchestrator.ledger.progress import segments_write
 from orchestrator.ledger.records import checksum, notice_row, pack
 from orchestrator.ledger.sqlite.statements import (
@@ -100,6 +101,7 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
         await _counts_write(connection, done)
         if long := [step for step in done if step.after.segment]:
             await segments_write(connection, long)
+        await owed_write(connection, done)
     return done
 
 

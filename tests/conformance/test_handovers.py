@@ -1,0 +1,170 @@
+"""Rows handed from run to run: owed with their last step, handed over once, traced back."""
+
+import pytest
+
+from orchestrator.core.flows import FlowKind
+from orchestrator.core.job import reopened
+from orchestrator.core.lifecycle import State
+from orchestrator.core.responses import Trouble
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.handovers import HandedOver, Owed, Relay
+from orchestrator.ledger.input_rows import packed_rows
+from orchestrator.ledger.owing import NEVER_US
+from orchestrator.ledger.results import FinishedJob
+from orchestrator.ledger.runs import Run
+from orchestrator.units import SECOND_US
+from tests.conformance.backends import OpenBackend
+from tests.factories import SETTINGS, a_row, an_outcome
+from tests.ledger.ledgers import a_run, brought_to, job_now, jobs_now
+from tests.ledger.pipelines import applied
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+async def two_stages(ledger: Ledger, rows: int = 3) -> tuple[Run, Run]:
+    """A run of so many rows, and another one that follows it."""
+    of = await applied(ledger, now=EPOCH_AT)
+    [name] = await ledger.flows.add(of.id, of.name, of.definition, [EPOCH_AT], FlowKind.SCHEDULED)
+    flow = await ledger.flows.named(name)
+    assert flow is not None
+    first = await a_run(ledger, rows, name="first")
+    second = await ledger.runs.create(
+        name="second", service_url="https://api.example", endpoint="ep2", source="first", settings=SETTINGS
+    )
+    await ledger.handovers.follow(flow.id, "second", from_run=first, to_run=second)
+    return first, second
+
+
+async def succeeded(ledger: Ledger, *jobs: int) -> None:
+    for job in jobs:
+        await brought_to(ledger, State.SUCCEEDED, EPOCH_AT + job * 10 * SECOND_US, job=job)
+
+
+async def ended(ledger: Ledger, run: Run) -> list[FinishedJob]:
+    return await ledger.results.page(run.id, list(State), after=(0, 0), most=100, bytes_max=1 << 20)
+
+
+async def the_relay(ledger: Ledger) -> Relay:
+    [relay] = await ledger.handovers.relays_owed()
+    return relay
+
+
+def made(of: Owed, *custom_ids: str) -> HandedOver:
+    return HandedOver(of, packed_rows(a_row(of.line, custom_id=each) for each in custom_ids))
+
+
+async def test_each_row_that_ends_is_owed_with_its_last_step(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        assert await ledger.handovers.relays_owed() == []
+        await succeeded(ledger, 1)
+        await brought_to(ledger, State.FAILED, EPOCH_AT, job=2)
+
+        owed = await ledger.handovers.owed(second.id, 500)
+        assert [(each.job, each.state) for each in owed] == [(1, State.SUCCEEDED), (2, State.FAILED)]
+        assert owed[0].output == an_outcome(await job_now(ledger)).output
+        assert owed[1].output is None
+        assert owed[0].input == a_row(1).input
+
+
+async def test_what_had_ended_before_is_owed_as_well_and_following_twice_is_following_once(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        first = await a_run(ledger, 2, name="earlier")
+        await succeeded(ledger, 1)
+        of = await applied(ledger, now=EPOCH_AT)
+        [name] = await ledger.flows.add(of.id, of.name, of.definition, [EPOCH_AT], FlowKind.SCHEDULED)
+        flow = await ledger.flows.named(name)
+        assert flow is not None
+        second = await ledger.runs.create(
+            name="later", service_url="https://api.example", endpoint="ep2", source="-", settings=SETTINGS
+        )
+        for _ in range(2):
+            await ledger.handovers.follow(flow.id, "later", from_run=first, to_run=second)
+        assert [each.job for each in await ledger.handovers.owed(second.id, 500)] == [1]
+        found = await ledger.runs.named("later")
+        assert found is not None
+        assert found.accepted
+
+
+async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        await succeeded(ledger, 1, 2, 3)
+        relay = await the_relay(ledger)
+        one, two, three = await ledger.handovers.owed(second.id, 500)
+        became = [made(one, "a"), made(two, "b/0", "b/1"), made(three)]
+
+        assert await ledger.handovers.hand_over(relay, became) == 3
+        assert await ledger.handovers.hand_over(relay, became) == 0
+        assert await ledger.handovers.relays_owed() == []
+        assert not await ledger.handovers.is_owed(second.id)
+        assert await ledger.handovers.children([1, 2, 3], second.id) == {1: 1, 2: 2, 3: 0}
+        assert await ledger.handovers.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
+        assert (await ledger.runs.counts(second.id))[State.QUEUED] == 3
+        assert [job.run for job in await jobs_now(ledger)][3:] == [second.id] * 3
+
+
+async def test_two_rows_of_one_name_are_two(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        await succeeded(ledger, 1, 2)
+        relay = await the_relay(ledger)
+        one, two = await ledger.handovers.owed(second.id, 500)
+        await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1")])
+        assert await ledger.handovers.hand_over(relay, [made(two, "a/0")]) == 1
+        names = [job.custom_id for job in await ended(ledger, second)]
+        assert sorted(names) == ["a/0", "a/0-2", "a/1"]
+
+
+async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reopened(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        await succeeded(ledger, 1)
+        relay = await the_relay(ledger)
+        [one] = await ledger.handovers.owed(second.id, 500)
+        await ledger.handovers.hand_over(relay, [HandedOver(one, error="KeyError: 'text'")])
+
+        failed = await job_now(ledger, 4)
+        assert (failed.run, failed.state) == (second.id, State.FAILED)
+        [outcome] = await ended(ledger, second)
+        assert (outcome.custom_id, outcome.trouble, outcome.message) == (
+            one.custom_id,
+            Trouble.STEP,
+            "KeyError: 'text'",
+        )
+        assert await ledger.handovers.children([1], second.id) == {1: 0}
+
+        assert await ledger.step(reopened(failed, at=EPOCH_AT))
+        assert [each.job for each in await ledger.handovers.owed(second.id, 500)] == [1]
+        assert (await job_now(ledger, 4)).due_at == NEVER_US
+
+        assert await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1")]) == 2
+        assert (await ledger.runs.counts(second.id))[State.QUEUED] == 2
+        assert await ledger.handovers.children([1], second.id) == {1: 2}
+
+
+async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        failed = await brought_to(ledger, State.FAILED, EPOCH_AT)
+        relay = await the_relay(ledger)
+        [one] = await ledger.handovers.owed(second.id, 500)
+        await ledger.handovers.hand_over(relay, [made(one)])
+
+        assert await ledger.step(reopened(failed, at=EPOCH_AT))
+        assert not await ledger.handovers.is_owed(second.id)
+        await succeeded(ledger, 1)
+        [one] = await ledger.handovers.owed(second.id, 500)
+        assert await ledger.handovers.hand_over(relay, [made(one, "a")]) == 1
+        assert await ledger.handovers.children([1], second.id) == {1: 1}
+
+
+async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        _, second = await two_stages(ledger)
+        await succeeded(ledger, 1, 2, 3)
+        assert len(await ledger.handovers.owed(second.id, 2)) == 2
+        assert len(await ledger.handovers.owed(second.id, 500)) == 3
