@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import aclosing
 from importlib.util import find_spec
 from typing import Any, Final, Unpack
@@ -22,7 +23,8 @@ PAGES_AHEAD: Final = 2
 """Pages of results that wait for the program's loop."""
 
 LOOK_S: Final = 0.25
-"""How often to see whether the program has ended without ending its loop."""
+"""How often to see whether the program has ended without ending its loop; and how long a wait of its lasts in one go: a
+signal that comes just as one begins is noticed when it is over."""
 
 _Page = list[Result] | BaseException | None
 """Some results, or what has ended them; None: they have come to their end."""
@@ -63,14 +65,17 @@ def _mapped(mapping: "_Mapping") -> Iterator[Result]:
     with start_blocking_portal("asyncio", options, name="orchestrator") as portal:
         serving = portal.start_task_soon(mapping.serve)
         try:
-            while (page := mapping.next(portal)) is not None:
-                yield from page
-        except KeyboardInterrupt:
-            log.warning("%s", messages.STOPPING)
-            raise
+            try:
+                while (page := mapping.next(portal)) is not None:
+                    yield from page
+            except BaseException as error:  # whoever leaves the loop, too
+                if isinstance(error, KeyboardInterrupt):
+                    log.warning("%s", messages.STOPPING)
+                mapping.end(serving)
+                raise
+            mapping.end(serving)
         finally:
-            serving.cancel()
-            mapping.wait(portal)
+            mapping.hurry(portal)
 
 
 class _Mapping:
@@ -98,19 +103,27 @@ class _Mapping:
 
     def next(self, portal: BlockingPortal) -> list[Result] | None:
         """The next results; None at their end."""
-        page = self._pages.get()
+        while True:
+            try:
+                page = self._pages.get(timeout=LOOK_S)
+                break
+            except queue.Empty:
+                continue
         if isinstance(page, BaseException):
             raise page from None
         portal.start_task_soon(self._taken)
         return page
 
-    def wait(self, portal: BlockingPortal) -> None:
-        """Waits for the end of the event loop's part; whoever interrupts that waits for no request any more."""
-        try:
-            self._ended.wait()
-        except KeyboardInterrupt:
+    def end(self, serving: Future[None]) -> None:
+        """Ends the event loop's part in order, and waits for that."""
+        serving.cancel()
+        while not self._ended.wait(LOOK_S):
+            continue
+
+    def hurry(self, portal: BlockingPortal) -> None:
+        """Where it has not ended, a second Ctrl-C came before that: no request is waited for any more."""
+        if not self._ended.is_set():
             portal.start_task_soon(self._hurry)
-            raise
 
     # --- in the event loop's
 

@@ -47,6 +47,17 @@ def test_a_loop_that_is_left_ends_its_thread_and_goes_on_later(tmp_path: Path) -
     assert doubled(tmp_path) == [0, 2, 4]
 
 
+def test_an_exception_in_the_loop_ends_its_thread_and_goes_on_later(tmp_path: Path) -> None:
+    def fails() -> None:
+        for result in orchestrator.map(double, numbers(), name="night", ledger=tmp_path / "l.db"):
+            assert result.output / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert "orchestrator" not in {thread.name for thread in threading.enumerate()}
+    assert doubled(tmp_path) == [0, 2, 4]
+
+
 def test_what_goes_wrong_is_raised_plainly_where_the_results_are_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not dict"):
         orchestrator.map(double, {"n": 1})  # type: ignore[dict-item]
