@@ -244,6 +244,13 @@ MAX_EXECUTION: Final = _long(
     field="max_execution_us",
     default="however long",
 )
+GRACE: Final = Setting(
+    "grace",
+    duration(written.patience),
+    "Cancels each resumable job at the service once it has a newer checkpoint, and after so long at the latest.",
+    default="at once",
+    panel=LONG,
+)
 RESULT_RETENTION: Final = _job(
     "result-retention",
     duration(written.retention),

@@ -414,6 +414,29 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """The event or class of trouble that ended it."""
 
 
+class SegmentView(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a resumable job. Times are microseconds UTC."""
+
+    segment: int
+    given: str | None
+    """The checkpoint that it began with, by the segment and the `seq` of its report, as in "2.41"."""
+
+    begun_at: int | None
+    share: float | None
+    message: str | None
+    reported_at: int | None
+    execution_ms: int | None
+
+
+class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint of a resumable job."""
+
+    checkpoint: str
+    """By the segment and the `seq` of its report."""
+
+    at: int
+
+
 class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job with all that happened to it."""
 
@@ -435,6 +458,10 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
 
     timeline: list[TimelineStep]
     submissions: list[SubmissionView]
+    segments: list[SegmentView]
+    checkpoints: list[CheckpointView]
+    """Those that are kept, oldest first."""
+
     input: msgspec.Raw | None
     output: msgspec.Raw | str | None
     """What it gave; as text where that is no JSON."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
+    from orchestrator.api.long_jobs import follow_progress, progress
     from orchestrator.api.look import latest, results, show, status
     from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
@@ -34,6 +35,7 @@ __all__ = [
     "emulate",
     "export_run",
     "failures",
+    "follow_progress",
     "job_show",
     "jobs_list",
     "latest",
@@ -44,6 +46,7 @@ __all__ = [
     "limits_reset",
     "limits_set",
     "prioritize",
+    "progress",
     "rename",
     "resend",
     "results",
@@ -68,6 +71,7 @@ _HOME = {
     "emulate": "emulating",
     "export_run": "keeping_runs",
     "failures": "selecting",
+    "follow_progress": "long_jobs",
     "job_show": "selecting",
     "jobs_list": "selecting",
     "latest": "look",
@@ -78,6 +82,7 @@ _HOME = {
     "limits_reset": "limiting",
     "limits_set": "limiting",
     "prioritize": "controlling",
+    "progress": "long_jobs",
     "rename": "keeping_runs",
     "resend": "controlling",
     "results": "look",

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
+from orchestrator.api.long_jobs import resumable
 from orchestrator.api.naming import run_named
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -18,6 +19,7 @@ from orchestrator.ledger.commands import (
     Action,
     Argument,
     CancelledJobs,
+    CancelledRun,
     NewEndpoint,
     NewPriority,
     Retried,
@@ -30,9 +32,14 @@ REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
 """How long it may take to give a run another endpoint: requests under way are waited for."""
 
 
-async def control(ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None) -> RunControl:
-    """Asks `wish` of the run `name`. Raises `UsageError` where there is no such run."""
-    return await _control(ledger, name, dependencies, Action(wish.value))
+async def control(
+    ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None, *, grace_us: int = 0
+) -> RunControl:
+    """Asks `wish` of the run `name`; to be cancelled, its resumable jobs may take so long to their next checkpoint.
+
+    Raises `UsageError` where there is no such run, and for a grace where its jobs are not resumable.
+    """
+    return await _control(ledger, name, dependencies, Action(wish.value), CancelledRun(grace_us) if grace_us else None)
 
 
 async def prioritize(ledger: Path, name: str, priority: int, dependencies: Dependencies | None = None) -> RunControl:
@@ -101,6 +108,8 @@ async def _control(
         run = await run_named(opened, name, not_accepted=True)
         if not run.accepted:  # it may be refused yet, and then it is gone with all that was asked of it
             raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
+        if isinstance(argument, CancelledRun):
+            resumable(run)
         acknowledged = await asked(opened, action, run=run.id, argument=argument)
         wishes = await opened.runs.wishes(run.id)
         return RunControl(

@@ -6,13 +6,14 @@ from typing import Final, Literal, overload
 
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.hosting import Attached, Host
-from orchestrator.api.options import Duration, attempts_of, policy_of
+from orchestrator.api.long_jobs import JobProgress, progress_of, resumable
+from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of
 from orchestrator.api.outcomes import Result
 from orchestrator.api.selecting import failures_of, where_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import Action, Retried
+from orchestrator.ledger.commands import Action, CancelledRun, Retried
 from orchestrator.units import MIB
 from orchestrator.views import ClusterRow
 
@@ -127,6 +128,16 @@ class Run:
             why = standing.why_stopped or "somebody has asked that no more of it is sent"
             raise StoppedError(f"{self.name}: {why}; mend that, then go on with run({self.name!r})") from None
 
+    async def progress(self, *, limit: int = 100) -> list[JobProgress]:
+        """How far its first `limit` jobs without an outcome are, where they are resumable: `custom_id`, `state`,
+        `segment`, `share`, `message`, `reported_at`, `checkpoint_at` and `executed_s`. Raises `UsageError` else.
+
+            for job in await run.progress():
+                print(job.custom_id, job.share, job.message)
+        """
+        self._host.check_open()
+        return list((await progress_of(self._host.ledger, resumable(self._attached.run), limit)).jobs)
+
     # --- what is asked of it
 
     async def pause(self) -> None:
@@ -137,9 +148,14 @@ class Run:
         """Lifts `pause` and `cancel`."""
         await self._host.ask(self._attached, Action.CONTINUE)
 
-    async def cancel(self) -> None:
-        """Cancels its unfinished jobs, here and at the service."""
-        await self._host.ask(self._attached, Action.CANCEL)
+    async def cancel(self, *, grace: Duration | None = None) -> None:
+        """Cancels its unfinished jobs, here and at the service: with a `grace` each resumable one there once it has a
+        newer checkpoint, and after so long at the latest. Raises `UsageError` for a grace where none is resumable.
+        """
+        grace_us = grace_of(grace)
+        if grace_us:
+            resumable(self._attached.run)
+        await self._host.ask(self._attached, Action.CANCEL, CancelledRun(grace_us))
 
     async def retry(
         self,

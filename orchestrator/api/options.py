@@ -145,6 +145,18 @@ def _said(setting: Setting[Any]) -> str:
     return f"{_NAMES.get(key, key.replace('-', '_'))}="
 
 
+def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = _said) -> int:
+    """How long a job that is to be cancelled may take to its next checkpoint, in microseconds; `name` is how that is
+    called. Raises `UsageError`.
+    """
+    if duration is None:
+        return 0
+    try:
+        return declared.GRACE.form.read((str(_flag(duration)),))
+    except ValueError as error:
+        raise UsageError(f"{name(declared.GRACE)}: {error}") from None
+
+
 def _flag(value: object) -> object:
     """A value as the command line would have it."""
     match value:

@@ -1,9 +1,11 @@
 """The jobs of a run that a filter means, the kinds of its failures, and one job as a whole."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
@@ -20,11 +22,13 @@ from orchestrator.ledger.runs import Run
 from orchestrator.ledger.selection import Cluster, SelectedJob
 from orchestrator.ledger.stories import Story
 from orchestrator.views import (
+    CheckpointView,
     ClusterRow,
     Failures,
     FoundJobs,
     JobRow,
     JobsPreview,
+    SegmentView,
     SubmissionView,
     TimelineStep,
     WholeJob,
@@ -181,10 +185,11 @@ async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
         story = await opened.stories.of(run.id, custom_id)
         if story is None:
             raise UsageError(f"{run.name} has no job {custom_id!r}; its jobs: orchestrator jobs list {run.name}")
-        return _whole(run, story)
+        return whole_of(run, story)
 
 
-def _whole(run: Run, story: Story) -> WholeJob:
+def whole_of(run: Run, story: Story) -> WholeJob:
+    """The job that `story` is of, with all that happened to it."""
     outcome = story.outcome
     return WholeJob(
         run=run.name,
@@ -208,26 +213,62 @@ def _whole(run: Run, story: Story) -> WholeJob:
             )
             for each in story.submissions
         ],
+        segments=[
+            SegmentView(
+                segment=each.segment,
+                given=f"{each.given_segment}.{each.given_seq}" if each.given_segment else None,
+                begun_at=each.begun_at,
+                share=each.share,
+                message=each.message,
+                reported_at=each.reported_at,
+                execution_ms=each.execution_ms,
+            )
+            for each in story.segments
+        ],
+        checkpoints=[CheckpointView(checkpoint=f"{each.segment}.{each.seq}", at=each.at) for each in story.checkpoints],
         input=None if story.input is None else msgspec.Raw(story.input),
         output=None if outcome is None or outcome.output is None else _json_or_text(outcome.output),
     )
 
 
 def _timeline(story: Story) -> list[TimelineStep]:
+    """The events of a job, and where it is resumable, the checkpoints and what the last report of each segment was."""
     named = {each.id: each.remote_id for each in story.submissions}
-    before = story.events[:1] + story.events
-    return [
+    steps = [
         TimelineStep(
             at=event.at,
-            after_us=event.at - earlier.at,
+            after_us=0,
             event=event.event,
             reason=_reason(event.reason),
             class_=event.trouble,
             attempt=event.attempt,
             remote_id=None if event.submission is None else named.get(event.submission),
         )
-        for earlier, event in zip(before, story.events, strict=False)
+        for event in story.events
     ]
+    steps = sorted([*steps, *_news(story)], key=lambda step: step.at)  # of one moment: as they are here
+    whole: list[TimelineStep] = []
+    for step in steps:
+        before = whole[-1] if whole else step
+        whole.append(replace(step, after_us=step.at - before.at, attempt=step.attempt or before.attempt))
+    return whole
+
+
+def _news(story: Story) -> Iterator[TimelineStep]:
+    """What the workers of a resumable job told."""
+
+    def told_at(at: int, event: str, what: str) -> TimelineStep:
+        return TimelineStep(at=at, after_us=0, event=event, reason=what, class_=None, attempt=0, remote_id=None)
+
+    for kept in story.checkpoints:
+        yield told_at(kept.at, "checkpoint", f"{kept.segment}.{kept.seq}")
+    for each in story.segments:
+        if each.begun_at is not None:
+            given = f"from checkpoint {each.given_segment}.{each.given_seq}" if each.given_segment else "from nothing"
+            yield told_at(each.begun_at, "segment", f"{each.segment} begins {given}")
+        if each.reported_at is not None:
+            share = "" if each.share is None else f"{100 * each.share:.0f} % "
+            yield told_at(each.reported_at, "report", f"{share}{each.message or ''}".strip())
 
 
 def _reason(reason: str) -> str:

@@ -25,6 +25,7 @@ from orchestrator.cli.helping import tidy
 from orchestrator.cli.jobs import add_jobs
 from orchestrator.cli.ledger import add_ledger
 from orchestrator.cli.limits import add_limits
+from orchestrator.cli.progress import add_progress
 from orchestrator.cli.results import add_results
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.run import add_resume, add_run
@@ -91,6 +92,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_jobs,
         add_results,
         add_watch,
+        add_progress,
         add_verify,
         add_control,
         add_retry,

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.api.options import grace_of
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
@@ -25,6 +26,8 @@ Json = Annotated[bool | None, options.option(declared.JSON, "How the run stands,
 Weight = Annotated[
     int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
 ]
+
+Grace = Annotated[str | None, options.option(declared.GRACE, declared.GRACE.help)]
 
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
@@ -49,9 +52,9 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @commands.command()
     @shared
-    def cancel(name: options.RunName, yes: Yes = False) -> AtLedger:
+    def cancel(name: options.RunName, grace: Grace = None, yes: Yes = False) -> AtLedger:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
-        return partial(_cancel, load, name, yes)
+        return partial(_cancel, load, name, grace, yes)
 
     @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
     @shared
@@ -60,15 +63,19 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
         return partial(_prioritize, load, name, weight)
 
 
-async def _control(load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool) -> int:
-    return told(await load().control(ledger, name, wish), _DONE[wish], verb=wish, as_json=as_json)
+async def _control(
+    load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool, *, grace_us: int = 0
+) -> int:
+    found = await load().control(ledger, name, wish, grace_us=grace_us)
+    return told(found, _DONE[wish], verb=wish, as_json=as_json)
 
 
-async def _cancel(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+async def _cancel(load: Callable[[], App], name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
+    grace_us = grace_of(grace, str)
     run = await load().show(ledger, name)
     if finished(run.jobs) < run.jobs["total"]:
         confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
-    return await _control(load, run.run, Wish.CANCEL, ledger, as_json)
+    return await _control(load, run.run, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
 
 
 def unfinished_text(jobs: Mapping[str, int]) -> str:

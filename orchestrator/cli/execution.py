@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from orchestrator.api.emulated import EmulateRequest
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
     from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
+    from orchestrator.api.long_jobs import RunProgress
     from orchestrator.api.verifying import Verification
 
 GC_THRESHOLD: Final = 100_000
@@ -107,7 +108,7 @@ class App(Protocol):
 
     async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits: ...
 
-    async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl: ...
+    async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl: ...
 
     async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl: ...
 
@@ -144,6 +145,12 @@ class App(Protocol):
     async def watch(self, ledger: Path, name: str | None, view: "View", *, stop: "anyio.Event") -> Snapshot: ...
 
     async def jobs_list(self, ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs: ...
+
+    async def progress(self, ledger: Path, name: str | None, limit: int) -> "RunProgress": ...
+
+    async def follow_progress(
+        self, ledger: Path, name: str | None, limit: int, show: "Callable[[RunProgress], None]", *, stop: "anyio.Event"
+    ) -> None: ...
 
     async def job_show(self, ledger: Path, name: str | None, custom_id: str) -> WholeJob: ...
 

@@ -21,7 +21,7 @@ from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
-from orchestrator.ledger.control import progress_add, wish_set
+from orchestrator.ledger.control import grace_set, progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.limits import limits_reset, limits_set
@@ -140,6 +140,13 @@ class CancelledJobs(msgspec.Struct, frozen=True):
     where: str
 
 
+class CancelledRun(msgspec.Struct, frozen=True):
+    """The argument of CANCEL."""
+
+    grace_us: int = 0
+    """So long each of its resumable jobs at the service may take to its next checkpoint."""
+
+
 class NewName(msgspec.Struct, frozen=True):
     """The argument of RENAME."""
 
@@ -153,7 +160,7 @@ class NewEndpoint(msgspec.Struct, frozen=True):
     endpoint: str
 
 
-Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledJobs | NewName | NewEndpoint
+Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledRun | CancelledJobs | NewName | NewEndpoint
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -283,7 +290,7 @@ async def _obey(connection: AsyncConnection, command: Command, now: int) -> Repl
         return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)
 
 
-async def _wish(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+async def _wish(connection: AsyncConnection, command: Command, now: int) -> Reply:
     wish = _WISHES[Action(command.action)]
     is_accepted = (
         await connection.execute(select(runs.c.intake_accepted > 0).where(runs.c.id == command.run))
@@ -294,6 +301,9 @@ async def _wish(connection: AsyncConnection, command: Command, _now: int) -> Rep
     left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
     if left or wish is Wish.CONTINUE:  # rows that are added later are not meant
         await wish_set(connection, command.run, wish)
+    if left and wish is Wish.CANCEL:
+        grace_us = msgspec.json.decode(command.argument, type=CancelledRun).grace_us
+        await grace_set(connection, command.run, until=now + grace_us, is_given=grace_us > 0)
     return Reply(_BEGUN[wish].format(counted(left, "unfinished job")) if left else ENDED)
 
 

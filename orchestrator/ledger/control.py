@@ -67,6 +67,42 @@ async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
         await connection.execute(_TAKE_BACK, {"run": run})
 
 
+_of_run = exists().where(jobs.c.submission_id == submissions.c.id, without_index(jobs.c.run_id) == bindparam("run"))
+_PUT_OFF: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("until"), cancel_why=CancelWhy.ASKED.value)
+    .where(
+        submissions.c.id.in_(
+            select(jobs.c.submission_id).where(
+                jobs.c.run_id == bindparam("run"),
+                jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+                jobs.c.segment > 0,
+            )
+        ),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+    )
+)
+_NO_LATER: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("until"))
+    .where(
+        submissions.c.cancel_at > bindparam("until"),
+        submissions.c.cancel_why == literal_column(f"'{CancelWhy.ASKED}'"),
+        _of_run,
+    )
+)
+
+
+async def grace_set(connection: AsyncConnection, run: int, *, until: int, is_given: bool) -> None:
+    """The `/cancel` of each segment of `run` at the service is owed by `until`, or once it has a newer checkpoint.
+
+    Where no grace `is_given`, those that had one are owed it now.
+    """
+    if is_given:
+        await connection.execute(_PUT_OFF, {"run": run, "until": until})
+    await connection.execute(_NO_LATER, {"run": run, "until": until})
+
+
 async def progress_add(connection: AsyncConnection, command: int, changed: int) -> None:
     """A command has changed so many more jobs."""
     more = update(commands).where(commands.c.id == command).values(progress=commands.c.progress + changed)

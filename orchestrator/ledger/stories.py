@@ -10,6 +10,7 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.history import EventRow, History
 from orchestrator.ledger.records import unpack, values
+from orchestrator.ledger.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.selection import SelectedJob, Selection
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import jobs, outcomes, payloads, submissions
@@ -56,6 +57,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """Those that the events name, oldest first."""
 
     outcome: OutcomeRow | None
+    segments: list[SegmentRow]
+    """Of a resumable job, oldest first."""
+
+    checkpoints: list[CheckpointRow]
 
 
 class Stories(Noun):
@@ -81,6 +86,8 @@ class Stories(Noun):
                 events=events,
                 submissions=await _submissions(view, events),
                 outcome=await _outcome(view, job.job),
+                segments=await Segments(view).of_job(job.job),
+                checkpoints=await Segments(view).checkpoints(job.job),
             )
 
 

@@ -10,6 +10,7 @@ from orchestrator.api.applying import Applied
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
+from orchestrator.api.long_jobs import RunProgress
 from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
@@ -141,6 +142,7 @@ class FakeApp:
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.has_ended = False
         self.applied: list[Applied] = []
+        self.progresses: Sequence[RunProgress] = ()
         self.asked: list[tuple[object, ...]] = []
 
     @property
@@ -181,6 +183,17 @@ class FakeApp:
         self.asked.append((ledger, name, where, limit))
         return FoundJobs(run="captions", jobs=[], count=0, is_exact=True, inputs_read=0)
 
+    async def progress(self, ledger: Path, name: str | None, limit: int) -> RunProgress:
+        self.asked.append((ledger, name, limit))
+        return self.progresses[0]
+
+    async def follow_progress(
+        self, ledger: Path, name: str | None, limit: int, show: Callable[[RunProgress], None], *, stop: anyio.Event
+    ) -> None:
+        self.asked.append((ledger, name, limit))
+        for each in self.progresses:
+            show(each)
+
     async def job_show(self, ledger: Path, name: str | None, custom_id: str) -> WholeJob:
         raise UsageError(f"{name} has no job {custom_id!r}")
 
@@ -210,8 +223,8 @@ class FakeApp:
         self.asked.append((ledger, name, operations))
         return self.endpoints[0]
 
-    async def control(self, ledger: Path, name: str, wish: Wish) -> RunControl:
-        self.asked.append((ledger, name, wish))
+    async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl:
+        self.asked.append((ledger, name, wish, grace_us) if grace_us else (ledger, name, wish))
         return RunControl(
             run=name,
             paused=wish is Wish.PAUSE,

@@ -145,3 +145,11 @@ def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_
     anyio.run(made)
     anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
     assert anyio.run(left) == (0, Wishes(cancel=True))
+
+
+def test_a_grace_is_handed_on() -> None:
+    app = FakeApp(runs=[run_status(outstanding=2)])
+    assert invoke(app, "cancel", "captions", "--yes", "--grace", "2h").exit_code == 0
+    assert app.asked[-1] == (Path("orchestrator.db"), "captions", Wish.CANCEL, 7_200_000_000)
+    refused = invoke(app, "cancel", "captions", "--yes", "--grace", "soon")
+    assert (refused.exit_code, "--grace" in refused.stderr) == (2, True)
