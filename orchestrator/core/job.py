@@ -240,9 +240,13 @@ def claimed_for_retry(job: Job, *, at: int) -> Transition:
     return _step(job, Event.CLAIMED, "retry", at, attempt=job.attempt + 1, unfinished_at=at)
 
 
-def accepted(job: Job, *, remote_id: str, sent_at: int, at: int) -> Transition:
-    """The service answered `/run` with a usable id. `sent_at` is when that request left."""
-    ttl_at = None if job.ttl_at is None or job.sent_at is None else job.ttl_at - job.sent_at + sent_at
+def accepted(job: Job, *, remote_id: str, sent_at: int, at: int, ttl_us: int | None = None) -> Transition:
+    """The service answered `/run` with a usable id. `sent_at` is when that request left; `ttl_us` for how long it lasts
+    there, where more is known of that than as it was claimed.
+    """
+    if ttl_us is None and job.ttl_at is not None and job.sent_at is not None:
+        ttl_us = job.ttl_at - job.sent_at
+    ttl_at = None if ttl_us is None else sent_at + ttl_us
     return _step(
         job, Event.ACCEPTED, "run", at,
         remote_id=remote_id, sent_at=sent_at, ttl_at=ttl_at, unfinished_at=sent_at, deferrals=0, due_at=0,

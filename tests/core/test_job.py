@@ -100,6 +100,12 @@ def test_an_accepted_submission_lives_its_ttl_from_when_it_was_really_sent() -> 
     }
 
 
+def test_an_accepted_submission_lives_for_as_long_as_is_known_by_then() -> None:
+    step = transitions.accepted(a_job_in(State.SUBMITTING), remote_id="r", sent_at=AT, at=AT + S, ttl_us=60 * S)
+
+    assert step.after.ttl_at == AT + 60 * S
+
+
 @pytest.mark.parametrize("unknown", ["ttl_at", "sent_at"])
 def test_an_accepted_submission_of_unknown_ttl_gets_none(unknown: str) -> None:
     job = a_job_in(State.SUBMITTING, **{unknown: None})

@@ -35,7 +35,7 @@ async def test_a_scaled_service_has_every_result_collected_in_time_once_it_says_
         clock, workers=6, seconds=lambda rng: rng.choice((5.0, 5.0, 200.0)), retention_s=RETENTION_S
     )
     if is_announced:
-        service.app = announced(service.app, SCALE)  # type: ignore[assignment]
+        service.app = announced(service.app, SCALE)
     async with service.serving(), process(tmp_path / "db", service.transport(), clock=clock, jobs=JOBS) as p:
         await p.begin()
         await p.finish()
@@ -56,7 +56,7 @@ def test_what_makes_no_sense_of_a_time_is_not_believed(told: str, scale: float) 
 async def test_those_who_look_while_nobody_works_count_with_the_time_that_was_told(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=1, seconds=lambda _: 600.0, retention_s=RETENTION_S)
-    service.app = announced(service.app, SCALE)  # type: ignore[assignment]
+    service.app = announced(service.app, SCALE)
     patient = Patient(tmp_path, clock, service.transport())
     async with service.serving():
         async with patient.at_work(jobs=5):

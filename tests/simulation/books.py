@@ -1,5 +1,6 @@
 """The ledger of a played world, read with plain SQL: a second reader, written without the program's own reads."""
 
+import json
 import sqlite3
 import zlib
 from collections import defaultdict
@@ -49,6 +50,13 @@ class CommandRow(NamedTuple):
     is_refused: int
 
 
+class EndpointRow(NamedTuple):
+    name: str
+    time_scale: float
+    accepted_at: tuple[int, ...]
+    """When it was written down that a submission had been answered."""
+
+
 class Books(NamedTuple):
     """Everything in a ledger that the checks look at."""
 
@@ -65,6 +73,7 @@ class Books(NamedTuple):
     counts: Mapping[str, int]
     """Those that are not zero."""
     integrity: str
+    endpoints: tuple[EndpointRow, ...]
 
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
         """The submission that the service knows as `remote_id`."""
@@ -114,6 +123,17 @@ def read_books(ledger: Path) -> Books:
                 for name, pause, cancel in rows("SELECT name, pause_requested, cancel_requested FROM runs")
             },
             counts=dict(rows("SELECT name, sum(n) FROM counts GROUP BY name HAVING sum(n) <> 0")),  # type: ignore[arg-type]
+            endpoints=tuple(
+                EndpointRow(
+                    name=str(name),
+                    time_scale=json.loads(learned or "{}").get("time_scale", 1.0),  # type: ignore[arg-type]
+                    accepted_at=tuple(map(int, str(accepted_at or "").split())),
+                )
+                for name, learned, accepted_at in rows(
+                    "SELECT service_url || ' ' || endpoint, learned, (SELECT group_concat(at, ' ') FROM events JOIN jobs"
+                    " ON jobs.id = job_id WHERE jobs.endpoint_id = endpoints.id AND event = 'accepted') FROM endpoints"
+                )
+            ),
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )
 

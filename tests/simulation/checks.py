@@ -42,6 +42,9 @@ HUNG_US = 2 * round(REQUEST_S_MAX * SECOND_US)
 SOON_US = 2 * SECOND_US
 """What a process has heard it acts upon within so long."""
 
+KEPT_US = 8 * SECOND_US
+"""What was learned is written down every two seconds, but for what the database, or a sleep, takes."""
+
 POINTLESS_US = 60 * SECOND_US
 
 GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
@@ -273,7 +276,9 @@ def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
 
 
 def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
-    """A result that was there long enough for a program that ran was collected."""
+    """A result that was there long enough for a program that ran was collected, if it could know how long that was."""
+    if facts.plan.is_untold:
+        return
     faults = facts.plan.faults
     hung_us = HUNG_US if faults.slow_answer and faults.slow_answer_s > REQUEST_S_MAX else 0
     enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND_US / 3) + hung_us
@@ -291,6 +296,16 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
                 f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
                 f"of which we could ask for {up_us / SECOND_US:.1f} s, was given up as {row.trouble}"
             )
+
+
+def the_time_scale_is_known(facts: Facts, books: Books) -> Iterator[str]:
+    """What a service told of its time stands in the ledger a moment later, and nothing where it told nothing of it."""
+    wanted = facts.plan.time_scale if facts.plan.scale_is_told else 1.0
+    for endpoint in books.endpoints:
+        accepted = [facts.moments.get(at, at) for at in endpoint.accepted_at]
+        is_known = any(start <= at < end - KEPT_US for at in accepted for start, end in facts.lives)
+        if endpoint.time_scale not in {wanted, 1.0} or (is_known and endpoint.time_scale != wanted):
+            yield f"the time of {endpoint.name} was {wanted:g} times as fast, the ledger says {endpoint.time_scale:g}"
 
 
 def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[str]:
@@ -393,6 +408,7 @@ CHECKS: tuple[Check, ...] = (
     no_crash_costs_a_try,
     limits_are_kept,
     nothing_expired,
+    the_time_scale_is_known,
     nothing_that_was_told_is_paid_again,
     no_process_stops_for_a_moments_trouble,
     what_is_sure_stays_sure,

@@ -87,7 +87,7 @@ def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side.
     """
-    return with_others(with_lies(_swarm(seed)))
+    return with_others(with_lies(with_scale(_swarm(seed))))
 
 
 def _swarm(seed: int) -> Plan:
@@ -125,6 +125,16 @@ def _swarm(seed: int) -> Plan:
         away_s=chance.choice((1.0, 10.0, 1.2 * retention_s)),
         weather=tuple(_weather(chance, calm_at_s, retention_s) for _ in range(chance.choice((0, 0, 1, 2)))),
     )
+
+
+def with_scale(plan: Plan) -> Plan:
+    """Every fifth world of the swarm: the services are emulators whose time runs fast. Most say so."""
+    chance = random.Random(f"scale {plan.seed}")
+    if chance.random() >= 1 / 5:
+        return plan
+    is_told = chance.random() < 2 / 3
+    scale = chance.choice((2.0, 20.0) if is_told else (2.0, 10.0))
+    return msgspec.structs.replace(plan, time_scale=scale, scale_is_told=is_told)
 
 
 def with_lies(plan: Plan) -> Plan:
@@ -179,7 +189,7 @@ def several(plan: Plan, *, side_by_side: bool) -> Plan:
 def side_by_side(seed: int) -> Plan:
     """A world of the swarm in which each run has its own processes, side by side."""
     plan = msgspec.structs.replace(_swarm(seed), scenario="side-by-side")
-    return several(with_lies(plan), side_by_side=True)
+    return several(with_lies(with_scale(plan)), side_by_side=True)
 
 
 def _aimed(chance: random.Random, weather: Weather, runs: int) -> Weather:

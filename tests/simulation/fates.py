@@ -49,6 +49,8 @@ class ObservedWorld(World):
 
     fates: dict[str, Fate]
     say: Say
+    agreed_times: float = 1.0
+    """For so many times as long it had agreed to keep a job."""
     _forgets_at: int | None = None
     """While it forgets everything at once."""
 
@@ -81,9 +83,9 @@ class ObservedWorld(World):
         super()._forget(job)
         fate = self.fates[job.id]
         fate.forgotten_at = job.due_at() if self._forgets_at is None else self._forgets_at
-        agreed_at = job.expires_at
+        agreed_at = fate.accepted_at + round((job.expires_at - fate.accepted_at) * self.agreed_times)
         if job.finished_at is not None:
-            agreed_at = min(agreed_at, job.finished_at + self._retention_us)
+            agreed_at = min(agreed_at, job.finished_at + round(self._retention_us * self.agreed_times))
         fate.lost = fate.forgotten_at < agreed_at
         self.say("service", f"forgot it{' too early' * fate.lost}, which was {job.status}", job.id)
 

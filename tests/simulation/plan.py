@@ -154,6 +154,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workers: int = 5
     seconds: tuple[float, float] = (0.2, 3.0)
     """Executions take this long, evenly spread."""
+    time_scale: float = 1.0
+    """How much faster the services' time runs: by their own, they keep results for as much longer than `retention_s`,
+    and so on. What stands here is of the true clock."""
+    scale_is_told: bool = True
     retention_s: float = 30 * MINUTE_S
     ttl_s: float = DAY_S
     execution_timeout_s: float = 10 * MINUTE_S
@@ -208,6 +212,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             on_expired=self.on_expired,
         )
         return (first, *self.others)
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether the services keep results for less than was agreed, without a word of it."""
+        return self.time_scale != 1.0 and not self.scale_is_told
 
     def closed(self) -> tuple[tuple[float, float], ...]:
         """From when to when (seconds) nothing can be learned from the service, whatever the program does."""

@@ -37,6 +37,7 @@ from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import Plan, Rate, Trouble, Weather, Where, Word
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.run import run_until_crash
+from tests.simulation.scaled import Scale
 from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, URL, SimulatedService
 
 HERE = httpx.URL(URL).host
@@ -291,10 +292,11 @@ class Play:
             ),
             settings=RunSettings(
                 policy=Policy(
-                    execution_timeout_ms=round(plan.execution_timeout_s * 1000), ttl_ms=round(plan.ttl_s * 1000)
+                    execution_timeout_ms=round(plan.execution_timeout_s * plan.time_scale * 1000),
+                    ttl_ms=round(plan.ttl_s * plan.time_scale * 1000),
                 ),
                 max_attempts=run.plan.max_attempts,
-                retention_us=round(plan.retention_s * SECOND_US),
+                retention_us=round(plan.retention_s * plan.time_scale * SECOND_US),
                 on_uncertain=run.plan.on_uncertain,
                 on_expired=run.plan.on_expired,
                 priority=run.plan.priority,
@@ -328,6 +330,10 @@ class Play:
         )
         assert isinstance(service.world, ObservedWorld)
         service.world.fates, service.world.say = facts.fates, facts.trace.say
+        if plan.time_scale != 1.0:
+            scale = Scale(plan.time_scale, is_told=plan.scale_is_told)
+            service.app, service.told = scale.app(service.app), scale.told
+            service.world.agreed_times = plan.time_scale if plan.is_untold else 1.0
         return service
 
 

@@ -89,6 +89,7 @@ def test_a_world_in_which_all_went_well_violates_nothing(world: Facts) -> None:
         ("INSERT INTO counts (run_id, name, n) VALUES (1, 'lost', 1)", "counts_agree"),
         ("UPDATE submissions SET remote_id = 'other' WHERE job_id = 3", "nothing_is_forgotten"),
         ("UPDATE outcomes SET trouble = 'uncertain' WHERE job_id = 2", "no_crash_costs_a_try"),
+        ("UPDATE endpoints SET learned = '{\"time_scale\":60}'", "the_time_scale_is_known"),
         (f"UPDATE outcomes SET message = '{API_KEY}'", "no_secret_is_anywhere"),
     ],
 )

@@ -16,6 +16,7 @@ import anyio
 import httpx
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
+from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.announcements import Webhook
@@ -116,7 +117,10 @@ class SimulatedService:
             retry_after=False,
             wire=Wire(self.dice),
         )
-        self.app = application(
+        self.told: Callable[[bytes], bytes] = bytes
+        """What becomes of a webhook's body on its way."""
+
+        self.app: ASGIApp = application(
             job_routes(
                 JobApi(world=self.world, gate=self.gate, clock=clock, body_bytes_max=1 << 24, changed=self._operated)
             )
@@ -228,7 +232,7 @@ class SimulatedService:
         if self.receiver is None:
             return
         try:
-            if await self.receiver(webhook.url, webhook.body) == httpx.codes.OK:
+            if await self.receiver(webhook.url, self.told(webhook.body)) == httpx.codes.OK:
                 self._deliveries.pop(number, None)
         except (httpx.HTTPError, OrchestratorError):  # refused, cut, or answered by nobody
             return

@@ -19,11 +19,13 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.units import SECOND_US
 
 
-def answered(endpoint: Endpoint, job: Job, outcome: RunOutcome, *, sent_at: int, now: int) -> Transition:
-    """What `outcome` of the request for `job`, sent at `sent_at`, makes of it."""
+def answered(
+    endpoint: Endpoint, job: Job, outcome: RunOutcome, *, sent_at: int, now: int, ttl_us: int | None = None
+) -> Transition:
+    """What `outcome` of the request for `job`, sent at `sent_at`, makes of it. For `ttl_us` see `job.accepted`."""
     match outcome:
         case Accepted(remote_id):
-            return _accepted(job, remote_id, sent_at=sent_at, now=now)
+            return _accepted(job, remote_id, sent_at=sent_at, now=now, ttl_us=ttl_us)
         case Deferred(trouble, reason, retry_after_s):
             # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
             asked_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
@@ -41,10 +43,10 @@ def answered(endpoint: Endpoint, job: Job, outcome: RunOutcome, *, sent_at: int,
             assert_never(outcome)
 
 
-def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int) -> Transition:
+def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int, ttl_us: int | None) -> Transition:
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
-    return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now)
+    return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now, ttl_us=ttl_us)
 
 
 def _unanswered(endpoint: Endpoint, job: Job, reason: str, *, sent_at: int, now: int) -> Transition:

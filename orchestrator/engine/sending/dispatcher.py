@@ -320,7 +320,10 @@ class Dispatcher:
             self._task_pool.launch(partial(self._endpoint.stop_if_shut, outcome.reason))
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
             self._endpoint.unreachable(outcome.reason, sent_at, self._clock.now())
-        return answered(self._endpoint, job, outcome, sent_at=sent_at, now=self._clock.now())
+        # The first answers tell how fast the service's time runs, and their jobs were claimed before.
+        is_scaled = self._endpoint.api.time_scale != 1.0
+        ttl_us = self._endpoint.here_us(builder.ttl_us(claim.payload)) if is_scaled else None
+        return answered(self._endpoint, job, outcome, sent_at=sent_at, now=self._clock.now(), ttl_us=ttl_us)
 
     def _of_run(self, job: Job, result: Answer | NotSent | Unanswered) -> RunOutcome:
         """What the result of a `/run` means. An id that another job has is none: its result could be either's."""
