@@ -357,6 +357,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     execution_timeout_ms: int | None = None
     ttl_ms: int | None = None
     max_attempts: int | None = None
+    endpoint: str | None = None
+    """Another endpoint of the run's service; None for the run's own."""
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -406,6 +406,7 @@ class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """One submission of a job. Times are microseconds UTC."""
 
+    endpoint: str
     remote_id: str | None
     sent_at: int
     answered_at: int | None
@@ -447,6 +448,9 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
 
     max_attempts: int | None
     """Of its own, since it was tried again with that."""
+
+    endpoint: str
+    """Where it was sent last, or is to be sent: another than the run's where it was tried again so."""
 
     policy: msgspec.Raw | None
     remote_id: str | None

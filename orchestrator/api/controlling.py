@@ -60,6 +60,7 @@ async def retry(
             execution_timeout_ms=chosen.execution_timeout_ms,
             ttl_ms=chosen.ttl_ms,
             max_attempts=chosen.max_attempts,
+            endpoint=chosen.endpoint,
         )
     return await _control(ledger, name, dependencies, Action.RETRY, asked_for)
 

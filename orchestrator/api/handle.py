@@ -165,11 +165,13 @@ class Run:
         execution_timeout: Duration | None = None,
         ttl: Duration | None = None,
         max_attempts: int | None = None,
+        endpoint: str | None = None,
     ) -> str:
         """Queues its failed and cancelled jobs again, or those that a filter means (see the reference), of one
         kind of failures by its number or name in `failures`; returns what came of it, in words.
 
         These jobs keep what else is said, until they are retried once more; `None` leaves them the run's settings.
+        `endpoint` is the id of another endpoint of the same service, to which they go.
         Raises `UsageError` for a filter that is none, and where the run is to be cancelled: `unpause` it.
 
             await run.retry(where="class=timed_out", execution_timeout="30m")
@@ -182,6 +184,7 @@ class Run:
             execution_timeout_ms=policy.execution_timeout_ms,
             ttl_ms=policy.ttl_ms,
             max_attempts=attempts_of(max_attempts),
+            endpoint=endpoint,
         )
         done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"

@@ -19,23 +19,46 @@ from orchestrator.views import EndpointLimits, OperationLimits
 
 
 async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
-    """The limits of every endpoint of the ledger, or of that of the run `name`. Raises `UsageError`."""
+    """The limits of every endpoint of the ledger, or of those of the run `name`. Raises `UsageError`."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        runs = [run for run in await opened.runs.all() if run.accepted]
-        shown = runs if name is None else [await run_named(opened, name)]
+        runs = [run for run in await _everywhere(opened) if run.accepted]
+        only = None if name is None else await run_named(opened, name)
+        shown = runs if only is None else [run for run in runs if run.id == only.id]
         return [await _of(opened, number, runs) for number in dict.fromkeys(run.endpoint_id for run in shown)]
 
 
+async def _everywhere(ledger: Ledger) -> list[Run]:
+    """Every run as it is at its endpoint, and then as it is at others to which jobs of it were sent again."""
+    return [*await ledger.runs.all(), *await ledger.runs.elsewhere()]
+
+
+async def _at(ledger: Ledger, name: str, endpoint: str | None) -> Run:
+    """The run `name` as it is at its endpoint, or at that one of the others. Raises `UsageError`."""
+    run = await run_named(ledger, name, not_accepted=True)
+    there = [run, *await ledger.runs.elsewhere(run.id)]
+    found = next((each for each in there if endpoint in (None, each.endpoint)), None)
+    if found is None:
+        known = ", ".join(each.endpoint for each in there)
+        raise UsageError(f"{run.name} has no jobs at the endpoint {endpoint}; it is at {known}")
+    return found
+
+
 async def limits_set(
-    ledger: Path, name: str, chosen: Mapping[Operation, Limit], dependencies: Dependencies | None = None
+    ledger: Path,
+    name: str,
+    chosen: Mapping[Operation, Limit],
+    dependencies: Dependencies | None = None,
+    *,
+    endpoint: str | None = None,
 ) -> EndpointLimits:
-    """Sets limits of the endpoint of the run `name`; whoever works on it takes them on within a second.
+    """Sets limits of the endpoint of the run `name`, or of that one of the others to which jobs of it were sent again;
+    whoever works on it takes them on within a second.
 
     Raises `UsageError` where there is no such run, and for a `local:` endpoint.
     """
     async with beside(ledger, dependencies) as opened:
-        run = await run_named(opened, name, not_accepted=True)
-        runs = await opened.runs.all()
+        run = await _at(opened, name, endpoint)
+        runs = await _everywhere(opened)
         if is_local(run.endpoint):
             raise UsageError(f"{run.name} runs a function of yours; its limits are those that the run is started with")
         acknowledged = await asked(opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen))
@@ -43,12 +66,17 @@ async def limits_set(
 
 
 async def limits_reset(
-    ledger: Path, name: str, operations: Collection[Operation], dependencies: Dependencies | None = None
+    ledger: Path,
+    name: str,
+    operations: Collection[Operation],
+    dependencies: Dependencies | None = None,
+    *,
+    endpoint: str | None = None,
 ) -> EndpointLimits:
     """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
     async with beside(ledger, dependencies) as opened:
-        run = await run_named(opened, name, not_accepted=True)
-        runs = await opened.runs.all()
+        run = await _at(opened, name, endpoint)
+        runs = await _everywhere(opened)
         argument = ResetLimits(tuple(operations or Operation))
         acknowledged = await asked(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)

@@ -196,6 +196,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
         job=_row(story.job),
         paid_at_most=story.job.paid_at_most,
         max_attempts=story.attempts_max,
+        endpoint=story.endpoint,
         policy=None if story.policy is None else msgspec.Raw(story.policy),
         remote_id=None if outcome is None else outcome.remote_id,
         status=None if outcome is None else outcome.status,
@@ -205,6 +206,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
         timeline=_timeline(story),
         submissions=[
             SubmissionView(
+                endpoint=each.endpoint,
                 remote_id=each.remote_id,
                 sent_at=each.sent_at,
                 answered_at=each.answered_at,

@@ -173,6 +173,7 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
     yield "attempts", f"{job.attempts}; {found.paid_at_most} may have been paid"
     if found.max_attempts is not None:
         yield "at most", f"{counted(found.max_attempts, 'attempt')}, since it was tried again so"
+    yield "endpoint", found.endpoint
     if found.policy is not None:
         yield "policy", bytes(found.policy).decode()
     if found.remote_id is not None:

@@ -31,6 +31,10 @@ SomeRun = Annotated[
     str | None,
     typer.Argument(metavar="NAME", autocompletion=options.run_names, help="The run. Default: all of the ledger."),
 ]
+AtEndpoint = Annotated[
+    str | None,
+    options.option(declared.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."),
+]
 Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON on standard output.")]
 
 
@@ -59,15 +63,15 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @limits.command("set")
     @shared
-    def set_(name: options.RunName, rules: Rules) -> AtLedger:
+    def set_(name: options.RunName, rules: Rules, endpoint: AtEndpoint = None) -> AtLedger:
         """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
-        return partial(_set, load, name, rules)
+        return partial(_set, load, name, rules, endpoint)
 
     @limits.command()
     @shared
-    def reset(name: options.RunName, operations: Operations = None) -> AtLedger:
+    def reset(name: options.RunName, operations: Operations = None, endpoint: AtEndpoint = None) -> AtLedger:
         """Forget what was set: the limits are again those that the run was started with."""
-        return partial(_reset, load, name, operations or ())
+        return partial(_reset, load, name, operations or (), endpoint)
 
 
 async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
@@ -82,19 +86,23 @@ async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json
     return 0
 
 
-async def _set(load: Callable[[], App], name: str, rules: Sequence[str], ledger: Path, as_json: bool) -> int:
+async def _set(
+    load: Callable[[], App], name: str, rules: Sequence[str], endpoint: str | None, ledger: Path, as_json: bool
+) -> int:
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
             raise UsageError(f"{operation} is named twice; give it one limit")
         chosen[operation] = limit
-    _tell(await load().limits_set(ledger, name, chosen), "set", as_json=as_json)
+    _tell(await load().limits_set(ledger, name, chosen, endpoint=endpoint), "set", as_json=as_json)
     return 0
 
 
-async def _reset(load: Callable[[], App], name: str, operations: Sequence[str], ledger: Path, as_json: bool) -> int:
+async def _reset(
+    load: Callable[[], App], name: str, operations: Sequence[str], endpoint: str | None, ledger: Path, as_json: bool
+) -> int:
     chosen = tuple(_read(_parse_operation, operation) for operation in operations)
-    _tell(await load().limits_reset(ledger, name, chosen), "reset", as_json=as_json)
+    _tell(await load().limits_reset(ledger, name, chosen, endpoint=endpoint), "reset", as_json=as_json)
     return 0
 
 

@@ -23,7 +23,8 @@ from orchestrator.settings import Chosen
 from orchestrator.views import JobsPreview, RunControl
 
 SETTABLE: Final[dict[str, Setting[Any]]] = {
-    setting.key: setting for setting in (declared.EXECUTION_TIMEOUT, declared.TTL, declared.MAX_ATTEMPTS)
+    setting.key: setting
+    for setting in (declared.EXECUTION_TIMEOUT, declared.TTL, declared.MAX_ATTEMPTS, declared.ENDPOINT)
 }
 """What jobs can have of their own when they are tried again."""
 
@@ -42,6 +43,11 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help=f"With this setting of their own: {', '.join(SETTABLE)}."),
 ]
 
+Endpoint = Annotated[str | None, options.option(declared.ENDPOINT, "At this endpoint of the run's service.")]
+MaxAttempts = Annotated[
+    str | None, options.option(declared.MAX_ATTEMPTS, "Each of them may be executed so often from now on.")
+]
+
 
 def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `retry`."""
@@ -53,10 +59,15 @@ def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
         where: options.Where = "",
         cluster: Cluster = None,
         settings: Set = None,
+        endpoint: Endpoint = None,
+        max_attempts: MaxAttempts = None,
         yes: Yes = False,
     ) -> AtLedger:
         """Queue the failed and cancelled jobs of a run again, with fresh counters: all, or those of a filter."""
-        return partial(_retry, load, name, where, cluster, settings or (), yes)
+        given = [*map("--set {}".format, settings or ())]
+        given += [f"{declared.ENDPOINT}={endpoint}"] if endpoint is not None else []
+        given += [f"{declared.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
+        return partial(_retry, load, name, where, cluster, given, yes)
 
 
 async def _retry(
@@ -103,19 +114,19 @@ def _told(found: RunControl, done: str, *, as_json: bool) -> int:
     return code
 
 
-def _settings(given: Sequence[str]) -> dict[str, int]:
-    """The settings by the names of their fields. Raises `UsageError`."""
-    found = {}
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """The settings by the names of their fields, of flags as they were `given`. Raises `UsageError`."""
+    found: dict[str, Any] = {}
     for each in given:
-        key, equals, value = each.partition("=")
+        key, equals, value = each.removeprefix("--set ").removeprefix("--").partition("=")
         setting = SETTABLE.get(key.strip())
         if setting is None or not equals:
             known = ", ".join(f"{name}=..." for name in SETTABLE)
-            raise UsageError(f"--set {each}: what jobs can have of their own is {known}")
+            raise UsageError(f"{each}: what jobs can have of their own is {known}")
         try:
             found[setting.name] = setting.form.read([value])
         except ValueError as error:
-            raise UsageError(f"--set {each}: {error}") from None
+            raise UsageError(f"{each}: {error}") from None
     return found
 
 

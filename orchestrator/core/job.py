@@ -189,6 +189,7 @@ class _Counters(TypedDict, total=False):
 class _Changes(_Counters, total=False):
     """What a step may change besides the state."""
 
+    endpoint: int
     uncertain: int
     submission: int
     attempt: int
@@ -380,6 +381,9 @@ def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
 class Afresh(msgspec.Struct, frozen=True, kw_only=True):
     """With which settings of their own jobs are tried again; without them those of their line and run hold again."""
 
+    endpoint: int | None = None
+    """Where; None: where they were."""
+
     policy: bytes | None = None
     attempts_max: int | None = None
     told: str = ""
@@ -391,6 +395,7 @@ def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # 
     return _step(
         job, Event.REOPENED, f"asked for, with {afresh.told}" if afresh.told else "asked for", at,
         failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
+        endpoint=job.endpoint if afresh.endpoint is None else afresh.endpoint,
         attempts_max=afresh.attempts_max, policy=afresh.policy,
     )  # fmt: skip
 

@@ -33,7 +33,6 @@ from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
-from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
 from orchestrator.engine.upkeep.stuck import Stuck
@@ -177,7 +176,7 @@ class Engine:
             beat=self.heart.beat,
         )
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
-        self.commands.register(Action.RETRY, partial(retried, ledger))
+        self.commands.register(Action.RETRY, self.serving.retry_asked)
         self.commands.register(Action.RESEND, partial(resent, ledger))
         self.commands.register(Action.CANCEL_JOBS, self.canceller.carry_out)
         self.commands.register(Action.SERVE, self.serving.serve_asked)
@@ -267,10 +266,14 @@ class Engine:
         Raises `UsageError` where its endpoint cannot be used.
         """
         await self.reach(run)
-        return await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+        session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+        for there in await self.ledger.runs.elsewhere(run.id):
+            await self.reach(there)
+            await self.runs.extend(session, there)
+        return session
 
     async def reach(self, run: Run) -> None:
-        """Works at the endpoint of `run` from now on. Raises `UsageError` where it cannot be used."""
+        """Works at the endpoint where `run` is from now on. Raises `UsageError` where it cannot be used."""
         await self.runs.add_endpoint(run, self.task_pool)
         if self._is_collecting and self.runs.fresh:
             await self._begin_endpoints()

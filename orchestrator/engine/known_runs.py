@@ -1,6 +1,7 @@
 """The runs of the ledger as this process knows them: their settings, where they are served, and how they stand."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 from anyio.abc import TaskGroup
@@ -19,7 +20,7 @@ from orchestrator.engine.upkeep.control import Control
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.heartbeats import RunSaid, Said
+from orchestrator.ledger.heartbeats import RunSaid, Said, together
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
 
@@ -60,7 +61,9 @@ class KnownRuns:
         self.held: dict[int, HeldRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 
-        self._endpoint_of: dict[int, int] = {}
+        self._endpoints_of: dict[int, list[int]] = {}
+        """Its own, and then the others to which jobs of it were sent again."""
+
         self._unfinished: set[int] = set()
         """The runs that had something to do as they were met: there may be years of others."""
 
@@ -69,7 +72,7 @@ class KnownRuns:
 
     def is_collected_for(self, run: int) -> bool:
         """Whether this process reaches the service of `run`."""
-        return run in self._endpoint_of
+        return run in self._endpoints_of
 
     async def learn_settings(self) -> None:
         """Reads the settings of all runs, as they were given last."""
@@ -83,12 +86,12 @@ class KnownRuns:
                 self.settings_of[run.id] = replace(self.settings_of[run.id], priority=run.settings.priority)
 
     async def learn_all(self, task_pool: TaskPool) -> None:
-        """Of each run of the ledger its settings, and its endpoint where its service can be reached."""
+        """Of each run of the ledger its settings, and its endpoints where its service can be reached."""
         counts = await self._ledger.runs.counts_by_run()
         self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
-        for run in await self._ledger.runs.all():
+        for run in [*await self._ledger.runs.all(), *await self._ledger.runs.elsewhere()]:
             self.settings_of.setdefault(run.id, run.settings)
-            if run.id not in self._endpoint_of and self._services.is_reachable(run):
+            if run.endpoint_id not in self._endpoints_of.get(run.id, ()) and self._services.is_reachable(run):
                 await self.add_endpoint(run, task_pool)
 
     async def add_endpoint(self, run: Run, task_pool: TaskPool) -> None:
@@ -106,7 +109,9 @@ class KnownRuns:
             self.fresh.append(run.endpoint_id)
             if self._listener.webhooks is not None:
                 self._listener.webhooks.share(service.down)
-        self._endpoint_of[run.id] = run.endpoint_id
+        endpoints = self._endpoints_of.setdefault(run.id, [])
+        if run.endpoint_id not in endpoints:
+            endpoints.append(run.endpoint_id)
 
     async def open_session(
         self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], Said]
@@ -128,7 +133,7 @@ class KnownRuns:
         return session
 
     def part_of(self, run: Run, progress: Progress, control: Control) -> Part:
-        """The part of `run` at its endpoint, which is known."""
+        """The part of `run` at the endpoint where it is, which is known."""
         served = self._endpoints.served(run.endpoint_id)
         sending = RunSending(
             run=run.id,
@@ -144,14 +149,24 @@ class KnownRuns:
             wishes=lambda: control.wishes(run.id),
             at_service=lambda: progress.at_service,
             is_idle=served.dispatcher.is_idle,
+            emptied=progress.nudge,
         )
         return Part(served.endpoint, served.dispatcher, sending)
+
+    async def extend(self, session: RunSession, there: Run) -> None:
+        """Serves the run also `there`, at another endpoint, which is known."""
+        if session.part(there.endpoint_id) is None:
+            await session.add(self.part_of(there, session.progress, session.control))
+
+    def unbind(self, run: int) -> None:
+        """`run` is at another endpoint, or is none any more."""
+        self._endpoints_of.pop(run, None)
 
     def forget(self, run: int) -> None:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
         self.held.pop(run, None)
         self.sessions.pop(run, None)
-        self._endpoint_of.pop(run, None)
+        self.unbind(run)
         self._unfinished.discard(run)
 
     @property
@@ -169,13 +184,21 @@ class KnownRuns:
         return {run: self._said_of(run, stuck) for run in {*self._unfinished, *self.sessions, *self.held}}
 
     def _said_of(self, run: int, stuck: Stuck) -> RunSaid:
-        if run not in self._endpoint_of:
+        if run not in self._endpoints_of:
             held = self.held.get(run)
             return RunSaid(held=held and held.why, is_unserved=True)
         session = self.sessions.get(run)
-        return self._endpoints.served(self._endpoint_of[run]).said_of(
+        own, *others = [self._said_at(number, run, session, stuck) for number in self._endpoints_of[run]]
+        said = reduce(together, others, own)
+        if session is None or not others:
+            return said
+        return replace(said, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
+
+    def _said_at(self, number: int, run: int, session: RunSession | None, stuck: Stuck) -> RunSaid:
+        part = None if session is None else session.part(number)
+        return self._endpoints.served(number).said_of(
             run,
-            sending=None if session is None else session.sending,
+            sending=None if part is None else part.sending,
             is_released=session is not None and session.is_released,
             stuck=stuck.found(run),
         )

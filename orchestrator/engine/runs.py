@@ -19,7 +19,7 @@ from orchestrator.ledger.runs import Run
 
 
 class Part(NamedTuple):
-    """The part of a run at an endpoint."""
+    """The part of a run at one of its endpoints."""
 
     endpoint: Endpoint
     dispatcher: Dispatcher
@@ -27,7 +27,10 @@ class Part(NamedTuple):
 
 
 class RunSession(Standing):
-    """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`."""
+    """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`.
+
+    It has a part at its own endpoint, and one at each other to which jobs of it were sent again.
+    """
 
     def __init__(
         self,
@@ -41,13 +44,13 @@ class RunSession(Standing):
         said: Callable[[], Said],
     ) -> None:
         super().__init__(run, progress)
-        self._part = part
         self.control = control
         self._ledger = ledger
         self._taking = taking
         self._said = said
         self._is_sending = False
         self._is_released = False
+        self._parts = [part]
         part.endpoint.on_change(progress.nudge)
 
     @property
@@ -62,18 +65,25 @@ class RunSession(Standing):
 
     @property
     def why_stopped(self) -> str | None:
-        """Why nothing more of it can be submitted, if so."""
-        return self._part.endpoint.why_stopped(self.run.id)
+        """Why nothing more of it can be submitted, if so: not while another endpoint has jobs of it to send."""
+        if len(self._parts) == 1:
+            return self.own.endpoint.why_stopped(self.run.id)
+        at_stake = [part.endpoint for part in self._parts if part.endpoint.uncollectable or not part.sending.is_empty]
+        reasons = [endpoint.why_stopped(self.run.id) for endpoint in at_stake]
+        return reasons[0] if reasons and None not in reasons else None
 
     @property
     def is_uncollectable(self) -> bool:
-        """Whether even `/status` is refused."""
-        return self._part.endpoint.uncollectable is not None
+        """Whether even `/status` is refused, wherever anything is to be collected."""
+        shut = [part.endpoint.uncollectable is not None for part in self._parts]
+        return any(shut) and all(
+            is_shut or part.dispatcher.is_idle() for is_shut, part in zip(shut, self._parts, strict=True)
+        )
 
     @property
     def is_adoptable(self) -> bool:
         """Whether webhooks may tell of its uncertain submissions."""
-        return self._part.endpoint.webhooks
+        return self.own.endpoint.webhooks
 
     @property
     def is_released(self) -> bool:
@@ -83,22 +93,22 @@ class RunSession(Standing):
     @property
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
-        return self._part.endpoint.retention_us(self.run.id)
+        return min(part.endpoint.retention_us(self.run.id) for part in self._parts)
 
     @property
-    def sending(self) -> RunSending:
-        """Its part in the sending at its endpoint."""
-        return self._part.sending
+    def own(self) -> Part:
+        """Its part at its own endpoint."""
+        return self._parts[0]
 
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """What sends its jobs."""
-        return self._part.dispatcher
+    def part(self, endpoint: int) -> Part | None:
+        """Its part at the endpoint of that number, where it has one."""
+        return next((part for part in self._parts if part.endpoint.id == endpoint), None)
 
     async def count_anew(self) -> None:
         """Jobs may have come that no step tells of."""
         await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
-        self._part.dispatcher.wake()
+        for part in self._parts:
+            part.dispatcher.wake()
 
     async def send(self) -> None:
         """Begins to send its jobs."""
@@ -113,15 +123,15 @@ class RunSession(Standing):
 
     async def hold_back(self) -> None:
         """Sends none of its jobs until `go_on`."""
-        await self._part.dispatcher.remove(self.run.id)
+        for part in self._parts:
+            await part.dispatcher.remove(self.run.id)
 
     async def go_on(self) -> None:
         """Sends its jobs again, if they were sent before."""
-        if self._is_sending:
-            dispatcher = self._part.dispatcher
-            dispatcher.add(self._part.sending)
-            if not dispatcher.is_serving:
-                await self._taking.start(dispatcher.serve)
+        for part in self._parts if self._is_sending else ():
+            part.dispatcher.add(part.sending)
+            if not part.dispatcher.is_serving:
+                await self._taking.start(part.dispatcher.serve)
 
     @property
     def is_in_flight(self) -> bool:
@@ -130,7 +140,13 @@ class RunSession(Standing):
 
     async def move(self, run: Run, part: Part) -> None:
         """It is at another endpoint from now on, as `run` says; nothing of it was under way."""
-        self.run, self._part = run, part
+        self.run = run
+        self._parts.clear()
+        await self.add(part)
+
+    async def add(self, part: Part) -> None:
+        """It has jobs at another endpoint, too, from now on."""
+        self._parts.append(part)
         part.endpoint.on_change(self.progress.nudge)
         await self.go_on()
         self.progress.nudge()

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 import anyio
 import msgspec
 
+from orchestrator.client import ServerlessEndpoint
+from orchestrator.core.pacing import Operation
+from orchestrator.core.responses import Pointless, of_run
 from orchestrator.engine.known_runs import HeldRun, KnownRuns
+from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.services import Services
-from orchestrator.errors import UsageError
+from orchestrator.engine.upkeep.reopening import retried
+from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply
+from orchestrator.ledger.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, LOCAL
 
@@ -104,10 +109,34 @@ class Serving:
                 await session.go_on()
             return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
         [run] = await self.ledger.runs.all([run.id])
+        self.runs.unbind(run.id)
         await self.reach(run)
         if session is not None:
             await session.move(run, self.runs.part_of(run, session.progress, session.control))
         return Reply(f"it is at {asked.endpoint} from now on")
+
+    async def retry_asked(self, command: Command) -> Reply:
+        """Carries out a RETRY, at another endpoint where that is asked."""
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        endpoint = msgspec.json.decode(command.argument, type=Retried).endpoint
+        there = run if endpoint in (None, run.endpoint) else await self._elsewhere(run, endpoint)
+        return await retried(self.ledger, command, there)
+
+    async def _elsewhere(self, run: Run, endpoint: str) -> Run:
+        """`run` as it is at another endpoint of its service, where it is served from now on, too. Raises `UsageError`
+        where no job of it could be sent there.
+        """
+        if run.service_url == LOCAL:
+            raise UsageError(f"{run.name} runs a function of yours, and has no other endpoint")
+        api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
+        if (why := await refusal(api)) is not None:
+            raise UsageError(f"{why}: {api.url}")
+        there = await self.ledger.runs.at_endpoint(run, endpoint)
+        await self.reach(there)
+        if (session := self.runs.sessions.get(run.id)) is not None:
+            await self.runs.extend(session, there)
+        return there
 
     async def look_again(self, number: int) -> None:
         """The run of that number has another name by now, or was deleted."""
@@ -122,13 +151,23 @@ class Serving:
         if session is not None:
             await session.release()
 
-    async def _check(self, run: Run) -> None:
-        """Raises `UsageError` where nothing could be sent at the endpoint of `run`."""
+    async def _check(self, run: Run) -> ServerlessEndpoint:
+        """The endpoint where `run` is. Raises `UsageError` where nothing could be sent there."""
         if run.service_url != LOCAL:
             self.services.check_reach(run)
         service = await self.services.of(run, self.runs.settings_of[run.id])
-        service.endpoint(run.endpoint)
+        return service.endpoint(LOCAL_ENDPOINT if run.service_url == LOCAL else run.endpoint).api
 
     async def _run(self, number: int | None) -> Run | None:
         found = [] if number is None else await self.ledger.runs.all([number])
         return found[0] if found else None
+
+
+async def refusal(api: ServerlessEndpoint) -> str | None:
+    """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
+    permit = await api.limiter.permit(Operation.HEALTH)
+    try:
+        found = of_run(await api.health(permit))
+    except (NotSent, Unanswered):
+        return None
+    return found.reason if isinstance(found, Pointless) else None

@@ -38,12 +38,11 @@ _DUE: Final = (
     select(
         submissions.c.id,
         submissions.c.job_id,
-        jobs.c.endpoint_id,
+        submissions.c.endpoint_id,
         submissions.c.remote_id,
         submissions.c.cancel_why,
         submissions.c.cancel_at,
     )
-    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
     .where(
         submissions.c.cancel_at.is_not(None),
         submissions.c.remote_id.is_not(None),
@@ -222,7 +221,7 @@ async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> lis
     uncertain = select_jobs().where(
         jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
     )
-    found = [job_of(row) for row in await connection.execute(queued.order_by(jobs.c.due_at).limit(most))]
+    found = [job_of(row) for row in await connection.execute(queued.limit(most))]
     if len(found) < most:
         rest = uncertain.order_by(jobs.c.due_at).limit(most - len(found))
         found += [job_of(row) for row in await connection.execute(rest)]

@@ -71,6 +71,7 @@ class Claims:
         self,
         run: int,
         *,
+        endpoint: int,
         by_retry: bool,
         most: int,
         ttl_of: TtlOf,
@@ -79,7 +80,8 @@ class Claims:
         behind: Passed = HEAD,
         is_resumable: bool = False,
     ) -> Claimed:
-        """Claims up to `most` due jobs of `run`, for `/retry` or for `/run`; the intent is durable on return.
+        """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
+        return.
 
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
         it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
@@ -89,8 +91,8 @@ class Claims:
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._doors.now()
             seen = await line_walk(
-                transaction.connection, run, by_retry=by_retry, now=now, most=most, bytes_max=bytes_max, ttl_of=ttl_of,
-                is_late=is_late, behind=behind,
+                transaction.connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=most,
+                bytes_max=bytes_max, ttl_of=ttl_of, is_late=is_late, behind=behind,
             )  # fmt: skip
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()

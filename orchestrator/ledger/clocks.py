@@ -8,14 +8,14 @@ all; the collector asks for it at once.
 
 from typing import Final
 
-from sqlalchemy import bindparam, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, Table, bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.core.retry import BACKOFF_S_MAX
 from orchestrator.ledger.sqlite.statements import greatest
-from orchestrator.ledger.tables import events, heartbeats, jobs, runs, submissions
+from orchestrator.ledger.tables import events, heartbeats, jobs, run_endpoints, runs, submissions
 from orchestrator.units import SECOND_US
 
 WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
@@ -30,14 +30,26 @@ _LATEST: Final = select(
     )
 )
 
+_queued = jobs.alias("queued")
+
+
+def _queued_at(served: Table, run: ColumnElement[int]) -> Select[tuple[int]]:
+    """The queued jobs of runs at endpoints, as `served` has both, that are due after `latest`."""
+    here = (_queued.c.run_id == run) & (_queued.c.endpoint_id == served.c.endpoint_id)
+    return (
+        select(_queued.c.id)
+        .select_from(served.join(_queued, here))
+        .where(
+            _queued.c.state == literal_column(f"'{State.QUEUED}'"),
+            _queued.c.due_at > bindparam("latest"),
+        )
+    )
+
+
 _QUEUED: Final = (
     update(jobs)
     .values(due_at=bindparam("latest"))
-    .where(
-        jobs.c.run_id.in_(select(runs.c.id)),
-        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
-        jobs.c.due_at > bindparam("latest"),
-    )
+    .where(jobs.c.id.in_(_queued_at(runs, runs.c.id).union_all(_queued_at(run_endpoints, run_endpoints.c.run_id))))
 )
 _UNCERTAIN: Final = (
     update(jobs)

@@ -132,6 +132,8 @@ class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
     execution_timeout_ms: int | None = None
     ttl_ms: int | None = None
     max_attempts: int | None = None
+    endpoint: str | None = None
+    """Another endpoint of the run's service; None for the run's own."""
 
 
 class CancelledJobs(msgspec.Struct, frozen=True):

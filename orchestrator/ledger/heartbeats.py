@@ -81,6 +81,22 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     """What the line to its service, or from it, brings while large bodies wait for it; None while none does."""
 
 
+def together(one: RunSaid, other: RunSaid) -> RunSaid:
+    """How a process stands with a run at two endpoints, of which `one` is the run's own."""
+    untils = [said.safe_until for said in (one.collecting, other.collecting) if said and said.safe_until is not None]
+    return msgspec.structs.replace(
+        one,
+        collecting=one.collecting and msgspec.structs.replace(one.collecting, safe_until=min(untils, default=None)),
+        held=one.held or other.held,
+        stopped=one.stopped or other.stopped,
+        is_unserved=one.is_unserved and other.is_unserved,
+        is_bound=one.is_bound or other.is_bound,
+        is_uncollectable=one.is_uncollectable or other.is_uncollectable,
+        unreachable_since=one.unreachable_since or other.unreachable_since,
+        line_bytes_per_s=one.line_bytes_per_s or other.line_bytes_per_s,
+    )
+
+
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What a process says of itself."""
 

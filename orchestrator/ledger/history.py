@@ -55,15 +55,15 @@ _TOOK: Final = (
         outcomes.c.delay_ms, outcomes.c.execution_ms, greatest(events.c.at - submissions.c.sent_at, 0) // MILLISECOND_US
     )
     .select_from(
-        events.join(outcomes, outcomes.c.job_id == events.c.job_id)
-        .join(submissions, submissions.c.id == outcomes.c.submission_id)
-        .join(jobs, jobs.c.id == events.c.job_id)
+        events.join(outcomes, outcomes.c.job_id == events.c.job_id).join(
+            submissions, submissions.c.id == outcomes.c.submission_id
+        )
     )
     .where(
         events.c.id > select(func.max(events.c.id) - EVENTS_LEARNED_FROM_MAX).scalar_subquery(),
         events.c.event.in_(ENDING),
         events.c.at >= bindparam("since"),
-        jobs.c.endpoint_id == bindparam("endpoint_id"),
+        submissions.c.endpoint_id == bindparam("endpoint_id"),
         outcomes.c.status != literal_column("'CANCELLED'"),
         _completed | _told,
     )

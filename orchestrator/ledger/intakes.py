@@ -173,6 +173,7 @@ _DOOMED: Final = (
     select(jobs.c.id)
     .where(
         jobs.c.run_id == bindparam("run"),
+        jobs.c.endpoint_id == bindparam("endpoint"),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
         jobs.c.due_at == 0,
         jobs.c.id >= bindparam("first_job"),
@@ -188,7 +189,13 @@ async def _remove_some(connection: AsyncConnection, intake: Intake, *, most: int
     """Removes up to `most` jobs of an intake that was never accepted, or what else it has noted, or at last the intake
     itself; returns how many rows.
     """
-    parameters = {"run": intake.run, "first_job": intake.first_job, "intake": intake.id, "most": most}
+    parameters = {
+        "run": intake.run,
+        "endpoint": intake.endpoint,
+        "first_job": intake.first_job,
+        "intake": intake.id,
+        "most": most,
+    }
     ids = (await connection.execute(_DOOMED, parameters)).scalars().all()
     if ids:
         doomed = batch_of(ids)

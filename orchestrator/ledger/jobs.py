@@ -30,6 +30,9 @@ class Submitted(msgspec.Struct, frozen=True):
     remote_ids: Mapping[int, str]
     """What the service calls them, where that is known."""
 
+    endpoint_of: Mapping[int, int]
+    """Where they were sent."""
+
 
 class Place(msgspec.Struct, frozen=True):
     """Where a job stands in its input, and what has become of it."""
@@ -42,6 +45,7 @@ class Place(msgspec.Struct, frozen=True):
 
 _NEXT_QUEUED = select(func.min(jobs.c.due_at)).where(
     jobs.c.run_id == bindparam("run"),
+    jobs.c.endpoint_id == bindparam("endpoint"),
     jobs.c.state == literal_column(f"'{State.QUEUED}'"),
     is_taken_in(bindparam("run")),
     jobs.c.due_at > bindparam("after"),
@@ -50,7 +54,12 @@ _NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bind
 _NEXT_BY_RUN = _NEXT_QUEUED.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
 
 _SUBMISSIONS = select(
-    submissions.c.id, submissions.c.job_id, submissions.c.ended, submissions.c.cancel_why, submissions.c.remote_id
+    submissions.c.id,
+    submissions.c.job_id,
+    submissions.c.ended,
+    submissions.c.cancel_why,
+    submissions.c.remote_id,
+    submissions.c.endpoint_id,
 ).where(submissions.c.id.in_(IN_BATCH))
 _JOBS = select_jobs().where(jobs.c.id.in_(IN_BATCH))
 _NAMES = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
@@ -98,12 +107,14 @@ class Jobs(Noun):
         )
         return {row[0]: row[1] for row in await self._doors.rows(query)}
 
-    async def next_queued_at(self, run: int, *, by_retry: bool, now: int, after: int = -1) -> int | None:
-        """When the next queued job of `run` is due by `/retry`, or by `/run`, of those that are due after `after`; 0
-        for at once, None where there is none.
+    async def next_queued_at(self, run: int, *, endpoint: int, by_retry: bool, now: int, after: int = -1) -> int | None:
+        """When the next queued job of `run` for `endpoint` is due by `/retry`, or by `/run`, of those that are due
+        after `after`; 0 for at once, None where there is none.
         """
         query = _NEXT_BY_RETRY if by_retry else _NEXT_BY_RUN
-        found: int | None = await self._doors.value(query, {"run": run, "now": now, "after": after})
+        found: int | None = await self._doors.value(
+            query, {"run": run, "endpoint": endpoint, "now": now, "after": after}
+        )
         return found
 
     async def of(self, ids: Sequence[int]) -> dict[int, Job]:
@@ -121,6 +132,7 @@ class Jobs(Noun):
             given_up=frozenset(row[0] for row in found if row[2] in FATE_UNKNOWN),
             cancel_why={row[0]: CancelWhy(row[3]) for row in found if row[3] is not None},
             remote_ids={row[0]: row[4] for row in found if row[4] is not None},
+            endpoint_of={row[0]: row[5] for row in found},
         )
 
     async def custom_ids(self, ids: Sequence[int]) -> list[str]:

@@ -87,6 +87,7 @@ async def line_walk(
     connection: AsyncConnection,
     run: int,
     *,
+    endpoint: int,
     by_retry: bool,
     now: int,
     most: int,
@@ -95,7 +96,8 @@ async def line_walk(
     is_late: IsLate = nobody_is_late,
     behind: Passed = HEAD,
 ) -> Look:
-    """Up to `most` jobs of `run`, the next ones behind `behind`, that are due by `/retry`, or by `/run`, and not late.
+    """Up to `most` jobs of `run` for `endpoint`, the next ones behind `behind`, that are due by `/retry`, or by `/run`,
+    and not late.
 
     Their inputs, with those that are read to be passed over, come to no more than `bytes_max`, unless it is only one.
     Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
@@ -104,7 +106,9 @@ async def line_walk(
     passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
     while True:
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
-        page = await jobs_claimable(connection, run, by_retry=by_retry, now=now, most=asked, behind=passed)
+        page = await jobs_claimable(
+            connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=asked, behind=passed
+        )
         is_at_end = len(page) < asked
         payloads = await payloads_of(connection, [job.id for job in page], room, at_least_one=not found) if page else {}
         for n, job in enumerate(page):
@@ -129,6 +133,7 @@ _QUEUED = (
     select_jobs()
     .where(
         jobs.c.run_id == bindparam("run"),
+        jobs.c.endpoint_id == bindparam("endpoint"),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
         is_taken_in(bindparam("run")),
     )
@@ -144,13 +149,22 @@ _BY_RUN_AT = _AT.where(_TO_RUN)
 
 
 async def jobs_claimable(
-    connection: AsyncConnection, run: int, *, by_retry: bool, now: int, most: int, behind: Passed = HEAD
+    connection: AsyncConnection,
+    run: int,
+    *,
+    endpoint: int,
+    by_retry: bool,
+    now: int,
+    most: int,
+    behind: Passed = HEAD,
 ) -> list[Job]:
-    """Up to `most` queued jobs of `run`, in the order of the line, whose next attempt is by `/retry`, or by `/run`."""
+    """Up to `most` queued jobs of `run` for `endpoint`, in the order of the line, whose next attempt is by `/retry`, or
+    by `/run`.
+    """
     found: list[Job] = []
 
     async def add(query: Select[Any], **parameters: int) -> None:
-        left = {"run": run, "most": most - len(found), **parameters}
+        left = {"run": run, "endpoint": endpoint, "most": most - len(found), **parameters}
         found.extend([job_of(row) for row in await connection.execute(query, left)])
 
     if behind.due_at:  # SQLite finds a place in their index by equal columns only; so this is a question of its own

@@ -28,6 +28,7 @@ from orchestrator.ledger.tables import (
     outcomes,
     payloads,
     progress,
+    run_endpoints,
     runs,
     submissions,
 )
@@ -128,7 +129,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (clusters, counts, margins, intakes):
+    for table in (clusters, counts, margins, intakes, run_endpoints):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(owed).where(owed.c.to_run == run))

@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.removal import run_take_back
-from orchestrator.ledger.sqlite.statements import among_only, insert_new
+from orchestrator.ledger.sqlite.statements import IN_BATCH, among_only, batch_of, insert_new
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, runs
+from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
 
@@ -37,10 +37,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the latest accepted input."""
 
 
-_RUNS = select(
+_COLUMNS = select(
     runs.c.id,
     runs.c.name,
-    runs.c.endpoint_id,
+    endpoints.c.id,
     endpoints.c.service_url,
     endpoints.c.endpoint,
     runs.c.source,
@@ -48,7 +48,13 @@ _RUNS = select(
     runs.c.created_at,
     runs.c.intake_accepted > 0,
     runs.c.rows_accepted,
-).select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))
+)
+_RUNS = _COLUMNS.select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))
+_ELSEWHERE = _COLUMNS.select_from(
+    run_endpoints.join(runs, runs.c.id == run_endpoints.c.run_id).join(
+        endpoints, endpoints.c.id == run_endpoints.c.endpoint_id
+    )
+)
 
 _settings = msgspec.json.Decoder(RunSettings)
 
@@ -74,6 +80,23 @@ _OUTSTANDING: Final = (
     .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
     .where(counts.c.name == State.OUTSTANDING.value)
     .group_by(runs.c.endpoint_id)
+)
+
+_SPREAD: Final = (
+    select(run_endpoints.c.endpoint_id, runs.c.endpoint_id)
+    .select_from(
+        run_endpoints.join(runs, runs.c.id == run_endpoints.c.run_id).join(
+            counts, (counts.c.run_id == runs.c.id) & (counts.c.name == State.OUTSTANDING.value)
+        )
+    )
+    .where(counts.c.n > 0)
+)
+"""The endpoints of runs that have jobs outstanding at some of them, two at a time."""
+
+_OUTSTANDING_AT: Final = (
+    select(jobs.c.endpoint_id, func.count())
+    .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.endpoint_id.in_(IN_BATCH))
+    .group_by(jobs.c.endpoint_id)
 )
 
 _NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
@@ -172,9 +195,28 @@ class Runs(Noun):
             number = await _endpoint_of(connection, service_url=service_url, endpoint=endpoint)
             await connection.execute(update(runs).where(runs.c.id == run).values(endpoint_id=number))
             await connection.execute(update(jobs).where(jobs.c.run_id == run).values(endpoint_id=number))
+            await connection.execute(delete(run_endpoints).where(run_endpoints.c.run_id == run))
             return True
 
         return await self._doors.write(block)
+
+    async def elsewhere(self, run: int | None = None) -> list[Run]:
+        """Each run, or that one, as it is at every other endpoint than its own to which jobs of it were sent again."""
+        query = _ELSEWHERE.order_by(runs.c.id, endpoints.c.id)
+        rows = await self._doors.rows(*among_only(query, runs.c.id, None if run is None else [run]))
+        return [_run_of(row) for row in rows]
+
+    async def at_endpoint(self, run: Run, endpoint: str) -> Run:
+        """`run` as it is at another endpoint of its service, to which jobs of it may be sent from now on."""
+
+        async def block(transaction: Transaction) -> int:
+            connection = transaction.connection
+            number = await _endpoint_of(connection, service_url=run.service_url, endpoint=endpoint)
+            await connection.execute(insert_new(run_endpoints), {"run_id": run.id, "endpoint_id": number})
+            return number
+
+        number = await self._doors.write(block)
+        return msgspec.structs.replace(run, endpoint_id=number, endpoint=endpoint)
 
     async def configure(self, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission."""
@@ -255,5 +297,11 @@ class Runs(Noun):
         return [row[0] for row in await self._doors.rows(TO_CANCEL)]
 
     async def outstanding(self) -> dict[int, int]:
-        """How many jobs are outstanding at each endpoint, by the counts."""
-        return {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING)}
+        """How many jobs are outstanding at each endpoint, by the counts; these say nothing of where, so where a run has
+        jobs at several endpoints they are counted there.
+        """
+        found = {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING)}
+        if spread := {endpoint for row in await self._doors.rows(_SPREAD) for endpoint in row}:
+            counted = {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING_AT, batch_of(spread))}
+            found |= {endpoint: counted.get(endpoint, 0) for endpoint in spread}
+        return found

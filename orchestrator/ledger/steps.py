@@ -129,7 +129,7 @@ def _changes(step: Transition) -> tuple[int | str | None, ...]:
     )
 
 
-_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at")
+_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id")
 _FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
 _WIN = Many(
     update(submissions)
@@ -212,6 +212,7 @@ def _opened(step: Transition) -> dict[str, Any]:
         "attempt": after.attempt,
         "sent_at": after.sent_at,
         "ttl_at": after.ttl_at,
+        "endpoint_id": after.endpoint,
     }
 
 
@@ -299,17 +300,23 @@ async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition
 _SETTINGS = Many(
     update(jobs)
     .where(jobs.c.id == bindparam("b_id"))
-    .values(attempts_max=bindparam("b_attempts_max"), policy=bindparam("b_policy"))
+    .values(endpoint_id=bindparam("b_endpoint"), attempts_max=bindparam("b_attempts_max"), policy=bindparam("b_policy"))
 )
 
 
 def _has_other_settings(step: Transition) -> bool:
     before, after = step.before, step.after
-    return (before.attempts_max, before.policy) != (after.attempts_max, after.policy)
+    return (before.endpoint, before.attempts_max, before.policy) != (after.endpoint, after.attempts_max, after.policy)
 
 
 def _own_settings(step: Transition) -> dict[str, Any]:
-    return {"b_id": step.after.id, "b_attempts_max": step.after.attempts_max, "b_policy": step.after.policy}
+    after = step.after
+    return {
+        "b_id": after.id,
+        "b_endpoint": after.endpoint,
+        "b_attempts_max": after.attempts_max,
+        "b_policy": after.policy,
+    }
 
 
 async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transition], run_of: Mapping[int, int]) -> None:

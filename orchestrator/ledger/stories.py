@@ -1,11 +1,13 @@
 """Stories: all that the ledger knows of one job, for people who look into it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from sqlalchemy import select
 
 from orchestrator.core.filters import Comparison, Text
+from orchestrator.core.policy import with_own
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.history import EventRow, History
@@ -13,7 +15,7 @@ from orchestrator.ledger.records import unpack, values
 from orchestrator.ledger.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.selection import SelectedJob, Selection
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.tables import jobs, outcomes, payloads, submissions
+from orchestrator.ledger.tables import endpoints, jobs, outcomes, payloads, submissions
 
 
 class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -29,6 +31,8 @@ class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The event or class of trouble that ended it."""
 
     cancel_why: str | None
+    endpoint: str
+    """Where it was sent."""
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +53,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     job: SelectedJob
     input: bytes | None
     policy: bytes | None
+    """Its line's, with what it was tried again with."""
+
     attempts_max: int | None
+    endpoint: str
+    """Where it was sent last, or is to be sent."""
+
     events: list[EventRow]
     """Oldest first; of jobs that ended long ago only the last one may be left."""
 
@@ -61,6 +70,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """Of a resumable job, oldest first."""
 
     checkpoints: list[CheckpointRow]
+
+
+_ENDPOINT: Final = select(endpoints.c.endpoint).select_from(jobs.join(endpoints, endpoints.c.id == jobs.c.endpoint_id))
 
 
 class Stories(Noun):
@@ -81,8 +93,9 @@ class Stories(Noun):
             return Story(
                 job=job,
                 input=await _input(view, job.job),
-                policy=await view.value(select(payloads.c.policy).where(payloads.c.job_id == job.job)),
+                policy=await _policy(view, job.job),
                 attempts_max=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
+                endpoint=await view.value(_ENDPOINT.where(jobs.c.id == job.job)),
                 events=events,
                 submissions=await _submissions(view, events),
                 outcome=await _outcome(view, job.job),
@@ -96,10 +109,18 @@ async def _input(view: Doors, job: int) -> bytes | None:
     return next((_unpacked(*row) for row in await view.rows(query)), None)
 
 
+async def _policy(view: Doors, job: int) -> bytes | None:
+    query = select(payloads.c.policy, jobs.c.policy).select_from(jobs.join(payloads, payloads.c.job_id == jobs.c.id))
+    [(line, own)] = await view.rows(query.where(jobs.c.id == job))
+    return line if own is None else with_own(line, own)
+
+
 async def _submissions(view: Doors, events: Sequence[EventRow]) -> list[SubmissionRow]:
     """They have no index by job, but the events name them."""
-    columns = [submissions.c[name] for name in SubmissionRow.__struct_fields__]
-    query = select(*columns).where(submissions.c.id.in_(IN_BATCH)).order_by(submissions.c.id)
+    *columns, endpoint = SubmissionRow.__struct_fields__
+    query = select(*(submissions.c[name] for name in columns), endpoints.c[endpoint])
+    query = query.select_from(submissions.join(endpoints, endpoints.c.id == submissions.c.endpoint_id))
+    query = query.where(submissions.c.id.in_(IN_BATCH)).order_by(submissions.c.id)
     named = {event.submission for event in events if event.submission is not None}
     return values(SubmissionRow, await view.rows(query, batch_of(named)))
 

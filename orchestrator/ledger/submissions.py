@@ -60,8 +60,12 @@ class Submissions(Noun):
         """How many submissions to an endpoint have a remote id, from the one of number `first` on."""
         query = (
             select(func.count())
-            .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
-            .where(submissions.c.id >= first, submissions.c.remote_id.is_not(None), jobs.c.endpoint_id == endpoint_id)
+            .select_from(submissions)
+            .where(
+                submissions.c.id >= first,
+                submissions.c.remote_id.is_not(None),
+                submissions.c.endpoint_id == endpoint_id,
+            )
         )
         return int(await self._doors.value(query))
 
@@ -74,8 +78,7 @@ class Submissions(Noun):
         seen_at = lesser(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
         query = (
             select(is_answered, seen_at)
-            .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
-            .where(submissions.c.id > since, jobs.c.endpoint_id == endpoint_id)
+            .where(submissions.c.id > since, submissions.c.endpoint_id == endpoint_id)
             .order_by(seen_at)
         )
         found = await self._doors.rows(query)

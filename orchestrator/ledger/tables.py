@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0013"
+SCHEMA_VERSION: Final = "0014"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -101,6 +101,16 @@ runs = Table(
     **NO_NUMBER_TWICE,  # whoever heard of a run that was removed must not take another one for it
 )
 """Of jobs that ended before `pruned_before`, all events but the last may be gone: that one says how they ended."""
+
+run_endpoints = Table(
+    "run_endpoints",
+    metadata,
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    PrimaryKeyConstraint("run_id", "endpoint_id"),
+    **KEPT_BY_KEY,
+)
+"""The endpoints besides its own to which jobs of a run were sent again."""
 
 intakes = Table(
     "intakes",
@@ -188,7 +198,7 @@ jobs = Table(
 )
 
 Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
-Index("jobs_claimable", jobs.c.run_id, jobs.c.due_at, **only_where(f"state = '{State.QUEUED}'"))
+Index("jobs_claimable", jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, **only_where(f"state = '{State.QUEUED}'"))
 Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(one_of("state", AT_SERVICE)))
 
 payloads = Table(
@@ -220,6 +230,7 @@ submissions = Table(
     Column("owner", INTEGER, nullable=False, server_default="0"),  # the slot of the process that claimed it
     Column("epoch", INTEGER, nullable=False, server_default="0"),  # the epoch of that process
     Column("execution_ms", INTEGER),  # how long a worker had it; of segments of resumable jobs only
+    Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its job's as it was claimed
 )
 """`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
 would carry them along. Where one process works, both are 0.

@@ -74,7 +74,9 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
 async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
     """Claims and finishes jobs until there are none."""
     while claims := (
-        await ledger.claims.take(run.id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US)
+        await ledger.claims.take(
+            run.id, endpoint=run.endpoint_id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US
+        )
     ).claims:
         async with anyio.create_task_group() as task_pool:
             for claim in claims:

@@ -211,16 +211,20 @@ class FakeApp:
         self.asked.append((ledger, name))
         return list(self.endpoints)
 
-    async def limits_set(self, ledger: Path, name: str, chosen: Mapping[Operation, Limit]) -> EndpointLimits:
-        self.asked.append((ledger, name, chosen))
+    async def limits_set(
+        self, ledger: Path, name: str, chosen: Mapping[Operation, Limit], *, endpoint: str | None = None
+    ) -> EndpointLimits:
+        self.asked.append((ledger, name, chosen, *filter(None, [endpoint])))
         return self.endpoints[0]
 
     async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> list[Applied]:
         self.asked.append((files, ledger, check))
         return self.applied
 
-    async def limits_reset(self, ledger: Path, name: str, operations: Collection[Operation]) -> EndpointLimits:
-        self.asked.append((ledger, name, operations))
+    async def limits_reset(
+        self, ledger: Path, name: str, operations: Collection[Operation], *, endpoint: str | None = None
+    ) -> EndpointLimits:
+        self.asked.append((ledger, name, operations, *filter(None, [endpoint])))
         return self.endpoints[0]
 
     async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl:

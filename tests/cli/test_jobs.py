@@ -147,10 +147,11 @@ def test_failures_in_json_lead_to_their_jobs(night: Callable[..., Result]) -> No
 def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result]) -> None:
     lines = [line.split() for line in night("jobs", "show", "night", "n-3").stdout.splitlines()]
 
-    assert lines[:6] == [
+    assert lines[:7] == [
         ["job", "n-3,", "line", "3", "of", "night"],
         ["state", "failed"],
         ["attempts", "1;", "1", "may", "have", "been", "paid"],
+        ["endpoint", "ep"],
         ["there", "remote-1767225781000000,", "FAILED"],
         ["took", "an", "unknown", "time", "in", "the", "queue,", "2.5", "s", "to", "execute"],
         ["error", "RuntimeError:", "CUDA", "out", "of", "memory:", "3", "GiB"],
@@ -223,7 +224,8 @@ def test_where_nothing_has_failed_there_is_nothing_to_retry(tmp_path: Path) -> N
         (("--where", "class=expird"), "did you mean expired?"),
         (("--cluster", "3"), "night has 2 kinds of failures, and no number 3"),
         (("--cluster", "biggest"), '"biggest" is no cluster'),
-        (("--set", "endpoint=big"), "execution-timeout=..., ttl=..., max-attempts=..."),
+        (("--set", "priority=1"), "execution-timeout=..., ttl=..., max-attempts=..., endpoint=..."),
+        (("--max-attempts", "0"), "--max-attempts=0: "),
         (("--set", "ttl"), "--set ttl: what jobs can have of their own is"),
         (("--set", "ttl=soon"), "--set ttl=soon: "),
         (("--set", "max-attempts=0"), "--set max-attempts=0: "),
@@ -244,6 +246,17 @@ def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: 
     with closing(sqlite3.connect(ledger)) as connection:
         [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
     assert json.loads(argument) == {"where": f"cluster={OOM} (line=3)", "ttl_ms": 7_200_000, "max_attempts": 1}
+
+
+def test_a_retry_may_go_to_another_endpoint(tmp_path: Path) -> None:
+    for number, words in enumerate((("--endpoint", "big", "--max-attempts", "1"), ("--set", "endpoint=big"))):
+        (tmp_path / str(number)).mkdir()
+        ledger = a_night(tmp_path / str(number))
+        told = call(load_api, ["runs", "retry", "night", *words, "--yes", "--ledger", str(ledger)], environment={})
+        assert told.exit_code == 0
+        with closing(sqlite3.connect(ledger)) as connection:
+            [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
+        assert json.loads(argument) == {"endpoint": "big"} | ({} if number else {"max_attempts": 1})
 
 
 def test_a_retry_that_nobody_works_on_says_what_begins_it(tmp_path: Path) -> None:

@@ -77,6 +77,13 @@ def test_reset_names_operations_or_means_all() -> None:
         assert "limits reset; they hold from the next start" in result.stderr
 
 
+def test_those_of_another_endpoint_of_the_run_are_named_by_it() -> None:
+    for words in (("set", "captions", "run=5/1"), ("reset", "captions")):
+        program = app()
+        assert invoke(program, "limits", *words, "--endpoint", "big").exit_code == 0
+        assert program.asked[0][-1] == "big"
+
+
 @pytest.mark.parametrize("command", [("show",), ("set", "captions", "run=1/1"), ("reset", "captions")])
 def test_json_is_what_is_shown(command: tuple[str, ...]) -> None:
     result = invoke(app(), "limits", *command, "--json")

@@ -21,7 +21,7 @@ NOW = EPOCH_AT
 
 
 async def claim(ledger: Ledger, *, by_retry: bool = False, most: int = 100, run: int = 1) -> list[Claim]:
-    return (await ledger.claims.take(run, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)).claims
+    return (await ledger.claims.take(run, endpoint=1, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)).claims
 
 
 async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int | None = None) -> Job:
@@ -84,7 +84,7 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend
 
     async with open_backend() as ledger:
         await a_run(ledger, rows)
-        first, second = (await ledger.claims.take(1, by_retry=False, most=9, ttl_of=ttl_of)).claims
+        first, second = (await ledger.claims.take(1, endpoint=1, by_retry=False, most=9, ttl_of=ttl_of)).claims
 
         assert first.payload == Payload(b'{"line":1}', b'{"ttl":10000}', b"{}")
         assert second.payload == Payload(large, None, None)
@@ -108,7 +108,7 @@ async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenB
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
     async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-        assert (await ledger.claims.take(1, by_retry=True, most=1, ttl_of=lambda _: 1)).claims == []
+        assert (await ledger.claims.take(1, endpoint=1, by_retry=True, most=1, ttl_of=lambda _: 1)).claims == []
 
     assert EPOCH_AT <= first[0] < EPOCH_AT + S
     assert first + second == sorted(set(first + second))
@@ -149,7 +149,7 @@ async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBacken
     async with open_backend() as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
-            await ledger.claims.take(1, by_retry=False, most=1, ttl_of=ttl_of)
+            await ledger.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=ttl_of)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
@@ -169,7 +169,9 @@ async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_ma
 ) -> None:
     async def claimed(bytes_max: int) -> list[int]:
         claims = (
-            await ledger.claims.take(1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max)
+            await ledger.claims.take(
+                1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max
+            )
         ).claims
         return [each.job.id for each in claims]
 
@@ -200,7 +202,7 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
         return ttl_in_policy(payload)
 
     return await ledger.claims.take(
-        1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
+        1, endpoint=1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
     )
 
 
@@ -234,7 +236,7 @@ async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_nu
         assert ([each.job.id for each in first.claims], first.passed.due_at, first.is_at_end) == ([4], NOW - S, False)
         last = await along(ledger, behind=first.passed)
         assert (last.claims, last.passed.fresh_job, last.is_at_end) == ([], 7, True)
-        assert await ledger.jobs.next_queued_at(run=1, by_retry=False, now=NOW, after=NOW) == NOW + S
+        assert await ledger.jobs.next_queued_at(run=1, endpoint=1, by_retry=False, now=NOW, after=NOW) == NOW + S
 
 
 @pytest.mark.no_cover

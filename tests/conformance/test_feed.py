@@ -58,7 +58,7 @@ async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backen
         found: list[Happened] = []
         group.start_soon(lambda: read(ledger, found, slowly_s=5))
         for _ in range(10):
-            await ledger.claims.take(1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
+            await ledger.claims.take(1, endpoint=1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
             await anyio.sleep(1)
         await anyio.sleep(60)
         places = [each.place for each in found]

@@ -160,7 +160,11 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
             await ledger.intakes.accept(intake)
         lines = [line for line, _ in await jobs_of(ledger, run)]
         assert lines[-1] == rows, "the revision of what was known was cut off"
-        claims = (await ledger.claims.take(run.id, by_retry=False, most=rows + 1, ttl_of=lambda _: TTL_US)).claims
+        claims = (
+            await ledger.claims.take(
+                run.id, endpoint=run.endpoint_id, by_retry=False, most=rows + 1, ttl_of=lambda _: TTL_US
+            )
+        ).claims
         assert len(claims) == rows + 1, "and the intake counts all the same"
 
     async with open_backend() as ledger:
@@ -174,23 +178,33 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
 ) -> None:
     async with open_backend() as engine, open_backend() as other:
         run = await a_run(engine, [a_row(1, "a"), a_row(2, "b")])
-        claim = partial(engine.claims.take, run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)
+        claim = partial(
+            engine.claims.take, run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+        )
         intake = await other.intakes.start(run)
         await added(other, intake, [a_row(3, "c"), a_row(4, "d")])
         first = await claim()
         assert len(first.claims) == 2
         assert (await claim(behind=first.passed)).claims == []
-        assert await engine.jobs.next_queued_at(run.id, by_retry=False, now=engine.now()) is None
+        assert (
+            await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) is None
+        )
 
         assert await other.intakes.accept(intake) == Taken(rows=2, new=2, gone=2)
         assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
-        assert await engine.jobs.next_queued_at(run.id, by_retry=False, now=engine.now()) == 0
+        assert await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) == 0
         assert len((await claim(behind=first.passed)).claims) == 2
 
 
 async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(open_backend: OpenBackend) -> None:
     async def claimed() -> int:
-        return len((await ledger.claims.take(run.id, by_retry=False, most=99, ttl_of=lambda _: TTL_US)).claims)
+        return len(
+            (
+                await ledger.claims.take(
+                    run.id, endpoint=run.endpoint_id, by_retry=False, most=99, ttl_of=lambda _: TTL_US
+                )
+            ).claims
+        )
 
     async with open_backend() as ledger:
         run = await a_new_run(ledger, "night")

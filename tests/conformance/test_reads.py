@@ -160,7 +160,7 @@ async def test_the_next_due_job_is_told_for_each_operation(open_backend: OpenBac
         run = await a_run(ledger, 3)
 
         async def next_at(*, by_retry: bool) -> int | None:
-            return await ledger.jobs.next_queued_at(run=run.id, by_retry=by_retry, now=AT)
+            return await ledger.jobs.next_queued_at(run=run.id, endpoint=run.endpoint_id, by_retry=by_retry, now=AT)
 
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (0, None)
         for number, until in ((1, AT + 60 * S), (2, None), (3, AT)):

@@ -24,7 +24,9 @@ NOW = EPOCH_AT
 
 async def begun(ledger: Ledger, *, remote_id: str = "r") -> Claim:
     """The next segment of job 1, at the service."""
-    [claim] = (await ledger.claims.take(1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True)).claims
+    [claim] = (
+        await ledger.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True)
+    ).claims
     await ledger.step(transitions.accepted(claim.job, remote_id=remote_id, sent_at=claim.job.sent_at or 0, at=NOW))
     return claim
 
@@ -62,7 +64,7 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
     async with open_backend() as ledger:
         await a_run(ledger, 1)
         [claim] = (
-            await ledger.claims.take(1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True)
+            await ledger.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True)
         ).claims
         await ledger.step(transitions.deferred(claim.job, due_at=0, reason="429", at=NOW, trouble=Trouble.THROTTLED))
         again = await begun(ledger)
@@ -72,7 +74,7 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
 async def test_an_ordinary_job_has_no_segment(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await a_run(ledger, 1)
-        [claim] = (await ledger.claims.take(1, by_retry=False, most=1, ttl_of=lambda _: TTL_US)).claims
+        [claim] = (await ledger.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US)).claims
         assert (claim.resume, claim.job.segment) == (None, 0)
         assert await ledger.segments.standings([1]) == {}
         assert await ledger.segments.report([told(claim.job, 1, b"1")]) == [None]

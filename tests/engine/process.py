@@ -85,9 +85,9 @@ class Process:
         self.endpoint, self.collector = served.endpoint, served.collector
         self.endpoint.is_local = is_local
         self.endpoints = engine.endpoints
-        self.progress, self.control, self.dispatcher = session.progress, engine.control, session.dispatcher
-        self.dispatcher.add(session.sending)
-        self.builder = session.sending.builder
+        self.progress, self.control, self.dispatcher = session.progress, engine.control, session.own.dispatcher
+        self.dispatcher.add(session.own.sending)
+        self.builder = session.own.sending.builder
         self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
         self.reconciler, self.pruner, self.janitor = engine.reconciler, engine.pruner, engine.janitor
         self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool

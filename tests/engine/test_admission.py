@@ -173,7 +173,11 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
     jobs = with_policies(None, LONG, SHORT)
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=jobs, limits=limits) as p:
         await p.api.limiter.permit(Operation.RETRY)
-        claims = (await p.ledger.claims.take(p.run.id, by_retry=False, most=3, ttl_of=p.builder.ttl_us)).claims
+        claims = (
+            await p.ledger.claims.take(
+                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=3, ttl_of=p.builder.ttl_us
+            )
+        ).claims
         now = p.clock.now()
         taken = [
             transitions.accepted(each.job, remote_id=f"x-{n}", sent_at=now, at=now) for n, each in enumerate(claims)

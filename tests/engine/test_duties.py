@@ -45,7 +45,11 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
 ) -> None:
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
-        [lost, _] = (await p.ledger.claims.take(p.run.id, by_retry=False, most=2, ttl_of=p.builder.ttl_us)).claims
+        [lost, _] = (
+            await p.ledger.claims.take(
+                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=2, ttl_of=p.builder.ttl_us
+            )
+        ).claims
         if marked:
             p.ledger.mark(lost.job.submission or 0)
         await p.start("collector", "janitor", "dispatcher")

@@ -26,7 +26,11 @@ async def claimed(p: Process) -> list[Job]:
     """All jobs of the run, as if somebody were about to send them."""
     return [
         each.job
-        for each in (await p.ledger.claims.take(p.run.id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)).claims
+        for each in (
+            await p.ledger.claims.take(
+                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+            )
+        ).claims
     ]
 
 

@@ -251,7 +251,9 @@ async def test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_wheth
     service = Accepting()
     async with engine_at(tmp_path / "db", {HERE: service}) as engine:
         waiting, due = await a_run(engine, "waiting", jobs=3), await a_run(engine, "due", jobs=3)
-        claims = await engine.ledger.claims.take(waiting.id, by_retry=False, most=3, ttl_of=lambda _: 3_600 * S)
+        claims = await engine.ledger.claims.take(
+            waiting.id, endpoint=waiting.endpoint_id, by_retry=False, most=3, ttl_of=lambda _: 3_600 * S
+        )
         in_a_day = engine.clock.now() + 86_400 * S
         put_off = [deferred(each.job, due_at=in_a_day, reason="later", at=engine.clock.now()) for each in claims.claims]
         await engine.ledger.apply(put_off)

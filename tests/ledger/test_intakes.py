@@ -40,7 +40,9 @@ async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
 
 
 async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
-    return (await ledger.claims.take(run.id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)).claims
+    return (
+        await ledger.claims.take(run.id, endpoint=run.endpoint_id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)
+    ).claims
 
 
 SPLITS: list[Sequence[Sequence[int]]] = [[[1, 2, 3, 4]], [[1], [2], [3], [4]], [[1, 2], [3, 4]], [[1], [2, 3, 4]]]
@@ -151,7 +153,7 @@ async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Pa
         run = await a_new_run(ledger)
         intake = await ledger.intakes.start(run)
         await added(ledger, intake, [a_row(1), a_row(2)])
-        next_at = partial(ledger.jobs.next_queued_at, run.id, by_retry=False, now=AT)
+        next_at = partial(ledger.jobs.next_queued_at, run.id, endpoint=run.endpoint_id, by_retry=False, now=AT)
         page = partial(ledger.results.page, run.id, list(State), after=(0, 0), most=9, bytes_max=10**6)
 
         assert await claimable(ledger, run) == []

@@ -204,7 +204,7 @@ class WebhookInbox:
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
                 sorted_out.settled.append(Settled(notice))
-            elif (endpoint := self._endpoint_of(job.endpoint)) is None:
+            elif (endpoint := self._endpoint_of(found.endpoint_of[notice.submission])) is None:
                 pass  # it stays in the ledger for the process that will serve that endpoint
             elif job.id in sorted_out.by_job or job.id in sorted_out.late:
                 sorted_out.again.append(notice)  # one step for each job and batch
@@ -287,7 +287,7 @@ class WebhookInbox:
         """
         for notice in settled:
             job, record = found.jobs.get(found.job_of.get(notice.submission, 0)), notice.record
-            endpoint = None if job is None else self._endpoint_of(job.endpoint)
+            endpoint = None if job is None else self._endpoint_of(found.endpoint_of[notice.submission])
             if job is not None and endpoint is not None and record is not None and record.status in TERMINAL_STATUSES:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
                 endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)

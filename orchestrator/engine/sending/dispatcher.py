@@ -114,7 +114,8 @@ class Dispatcher:
             lane.wake()
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
-        queued = {step.after.run for step in taken if step.after.state is State.QUEUED}
+        here = self._endpoint.id
+        queued = {step.after.run for step in taken if step.after.state is State.QUEUED and step.after.endpoint == here}
         for run in queued & self._runs.keys():
             self._runs[run].on_queued()
             for lane in self._lanes:

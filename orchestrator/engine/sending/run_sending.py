@@ -1,4 +1,4 @@
-"""One run's part in the sending at its endpoint: whether jobs of it may go, and which."""
+"""One run's part in the sending at an endpoint: whether jobs of it may go, and which."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,10 +31,10 @@ IDLE_S: Final = 5.0
 
 
 class RunSending:
-    """The jobs of one run, until they are claimed.
+    """The jobs of one run for one endpoint, until they are claimed.
 
     `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
-    whether the endpoint has nothing of ours.
+    whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class RunSending:
         wishes: Callable[[], Wishes],
         at_service: Callable[[], int],
         is_idle: Callable[[], bool],
+        emptied: Callable[[], None],
     ) -> None:
         self.run = run
         self.builder = builder
@@ -58,6 +59,10 @@ class RunSending:
         self._prospects = Prospects(endpoint=endpoint, is_idle=is_idle)
         self._none_before = {Operation.RUN: 0, Operation.RETRY: 0}
         """No job is due before, unless the feed tells of one."""
+
+        self._emptied = emptied
+        self._has_queued = {Operation.RUN: True, Operation.RETRY: True}
+        """As far as is known."""
 
         self._news = 0
 
@@ -75,6 +80,12 @@ class RunSending:
         """There may be something to claim."""
         self._news += 1
         self._none_before = dict.fromkeys(self._none_before, 0)
+        self._has_queued = dict.fromkeys(self._has_queued, True)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of its jobs is queued for this endpoint, not even for later."""
+        return not any(self._has_queued.values())
 
     def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
         """What the gates of the run and of its endpoint say, where so many jobs are claimed or on their way."""
@@ -92,6 +103,7 @@ class RunSending:
         claim = partial(
             self._ledger.claims.take,
             self.run,
+            endpoint=self._endpoint.id,
             by_retry=by_retry,
             most=most,
             ttl_of=self._ttl_us,
@@ -141,28 +153,35 @@ class RunSending:
 
     async def look_ahead(self, operation: Operation) -> None:
         """Finds out when to look again for jobs that are due for `operation`; those that come are told of."""
-        news = self._news
-        due_at = await self.next_due_at(operation)
+        news, was_empty = self._news, self.is_empty
+        due_at, has_queued = await self._next_due_at(operation)
         if news == self._news:  # else what was told of may not have been seen
             self._none_before[operation] = due_at
+            self._has_queued[operation] = has_queued
+            if self.is_empty and not was_empty:
+                self._emptied()
 
-    async def next_due_at(self, operation: Operation) -> int:
-        """When another job of the run is due for `operation`, or to look again: the feed tells of those to come.
+    async def _next_due_at(self, operation: Operation) -> tuple[int, bool]:
+        """When another job of the run is due for `operation`, or to look again: the feed tells of those to come; and
+        whether any is queued for it.
 
         It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
         """
         now = self._clock.now()
         after = self._prospects.passed_until if operation is Operation.RUN else -1
         if after is None:
-            return now
+            return now, True
         due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
         if due_at is not None:
-            return due_at
+            return due_at, True
         may_turn = operation is Operation.RUN and await self._next_queued_at(True, now) is not None
-        return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US)
+        are_passed_over = operation is Operation.RUN and self._prospects.are_passed_over
+        return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US), may_turn or are_passed_over
 
     async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
-        return await self._ledger.jobs.next_queued_at(self.run, by_retry=by_retry, now=now, after=after)
+        return await self._ledger.jobs.next_queued_at(
+            self.run, endpoint=self._endpoint.id, by_retry=by_retry, now=now, after=after
+        )
 
     def none_s(self, operation: Operation) -> float:
         """Seconds after which to look again, where no job is due before; 0 for at once.

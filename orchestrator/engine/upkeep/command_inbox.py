@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 import anyio
+import msgspec
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
@@ -98,3 +99,5 @@ class CommandInbox:
             raise  # tried again
         except OrchestratorError as error:
             return Reply(str(error), is_refused=True)
+        except msgspec.MsgspecError as error:  # a newer program's
+            return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)

@@ -18,7 +18,8 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import NO_RUN, Command, Reply, Retried
+from orchestrator.ledger.commands import Command, Reply, Retried
+from orchestrator.ledger.runs import Run
 from orchestrator.units import MILLISECOND_US
 
 PAGE: Final = 1_000
@@ -26,13 +27,11 @@ PAGE: Final = 1_000
 GIVEN_UP: Final = Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))
 
 
-async def retried(ledger: Ledger, command: Command, *, page: int = PAGE) -> Reply:
-    """Carries out a RETRY, so many jobs to a transaction."""
-    if command.run is None or all(run.id != command.run for run in await ledger.runs.all()):
-        return Reply(NO_RUN, is_refused=True)
+async def retried(ledger: Ledger, command: Command, there: Run, *, page: int = PAGE) -> Reply:
+    """Carries out a RETRY, so many jobs to a transaction; `there` is the run as it is at the endpoint for them."""
     try:
         asked = msgspec.json.decode(command.argument, type=Retried)
-        chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked)
+        chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked, there.endpoint_id)
     except (msgspec.MsgspecError, FilterError, ValueError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
     reopened, is_whole = await _reopen(ledger, command, And((GIVEN_UP, chosen)), afresh, most=page)
@@ -70,8 +69,10 @@ async def _reopen(
     return reopened, True
 
 
-def afresh_of(asked: Retried) -> Afresh:
-    """The settings of their own that jobs are tried again with. Raises `ValueError` for what the service refuses."""
+def afresh_of(asked: Retried, endpoint: int) -> Afresh:
+    """The settings of their own that jobs are tried again with, at the endpoint of that number. Raises `ValueError` for
+    what the service refuses.
+    """
     policy = Policy(execution_timeout_ms=asked.execution_timeout_ms, ttl_ms=asked.ttl_ms)
     if problems := policy_problems(policy):
         raise ValueError("; ".join(problems))
@@ -82,7 +83,10 @@ def afresh_of(asked: Retried) -> Afresh:
     ]
     if asked.max_attempts is not None:
         told.append(counted(asked.max_attempts, "attempt"))
+    if asked.endpoint is not None:
+        told.append(f"endpoint {asked.endpoint}")
     return Afresh(
+        endpoint=endpoint,
         policy=None if policy == Policy() else encode_policy(policy),
         attempts_max=asked.max_attempts,
         told=" and ".join(told),

@@ -165,7 +165,11 @@ async def claimed(path: Path, *, jobs: int, boot: str | None = BOOT) -> list[int
     """The submissions of so many jobs, claimed by a process that died then."""
     async with opened(path, boot=lambda: boot) as ledger:
         run = await ledger.runs.named("run") or await a_run(ledger, 9)
-        claims = (await ledger.claims.take(run.id, by_retry=False, most=jobs, ttl_of=lambda _: TTL_US)).claims
+        claims = (
+            await ledger.claims.take(
+                run.id, endpoint=run.endpoint_id, by_retry=False, most=jobs, ttl_of=lambda _: TTL_US
+            )
+        ).claims
         found = [claim.job.submission or 0 for claim in claims]
         ledger.mark(found[0])
         return found

@@ -47,7 +47,9 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
 
 
 def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
-    return ledger.claims.take(1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind)
+    return ledger.claims.take(
+        1, endpoint=1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind
+    )
 
 
 async def ended_by_wish(ledger: Ledger) -> None:
@@ -66,13 +68,13 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "claim by run": ("jobs_claimable", a_claim),
     "claim by retry": ("jobs_claimable", partial(a_claim, by_retry=True)),
     "claim behind others": (
-        "jobs_claimable (run_id=? AND due_at=? AND rowid>? AND rowid<?)",
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND rowid>? AND rowid<?)",
         partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
     ),
-    "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, by_retry=False, now=AT)),
+    "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=False, now=AT)),
     "next by retry": (
-        "jobs_claimable (run_id=? AND due_at>?)",
-        lambda ledger: ledger.jobs.next_queued_at(1, by_retry=True, now=AT),
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at>?)",
+        lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=True, now=AT),
     ),
     "jobs in": (
         "jobs_at_service (state=? AND due_at=? AND rowid>?)",
@@ -103,7 +105,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "sqlite_autoindex_jobs_1 (run_id=? AND custom_id=?)",
         lambda ledger: ledger.selection.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
     ),
-    "unfinished intake": ("jobs_claimable (run_id=? AND due_at=? AND rowid>?)", cleared),
+    "unfinished intake": ("jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND rowid>?)", cleared),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
     "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
     "events": (
