@@ -294,6 +294,9 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: Path = LEDGER_DEFAULT
     connection: ConnectionSettings
+    apply: tuple[Path, ...] = ()
+    """The files of pipelines that are recorded first."""
+
     log_file: Path | None = None
     log_format: LogFormat = LogFormat.TEXT
 

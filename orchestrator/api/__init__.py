@@ -12,21 +12,34 @@ if TYPE_CHECKING:
     from orchestrator.api.controlling import cancel_jobs, control, prioritize, resend, retry
     from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
+    from orchestrator.api.flows import backfill, backfill_preview, flow_called, flow_show, flows_list, trigger
     from orchestrator.api.foreground import run
     from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
     from orchestrator.api.long_jobs import follow_progress, progress
     from orchestrator.api.look import latest, results, show, status
+    from orchestrator.api.schedules import (
+        schedules_check,
+        schedules_continue,
+        schedules_history,
+        schedules_list,
+        schedules_next,
+        schedules_pause,
+        schedules_remove,
+    )
     from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
+    from orchestrator.api.working_off import tick, wait_for_flow
     from orchestrator.engine.observers.view import View
 
 __all__ = [
     "View",
     "apply",
+    "backfill",
+    "backfill_preview",
     "cancel_jobs",
     "cancel_preview",
     "control",
@@ -35,6 +48,9 @@ __all__ = [
     "emulate",
     "export_run",
     "failures",
+    "flow_called",
+    "flow_show",
+    "flows_list",
     "follow_progress",
     "job_show",
     "jobs_list",
@@ -53,16 +69,28 @@ __all__ = [
     "retry",
     "retry_preview",
     "run",
+    "schedules_check",
+    "schedules_continue",
+    "schedules_history",
+    "schedules_list",
+    "schedules_next",
+    "schedules_pause",
+    "schedules_remove",
     "serve",
     "show",
     "status",
+    "tick",
+    "trigger",
     "verify",
+    "wait_for_flow",
     "watch",
 ]
 
 _HOME = {
     "View": "orchestrator.engine.observers.view",
     "apply": "applying",
+    "backfill": "flows",
+    "backfill_preview": "flows",
     "cancel_jobs": "controlling",
     "cancel_preview": "selecting",
     "control": "controlling",
@@ -71,6 +99,9 @@ _HOME = {
     "emulate": "emulating",
     "export_run": "keeping_runs",
     "failures": "selecting",
+    "flow_called": "flows",
+    "flow_show": "flows",
+    "flows_list": "flows",
     "follow_progress": "long_jobs",
     "job_show": "selecting",
     "jobs_list": "selecting",
@@ -89,10 +120,20 @@ _HOME = {
     "retry": "controlling",
     "retry_preview": "selecting",
     "run": "foreground",
+    "schedules_check": "schedules",
+    "schedules_continue": "schedules",
+    "schedules_history": "schedules",
+    "schedules_list": "schedules",
+    "schedules_next": "schedules",
+    "schedules_pause": "schedules",
+    "schedules_remove": "schedules",
     "serve": "serving",
     "show": "look",
     "status": "look",
+    "tick": "working_off",
+    "trigger": "flows",
     "verify": "verifying",
+    "wait_for_flow": "working_off",
     "watch": "watching",
 }
 

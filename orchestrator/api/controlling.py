@@ -7,6 +7,7 @@ from typing import Final
 
 from orchestrator.api.long_jobs import resumable
 from orchestrator.api.naming import run_named
+from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
@@ -23,7 +24,9 @@ from orchestrator.ledger.commands import (
     NewEndpoint,
     NewPriority,
     Retried,
+    this_user,
 )
+from orchestrator.ledger.flows import Flow
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, Chosen, Wish
 from orchestrator.views import Acknowledged, RunControl
@@ -35,11 +38,47 @@ REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
 async def control(
     ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None, *, grace_us: int = 0
 ) -> RunControl:
-    """Asks `wish` of the run `name`; to be cancelled, its resumable jobs may take so long to their next checkpoint.
+    """Asks `wish` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs of
+    a run may take so long to their next checkpoint.
 
     Raises `UsageError` where there is no such run, and for a grace where its jobs are not resumable.
     """
+    async with beside(ledger, dependencies) as opened:
+        if (flow := await opened.flows.named(name)) is not None:
+            if grace_us:
+                raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
+            return await _control_flow(opened, flow, wish)
     return await _control(ledger, name, dependencies, Action(wish.value), CancelledRun(grace_us) if grace_us else None)
+
+
+async def _control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
+    """Whoever works on the ledger sees what was asked of the flow in its rows."""
+    if wish is Wish.PAUSE:
+        done = await ledger.flows.pause(flow.id, f"paused by {this_user()}")
+    elif wish is Wish.CANCEL:
+        done = await ledger.flows.cancel(flow.id, f"cancelled by {this_user()}")
+    else:
+        done = await ledger.flows.proceed(flow.id)
+    now = await ledger.flows.named(flow.name)
+    assert now is not None
+    has_ended = now.state not in LIVE and not done
+    if not done and not has_ended:
+        raise UsageError(f"{flow.name} is {now.state}: {_CANNOT[wish]}")
+    return RunControl(
+        run=flow.name,
+        paused=now.state is FlowState.HELD,
+        cancelled=now.is_cancelled or now.state is FlowState.CANCELLED,
+        held_by=holder(ledger.path),
+        outcome=f"the flow is {now.state}{', and ends once its runs have' if now.is_cancelled else ''}",
+        has_ended=has_ended,
+    )
+
+
+_CANNOT: Final = {
+    Wish.PAUSE: "only a flow that runs can be paused; one that waits can be cancelled",
+    Wish.CONTINUE: "only a flow that is held can be continued",
+    Wish.CANCEL: "it is being cancelled already",
+}
 
 
 async def prioritize(ledger: Path, name: str, priority: int, dependencies: Dependencies | None = None) -> RunControl:

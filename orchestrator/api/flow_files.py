@@ -29,6 +29,7 @@ from orchestrator.core.placeholders import Moment, expanded
 from orchestrator.core.policy import format_duration
 from orchestrator.declared_pipelines import run_settings
 from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
@@ -121,7 +122,10 @@ class LocalFiles:
         output, errors = self._outputs(flow, pipeline, stage)
         if output is None:
             return settings
-        check_writable(output)
+        for each in (output, errors):
+            if each is not None:
+                _make_folder(each)
+                check_writable(each)
         named = None if errors is None else str(errors)
         return replace(settings, output=str(output), errors=named, files_at=self.ledger.now())
 
@@ -211,6 +215,25 @@ class LocalFiles:
         texts = [stage.settings.get(setting.key) for setting in (declared.OUTPUT, declared.ERRORS)]
         output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
         return output, errors
+
+
+def _make_folder(output: Path) -> None:
+    """A path with the time in it may name a new folder each month."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output.parent}: the folder cannot be made ({error.strerror})") from None
+
+
+def files_of(engine: Engine, connection: ConnectionSettings, dependencies: Dependencies, view: View) -> LocalFiles:
+    """The files for the flows that `engine` carries out."""
+    return LocalFiles(
+        ledger=engine.ledger,
+        connection=connection,
+        dependencies=dependencies,
+        view=view,
+        webhook_bytes=lambda: engine.listener.url_bytes,
+    )
 
 
 def _variables(at: Moment) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Flows: which there are and how they stand, those that somebody asks for, and what is asked of them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,6 @@ import msgspec
 from orchestrator.api.controlling import asked, beside
 from orchestrator.api.look import runs_now
 from orchestrator.api.naming import ambiguous_name, unknown_name
-from orchestrator.clock import SystemClock
 from orchestrator.core.calendar import fires_from
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.lifecycle import State
@@ -108,17 +108,28 @@ class Fires(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def flows_list(
-    ledger: Path, pipeline: str | None = None, states: Sequence[FlowState] = (), most: int | None = None
+    ledger: Path,
+    pipeline: str | None = None,
+    states: Sequence[FlowState] = (),
+    most: int | None = None,
+    dependencies: Dependencies | None = None,
 ) -> list[FlowStatus]:
     """The latest flows, newest fires first. Raises `UsageError` where there is no ledger, or no such pipeline."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with looking_at(ledger, dependencies) as opened:
         of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
         return [status_of(flow) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
 
 
-async def flow_show(ledger: Path, name: str) -> FlowShown:
+async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
+    """The flow of exactly that name, or None. Raises `UsageError` where there is no ledger."""
+    async with looking_at(ledger, dependencies) as opened:
+        flow = await opened.flows.named(name)
+        return None if flow is None else status_of(flow)
+
+
+async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
     """A flow and its stages. Raises `UsageError` where there is none."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with looking_at(ledger, dependencies) as opened:
         flow = await flow_named(opened, name)
         stages = await opened.flows.stages([flow.id])
         runs = await opened.runs.all([stage.run for stage in stages if stage.run is not None])
@@ -127,6 +138,12 @@ async def flow_show(ledger: Path, name: str) -> FlowShown:
         names = {run.id: run.name for run in runs}
         shown = tuple(_stage_status(stage, by_name.get(names.get(stage.run or 0, ""))) for stage in stages)
         return FlowShown(flow=status_of(flow), version=await opened.pipelines.version(flow.definition), stages=shown)
+
+
+def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+    """The ledger, to be looked at. Raises `UsageError` where there is none."""
+    given = dependencies or Dependencies()
+    return read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
 
 
 def status_of(flow: Flow) -> FlowStatus:
@@ -192,7 +209,7 @@ async def trigger(ledger: Path, name: str, at: str | None, dependencies: Depende
     """
     async with beside(ledger, dependencies) as opened:
         pipeline = await pipeline_named(opened, name)
-        fire = opened.now() // SECOND_US * SECOND_US if at is None else _instant(at, pipeline.pipeline, "--at")
+        fire = opened.now() // SECOND_US * SECOND_US if at is None else time_of(at, pipeline.pipeline, "--at")
         made = await opened.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED)
         flow = made or [each.name for each in [await opened.flows.of_fire(pipeline.id, fire)] if each is not None]
         held_by = await hand_over(opened)
@@ -239,7 +256,8 @@ async def hand_over(ledger: Ledger) -> str | None:
     return (await asked(ledger, Action.TICK)).by
 
 
-def _instant(text: str, pipeline: Pipeline, flag: str) -> int:
+def time_of(text: str, pipeline: Pipeline, flag: str) -> int:
+    """The time that somebody has given with `flag`, in the zone of the pipeline's schedule. Raises `UsageError`."""
     zone = "UTC" if pipeline.schedule is None else pipeline.schedule.zone
     try:
         found = instant(text, zone)
@@ -254,7 +272,7 @@ def _fires_between(pipeline: Pipeline, since: str, until: str) -> tuple[int, ...
     schedule = pipeline.schedule
     if schedule is None:
         raise UsageError(f"{pipeline.name} has no schedule, so there are no fires of the past; trigger it --at a time")
-    first, last = _instant(since, pipeline, "--from"), _instant(until, pipeline, "--to")
+    first, last = time_of(since, pipeline, "--from"), time_of(until, pipeline, "--to")
     if last < first:
         raise UsageError(f"--to {until} lies before --from {since}")
     found: list[int] = []

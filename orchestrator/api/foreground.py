@@ -17,6 +17,7 @@ from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
+from orchestrator.api.flow_files import files_of
 from orchestrator.api.following import LOOK_S, Followed, as_it_is
 from orchestrator.api.growing import Growing
 from orchestrator.api.identity import (
@@ -38,6 +39,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.intake import Intake, turn_to_take_in
 from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent, View
+from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.errors import LedgerBusyError, StoppedError, StorageError, UsageError, leading
 from orchestrator.ledger import Ledger, is_ready
 from orchestrator.ledger.commands import Action, Retried
@@ -202,6 +204,8 @@ class Foreground:
             self._show(around)
             recovered = await engine.collect()
             await engine.keep_up()  # others may ask for something while the input is read, however long that takes
+            files_of_flows = files_of(engine, self._request.connection, self._dependencies, self._view)
+            await engine.carry_out_flows(files_of_flows, Firing.HANDED_OVER)
             if self._joined:
                 await self._is_taken_in.wait()
             else:

@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.api import messages
 from orchestrator.api.controlling import asked, beside, rebind
+from orchestrator.api.flow_files import files_of
 from orchestrator.api.following import LOOK_S, Followed, as_it_is
 from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
@@ -25,6 +26,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
+from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, holder, is_ready
 from orchestrator.ledger.commands import ANSWER_S, Action, Argument
@@ -169,6 +171,8 @@ class Host:
         async with engine.working():
             messages.say_recovered(self.view, await engine.collect())
             await engine.keep_up()
+            files = files_of(engine, self.connection, self.dependencies, self.view)
+            await engine.carry_out_flows(files, Firing.HANDED_OVER)
             async with self._attaching:
                 self._engine, self.ledger = engine, engine.ledger
                 for attached in self._attached.values():

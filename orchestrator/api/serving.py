@@ -1,8 +1,10 @@
-"""The engine without a run of its own: serves every run of a ledger until it is stopped."""
+"""The engine without a run of its own: serves every run of a ledger, and fires its schedules, until it is stopped."""
 
 import anyio
 
 from orchestrator.api import messages
+from orchestrator.api.applying import apply
+from orchestrator.api.flow_files import files_of
 from orchestrator.api.logbook import log_of, written
 from orchestrator.api.look import runs_now
 from orchestrator.api.rescue import rescuing
@@ -11,6 +13,7 @@ from orchestrator.core.wording import counted
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.view import Silent, View
+from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.errors import leading
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import ServeRequest
@@ -34,6 +37,8 @@ async def serve(
     dependencies = dependencies or Dependencies()
     view = view or Silent()
     log = log_of(request, view, dependencies.clock, dependencies.environ)
+    if request.apply:
+        await apply(request.apply, request.ledger, check=False, view=view, dependencies=dependencies)
     serving = Serving(request, log or view, dependencies, stop or anyio.Event())
     try:
         with (
@@ -77,6 +82,8 @@ class Serving:
                 for run in await engine.ledger.runs.all():
                     if run.accepted and unfinished(counts.get(run.id, {})):
                         await engine.serving.serve(run)
+                files = files_of(engine, self._request.connection, self._dependencies, self._view)
+                await engine.carry_out_flows(files, Firing.ALWAYS)
                 self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")
                 self._view.ready()
                 await self._follow(engine)

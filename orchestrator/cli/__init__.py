@@ -21,6 +21,7 @@ from orchestrator.cli.control import add_control
 from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
 from orchestrator.cli.execution import App, explain, load_api
+from orchestrator.cli.flows import add_flows
 from orchestrator.cli.helping import tidy
 from orchestrator.cli.jobs import add_jobs
 from orchestrator.cli.ledger import add_ledger
@@ -30,8 +31,11 @@ from orchestrator.cli.results import add_results
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.run import add_resume, add_run
 from orchestrator.cli.runs import add_runs
+from orchestrator.cli.schedules import add_schedules
 from orchestrator.cli.serve import add_serve
 from orchestrator.cli.status import add_status
+from orchestrator.cli.tick import add_tick
+from orchestrator.cli.trigger import add_trigger
 from orchestrator.cli.verify import add_verify
 from orchestrator.cli.watch import add_watch
 
@@ -84,9 +88,11 @@ def build(load: Callable[[], App]) -> typer.Typer:
     ) -> None:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
-    working = (add_run, add_resume, add_serve)
+    working = (add_run, add_resume, add_serve, add_tick, add_trigger)
     of_ledgers = (
         add_apply,
+        add_schedules,
+        add_flows,
         add_status,
         add_runs,
         add_jobs,

@@ -18,6 +18,7 @@ from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import finished
 from orchestrator.cli.options import also
 from orchestrator.core import wording
+from orchestrator.core.flows import ENDED
 from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
 from orchestrator.views import RunControl
 
@@ -72,6 +73,10 @@ async def _control(
 
 async def _cancel(load: Callable[[], App], name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
     grace_us = grace_of(grace, str)
+    if (flow := await load().flow_called(ledger, name)) is not None:
+        if flow.state not in ENDED:
+            confirm(f"cancel {flow.name}, which is {flow.state}, with its runs?", yes=yes)
+        return await _control(load, flow.name, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
     run = await load().show(ledger, name)
     if finished(run.jobs) < run.jobs["total"]:
         confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)

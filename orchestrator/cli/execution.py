@@ -27,6 +27,7 @@ from orchestrator.cli.failures import (
 )
 from orchestrator.cli.request import ledger_of
 from orchestrator.core.findings import Diagnosis
+from orchestrator.core.flows import FlowState
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import (
@@ -60,10 +61,13 @@ if TYPE_CHECKING:
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.api.applying import Applied
     from orchestrator.api.emulated import EmulateRequest
+    from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
     from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
     from orchestrator.api.long_jobs import RunProgress
+    from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.verifying import Verification
+    from orchestrator.api.working_off import Ticked
 
 GC_THRESHOLD: Final = 100_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700.
@@ -91,6 +95,42 @@ class App(Protocol):
     async def serve(self, request: ServeRequest, view: "View", *, stop: "anyio.Event") -> list[RunStatus]: ...
 
     async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> "list[Applied]": ...
+
+    async def tick(
+        self, request: ServeRequest, view: "View", *, stop: "anyio.Event", within_us: int | None
+    ) -> "Ticked": ...
+
+    async def trigger(self, ledger: Path, name: str, at: str | None) -> "Asked": ...
+
+    async def wait_for_flow(
+        self, request: ServeRequest, name: str, view: "View", *, stop: "anyio.Event"
+    ) -> "FlowStatus": ...
+
+    async def backfill_preview(self, ledger: Path, name: str, since: str, until: str) -> "Fires": ...
+
+    async def backfill(self, ledger: Path, fires: "Fires", *, parallel: int, again: bool) -> "Asked": ...
+
+    async def flows_list(
+        self, ledger: Path, pipeline: str | None, states: Sequence[FlowState], most: int | None
+    ) -> "list[FlowStatus]": ...
+
+    async def flow_called(self, ledger: Path, name: str) -> "FlowStatus | None": ...
+
+    async def flow_show(self, ledger: Path, name: str) -> "FlowShown": ...
+
+    async def schedules_list(self, ledger: Path) -> "list[ScheduleStatus]": ...
+
+    async def schedules_next(self, ledger: Path, name: str | None, number: int) -> list[tuple[str, int, str]]: ...
+
+    async def schedules_history(self, ledger: Path, name: str, most: int) -> "list[History]": ...
+
+    async def schedules_check(self, ledger: Path, name: str | None) -> "list[Trouble]": ...
+
+    async def schedules_pause(self, ledger: Path, name: str, note: str, until: str | None) -> "ScheduleStatus": ...
+
+    async def schedules_continue(self, ledger: Path, name: str, *, catch_up: bool) -> "ScheduleStatus": ...
+
+    async def schedules_remove(self, ledger: Path, name: str) -> "ScheduleStatus": ...
 
     async def status(self, ledger: Path) -> list[RunStatus]: ...
 

@@ -84,11 +84,11 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
     )
 
 
-def serve_request(choices: Choices, environment: Mapping[str, str]) -> ServeRequest:
-    """What `orchestrator serve` asks for. Raises `UsageError`."""
+def serve_request(choices: Choices, environment: Mapping[str, str], *, key_needed: bool = True) -> ServeRequest:
+    """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
     connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.SERVE))
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
-    key = api_key(environment, needed=not connection.keys)
+    key = api_key(environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
         ledger=ledger_of(choices),
         connection=msgspec.structs.replace(connection, api_key=key),

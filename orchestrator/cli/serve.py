@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import typer
 
 from orchestrator import declared
@@ -15,15 +18,20 @@ from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import key_warning, serve_request
 from orchestrator.settings import ServeRequest
 
+Apply = Annotated[
+    list[Path] | None,
+    typer.Option("--apply", metavar="FILE", help="Record this pipeline's file first; may be repeated."),
+]
+
 
 def add_serve(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `serve`."""
 
     @commands.command()
     @also(partial(_carry_out, load), **options.flags_of(*declared.SERVE))
-    def serve(*, choices: Choices) -> ServeRequest:
-        """Work on every run of a ledger until Ctrl-C, and on those that are taken in meanwhile."""
-        return serve_request(choices, os.environ)
+    def serve(apply: Apply = None, *, choices: Choices) -> ServeRequest:
+        """Work on every run of a ledger until Ctrl-C, on those that are taken in meanwhile, and on its schedules."""
+        return msgspec.structs.replace(serve_request(choices, os.environ), apply=tuple(apply or ()))
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:

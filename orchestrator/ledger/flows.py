@@ -144,6 +144,11 @@ class Flows(Noun):
             query = query.where(flows.c.state.in_([state.value for state in states]))
         return values(Flow, await self._doors.rows(query))
 
+    async def touched(self, since: int) -> list[Flow]:
+        """Those that have not ended, or have since then, in the order of their fires."""
+        recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
+        return values(Flow, await self._doors.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""
         query = select(stages).where(stages.c.flow_id.in_(IN_BATCH)).order_by(stages.c.began_at, stages.c.stage)

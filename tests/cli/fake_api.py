@@ -42,6 +42,7 @@ from orchestrator.views import (
     WholeJob,
 )
 from tests.cli.command_line import Result, call
+from tests.cli.fake_flows import FakeFlows
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
@@ -113,7 +114,7 @@ def run_status(name: str = "captions", **counts: int) -> RunStatus:
     )
 
 
-class FakeApp:
+class FakeApp(FakeFlows):
     """Records what it is asked for; `script` is what `run` does with its view before it answers."""
 
     def __init__(
@@ -126,6 +127,7 @@ class FakeApp:
         endpoints: Sequence[EndpointLimits] = (),
         verification: Verification | None = None,
     ) -> None:
+        super().__init__()
         self.answer = answer or summary()
         self.script = script
         self.runs = runs

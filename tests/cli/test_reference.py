@@ -23,7 +23,9 @@ PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "apply", "status", "results", "emulate"])
+@pytest.mark.parametrize(
+    "command", ["run", "resume", "tick", "trigger", "backfill", "apply", "status", "results", "emulate"]
+)
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert f"### `orchestrator {command}" in REFERENCE
     flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), command, "--help", COLUMNS="200").output))
@@ -39,6 +41,7 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
         ("limits", "reference.md"),
         ("runs", "reference.md"),
         ("ledger", "reference.md"),
+        ("schedules", "reference.md"),
         ("api", "interface-jobs.md"),
         ("pods", "interface-pods.md"),
         ("endpoints", "interface-endpoints.md"),

@@ -75,6 +75,16 @@ class FlowWork:
         is_collected = session.progress.to_collect(adoptable=session.is_adoptable) == 0
         return session.is_over or (session.wishes.pause and not session.wishes.cancel and is_collected)
 
+    @property
+    def why_stuck(self) -> str:
+        """Why, in a few words."""
+        held = None if self.run is None else self.serving.runs.held.get(self.run.id)
+        if held is not None:
+            return held.why
+        if self.flow.why:
+            return self.flow.why
+        return "" if self.session is None else self.session.why_stopped or self.session.held_up or ""
+
     async def carry_out(self) -> None:
         """From wherever it stands to its end. What makes it fail is said with the flow."""
         with self.scope:

@@ -91,8 +91,13 @@ class Scheduler:
 
     async def until_idle(self) -> None:
         """Waits until nothing is left that could be done before somebody does something, or a schedule fires."""
-        while self._wakeup.has_news or not all(work.is_stuck for work in self._works.values()):
+        while not self.is_idle:
             await self.change()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left that could be done, as `until_idle` waits for."""
+        return not self._wakeup.has_news and all(work.is_stuck for work in self._works.values())
 
     async def change(self) -> None:
         """Waits until a flow stands otherwise."""

@@ -1,0 +1,108 @@
+"""`orchestrator flows`: which there are, and how they stand."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator import declared
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.options import also
+from orchestrator.core.flows import FlowState
+from orchestrator.core.local_times import local
+from orchestrator.core.policy import rough_duration
+from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.api.flows import FlowShown, FlowStatus, StageStatus  # at run time `--help` would pay for it
+
+FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
+SomePipeline = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
+States = Annotated[
+    list[FlowState] | None, typer.Option("--state", metavar="STATE", help="Only those in this state; may be repeated.")
+]
+Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, help="So many at most, newest first.")]
+Json = Annotated[bool | None, options.option(declared.JSON, "JSON on standard output.")]
+
+
+def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `flows` and its verbs."""
+    flows = typer.Typer(
+        cls=NounGroup,
+        rich_markup_mode="rich",
+        help="The executions of pipelines. Without a verb they are listed.\n\nA flow is named after its pipeline and"
+        " its fire, in UTC. [bold]orchestrator pause[/], [bold]continue[/], [bold]cancel[/] and [bold]results[/] take"
+        " flows, too.",
+    )
+    commands.add_typer(flows, name="flows")
+    shared = also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+
+    @flows.command("list")
+    @shared
+    def list_(name: SomePipeline = None, state: States = None, most: Number = 20) -> AtLedger:
+        """Show flows and how they stand, newest fires first."""
+        return partial(_list, load, name, state or [], most)
+
+    @flows.command()
+    @shared
+    def show(flow: FlowName) -> AtLedger:
+        """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left."""
+        return partial(_show, load, flow)
+
+
+async def _list(
+    load: Callable[[], App], name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool
+) -> int:
+    found = await load().flows_list(ledger, name, states, limit)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none="there are no such flows",
+        headings=("FLOW", "STATE", "STARTED (UTC)", "TOOK", "WHY"),
+        row=_row,
+    )
+    return 0
+
+
+def _row(flow: "FlowStatus") -> Iterable[str]:
+    started = "-" if flow.started_at is None else local(flow.started_at, "UTC")
+    took = "-" if flow.started_at is None or flow.ended_at is None else rough_duration(flow.ended_at - flow.started_at)
+    return flow.name, f"{flow.state}{', late' if flow.late else ''}", started, took, flow.why
+
+
+async def _show(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_show(ledger, name)
+    if as_json:
+        printing.put_json(found)
+        return 0
+    tables.put(tables.lines(_lines(found)))
+    if found.stages:
+        headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "SPEED", "LEFT")
+        tables.put(tables.columns(headings, map(_stage_row, found.stages)))
+    return 0
+
+
+def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
+    flow = found.flow
+    yield "flow", flow.name
+    yield "state", f"{flow.state}{f': {flow.why}' if flow.why else ''}{'; late' if flow.late else ''}"
+    yield "asked for", f"{flow.kind}, by version {found.version} of {flow.pipeline}"
+    yield "fire", local(flow.fire_at, "UTC")
+    for what, at in (("began", flow.started_at), ("ended", flow.ended_at)):
+        if at is not None:
+            yield what, local(at, "UTC")
+    for stage in found.stages:
+        yield f"input of {stage.stage}", f"{stage.source} (SHA-256 {stage.sha256})"
+        if stage.held_up is not None:
+            yield f"{stage.stage} waits", stage.held_up
+
+
+def _stage_row(stage: "StageStatus") -> Iterable[str]:
+    figures = (stage.rows_in, stage.waiting, stage.outstanding, stage.done, stage.failed)
+    speed = "-" if not stage.jobs_per_s else f"{stage.jobs_per_s:,.1f}/s"
+    left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
+    return stage.stage, *(f"{n:,}" for n in figures), speed, left
