@@ -6,6 +6,7 @@ from orchestrator import written
 from orchestrator.core.addresses import parse_address, webhook_base_url
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
+from orchestrator.declared_inputs import INPUTS
 from orchestrator.settings import (
     PRIORITY_MAX,
     PRIORITY_MIN,
@@ -367,12 +368,14 @@ _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKE
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run."""
 
-KEPT: Final[Settings] = (*_LINE, INCLUDE, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX)
+KEPT: Final[Settings] = (*_LINE, INCLUDE, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX, *INPUTS)
 """What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
-    *(NAME, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
+    *(NAME, LEDGER),
+    *INPUTS,
+    *(OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),

@@ -17,7 +17,7 @@ from orchestrator.core.placeholders import placeholders
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Group, Kind, Setting, duration, one_of, parsed, texts, whole
-from orchestrator.settings import STANDARD_INPUT, RunSettings
+from orchestrator.settings import STANDARD_INPUT, InputSettings, RunSettings
 from orchestrator.units import SECOND_US
 
 PARALLEL_MAX: Final = 1_000
@@ -263,7 +263,8 @@ STAGE_RUN: Final[Settings] = (
     *(
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)
-        if setting.of in (RunSettings, Policy) and setting is not declared.GIVE_UP_AFTER  # a command's, which waits
+        if setting.of in (RunSettings, Policy, InputSettings)
+        and setting is not declared.GIVE_UP_AFTER  # a command's, which waits
     ),
 )
 """What a stage can say of its run; all others are those of the process that serves."""

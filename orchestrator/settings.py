@@ -50,6 +50,9 @@ CONFIGURATION_DEFAULT: Final = Path("orchestrator.toml")
 BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 """The largest body that the service takes on `/run`."""
 
+INPUT_BYTES_MAX_DEFAULT: Final = 64 * 1024 * MIB
+"""So much may be in an input, unpacked: a small file can hold any amount of zeros."""
+
 
 PRIORITY_MIN: Final = -10
 PRIORITY_MAX: Final = 10
@@ -250,6 +253,52 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class InputFormat(StrEnum):
+    """What the rows of an input are written in."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
+    JSON = "json"
+    PARQUET = "parquet"
+    OPENAI_BATCH = "openai-batch"
+
+
+class CellType(StrEnum):
+    """What the cells of a column of CSV are, where they are no text; an empty one is null then."""
+
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    JSON = "json"
+
+
+class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How an input is read."""
+
+    format: InputFormat | None = None
+    """None: as its name, or what it begins with, says."""
+
+    id_field: str | None = None
+    """The field that is the `custom_id`; None: the one of that name, if there is one."""
+
+    input_field: str | None = None
+    """The field that holds the whole input; None: all fields but the id are the input."""
+
+    templates: tuple[tuple[str, str], ...] = ()
+    """The fields of the input, each with the template that makes it, where they are not the row's."""
+
+    types: tuple[tuple[str, CellType], ...] = ()
+    """The columns of a table of text that are no text, with what they are."""
+
+    input_bytes_max: int = INPUT_BYTES_MAX_DEFAULT
+
+    @property
+    def are_records(self) -> bool:
+        """Whether each line is a record of which an input is made, not a job or an input as it stands."""
+        return bool(self.id_field or self.input_field or self.templates)
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 
@@ -258,7 +307,10 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the user chose the name, or it is the stem of the input's file name."""
 
     source: str | None
-    """The input: a path, or `-` for standard input. None: continue without reading any (`resume`)."""
+    """The input: a path, or `-` for standard input, or several, one on each line. None: continue without reading any
+    (`resume`)."""
+
+    reading: InputSettings = InputSettings()
 
     endpoint: str | None
     """An endpoint id, or `local:FILE.py:FUNCTION`. None: what the run has (`resume`)."""

@@ -11,7 +11,7 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, 
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, duration, parsed
-from orchestrator.settings import LOCAL, STANDARD_INPUT, Include, KeyPlace
+from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace
 from orchestrator.units import MILLISECOND_US
 
 QUEUE_DEPTH_MAX: Final = 10_000_000
@@ -168,3 +168,35 @@ def key_place(text: str) -> KeyPlace:
 def address(added: str) -> Form[str]:
     """A service's URL, to which `added` is added."""
     return parsed("URL", lambda given: interface_url(given, added=added))
+
+
+def templates(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Fields, each with the template that makes it, as in `prompt={{ row.caption }}`."""
+    return _once([_pair(text, "NAME=TEMPLATE") for text in texts])
+
+
+def types(texts: Sequence[str]) -> tuple[tuple[str, CellType], ...]:
+    """Columns, each with the type of its cells."""
+    found = _once([_pair(text.strip(), "NAME=TYPE") for text in texts[-1].split(",") if text.strip()])
+    if wrong := [kind for _, kind in found if kind not in tuple(CellType)]:
+        raise ValueError(f'"{wrong[0]:.40}" is none of {", ".join(CellType)}')
+    return tuple((name, CellType(kind)) for name, kind in found)
+
+
+def pairs(value: Sequence[tuple[str, str]]) -> list[str]:
+    """The texts that those were."""
+    return [f"{name}={text}" for name, text in value]
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    name, equals, rest = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f'"{text:.80}" is not {form}')
+    return name.strip(), rest
+
+
+def _once(found: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    names = [name for name, _ in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]} stands there twice")
+    return tuple(found)

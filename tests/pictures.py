@@ -98,7 +98,9 @@ def draw(folder: Path, *, jobs: int = 1_000, workers: int = 12) -> None:
 
 def _under_way(environment: Mapping[str, str], jobs: int) -> Console:
     view = _Picture(jobs)
-    request = run_request("prompts.jsonl", choose({"endpoint": "abc123", "name": "prompts"}, environment), environment)
+    request = run_request(
+        ["prompts.jsonl"], choose({"endpoint": "abc123", "name": "prompts"}, environment), environment
+    )
     anyio.run(partial(api.run, request, view, stop=view.stop))
     assert view.seen is not None
     console = _console(f"orchestrator {' '.join(RUN)}", f"prompts: {jobs:,} rows checked")

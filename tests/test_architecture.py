@@ -31,7 +31,7 @@ REGISTRIES: Final = re.compile(
 )
 """Where somebody's machine gets its packages."""
 
-DECLARING: Final = {"orchestrator/declared.py", "orchestrator/api/emulated.py"}
+DECLARING: Final = {"orchestrator/declared.py", "orchestrator/declared_inputs.py", "orchestrator/api/emulated.py"}
 """Where settings are declared: those of runs, and the emulator's."""
 
 STATEMENT: Final = re.compile(r"\b(?:SELECT\b.*\bFROM|INSERT INTO|UPDATE\b.*\bSET|DELETE FROM|PRAGMA|CREATE TABLE)\b")

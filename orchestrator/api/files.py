@@ -1,32 +1,28 @@
 """Inputs read into batches of rows, and outcomes written to files."""
 
 import os
-import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 from anyio import to_thread
 from msgspec import UNSET
 
-from orchestrator import declared
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.core.compact import compact
 from orchestrator.core.error_messages import told
-from orchestrator.core.policy import Policy
 from orchestrator.engine.intake import InputBatch
 from orchestrator.errors import DamagedError, StorageError, UsageError
-from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, ResultLine, encoded
+from orchestrator.formats.reading import Places, Reading, read_inputs, sources_of
 from orchestrator.formats.replace import Replacement, check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.pace import ROWS_ALONE
 from orchestrator.ledger.results import FinishedJob
-from orchestrator.settings import STANDARD_INPUT, Include
+from orchestrator.settings import Include
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
@@ -46,45 +42,16 @@ def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
         check_writable(path)
 
 
-def row_batches(
-    source: str,
-    *,
-    environ: Mapping[str, str],
-    policy: Policy,
-    webhook_bytes: int,
-    body_bytes_max: int,
-    is_resumable: bool = False,
-) -> Iterator[InputBatch]:
-    """The rows of a JSONL input, checked, in batches. Raises `UsageError` where it cannot be opened.
+def row_batches(source: str, reading: Reading, places: Places | None = None) -> Iterator[InputBatch]:
+    """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
+    stand. Raises `UsageError` where one cannot be opened.
 
     It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
     """
-    with opened(source) as stream:
-        rows = read_rows(
-            stream,
-            environ=environ,
-            run_policy=policy,
-            webhook_bytes=webhook_bytes,
-            body_bytes_max=body_bytes_max,
-            is_resumable=is_resumable,
-        )
-        for batch in batches(rows, rows_max=ROWS_ALONE):
-            faults = [item for item in batch if isinstance(item, Problem)]
-            yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
-
-
-def opened(source: str) -> AbstractContextManager[BinaryIO]:
-    if source == STANDARD_INPUT:
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return Path(source).open("rb")
-    except IsADirectoryError as error:
-        raise UsageError(
-            f"{source}: this is a folder; name a file of JSON lines, or join the files in it:"
-            f" cat {source.rstrip('/')}/*.jsonl | orchestrator run - {declared.NAME} NAME ..."
-        ) from error
-    except OSError as error:
-        raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
+    rows = read_inputs(sources_of(source.splitlines()), reading, places)
+    for batch in batches(rows, rows_max=ROWS_ALONE):
+        faults = [item for item in batch if isinstance(item, Problem)]
+        yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
 async def write_files(

@@ -34,6 +34,7 @@ from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.replace import check_writable
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Ledger
@@ -43,6 +44,7 @@ from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
     LOCAL,
     ConnectionSettings,
+    InputSettings,
     RunSettings,
     errors_beside,
 )
@@ -145,15 +147,18 @@ class LocalFiles:
         )
 
     async def _take_in(self, run: Run, stage: Stage, source: Source, settings: RunSettings) -> None:
-        batches = row_batches(
-            str(source.path),
+        choices, places = _choices(stage), Places()
+        reading = Reading(
+            settings=InputSettings(**choices.fields(InputSettings)),
             environ=self.dependencies.environ,
-            policy=settings.policy,
+            run_policy=settings.policy,
             webhook_bytes=self.webhook_bytes(),
-            body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            body_bytes_max=choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            is_resumable=settings.resumable,
         )
-
-        taken = await Intake(self.ledger, run, source=source.told).take(source.watched(batches), advice=str)
+        batches = row_batches(str(source.path), reading, places)
+        intake = Intake(self.ledger, run, source=source.told, place_of=places.of)
+        taken = await intake.take(source.watched(batches), advice=str)
         messages.say_taken(self.view, run.name, taken)
 
     # --- inputs

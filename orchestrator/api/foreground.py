@@ -41,6 +41,7 @@ from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.errors import LedgerBusyError, StoppedError, StorageError, UsageError, leading
+from orchestrator.formats.reading import Places, Reading
 from orchestrator.ledger import Ledger, is_ready
 from orchestrator.ledger.commands import Action, Retried
 from orchestrator.ledger.margins import Margins
@@ -341,15 +342,17 @@ class Foreground:
         """Reads the input, if there is one, and makes the settings of the request those of the run."""
         source = self._request.source
         if source is not None:
-            batches = files.row_batches(
-                source,
+            places = Places()
+            reading = Reading(
+                settings=self._request.reading,
                 environ=self._dependencies.environ,
-                policy=settings.policy,
+                run_policy=settings.policy,
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=self._request.body_bytes_max,
                 is_resumable=settings.resumable,
             )
-            self._intake = Intake(ledger, run, source=source)
+            batches = files.row_batches(source, reading, places)
+            self._intake = Intake(ledger, run, source=", ".join(source.splitlines()), place_of=places.of)
             taken = await self._intake.take(batches, advice=self._refusal_advice)
             self._intake = None
             messages.say_taken(self._view, run.name, taken)

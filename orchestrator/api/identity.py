@@ -15,7 +15,9 @@ from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.reading import sources_of
 from orchestrator.formats.replace import is_stream
+from orchestrator.formats.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands import MAY_BE_TAKEN
 from orchestrator.ledger.runs import Run
@@ -34,19 +36,27 @@ def check_given(request: RunRequest) -> None:
         _check_settings(request.settings)
     if source is None and not request.ledger.exists():
         raise no_ledger(request.ledger)
-    if source is not None and source != STANDARD_INPUT and not Path(source).exists():
-        raise UsageError(f"{source}: cannot read the input ({os.strerror(errno.ENOENT)})")
+    if source is not None:
+        check_templates(request.reading.templates)
+        _check_sources(source)
     if request.endpoint is not None and is_local(request.endpoint):
         file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
             raise UsageError(f"{declared.ENDPOINT} {request.endpoint}: there is no file {file}")
         _check_is_text(file)
-    if source is not None and source != STANDARD_INPUT:
-        _check_is_text(_full_path(source))
     for path in (request.output, request.errors):
         if path is not None:
             _check_is_text(str(path.absolute()))
     _check_is_text(str(request.ledger))
+
+
+def _check_sources(source: str) -> None:
+    """Raises `UsageError` where an input is not there, or has a name that nobody could read again."""
+    for each in sources_of(source.splitlines()):
+        if each != STANDARD_INPUT:
+            if not Path(each).exists():
+                raise UsageError(f"{each}: cannot read the input ({os.strerror(errno.ENOENT)})")
+            _check_is_text(_full_path(each))
 
 
 def _check_name(name: str) -> None:
@@ -90,13 +100,13 @@ async def find_run(ledger: Ledger, request: RunRequest, view: View, *, alone: bo
         name=request.name,
         service_url=url,
         endpoint=endpoint,
-        source=_full_path(request.source),
+        source=full_source(request.source),
         settings=request.settings,
     )
 
 
 def _check_source(known: Run, request: RunRequest, source: str) -> None:
-    if not request.named and known.source != _full_path(source):
+    if not request.named and known.source != full_source(source):
         made_from = f"the run {known.name!r} of this ledger was made from {known.source}"
         raise UsageError(f"{made_from}; {_other_name_advice(request)}")
 
@@ -180,6 +190,11 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
     if request.source is None and known is not None and known.service_url != LOCAL:
         return known.service_url, request.endpoint
     return request.connection.serverless_url.rstrip("/"), request.endpoint
+
+
+def full_source(source: str) -> str:
+    """An input, or several, as the ledger has them: by their full paths."""
+    return "\n".join(map(_full_path, source.splitlines()))
 
 
 def _full_path(source: str) -> str:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from orchestrator.api.files import opened
 from orchestrator.api.options import Function
 from orchestrator.api.outcomes import Job
 from orchestrator.engine.pump import Pump
 from orchestrator.errors import UsageError
-from orchestrator.formats.jsonl import RowReader, read_rows
+from orchestrator.formats.jsonl import RowReader
+from orchestrator.formats.reading import Reading, read_inputs
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.formats.values import ValueReader
 from orchestrator.settings import LOCAL, STANDARD_INPUT, RunSettings
@@ -77,15 +77,14 @@ def pump_of(
 def _lines(
     path: Path, environ: Mapping[str, str], settings: RunSettings, webhook_bytes: int, body_bytes_max: int
 ) -> Iterator[Row | Problem]:
-    with opened(str(path)) as stream:
-        yield from read_rows(
-            stream,
-            environ=environ,
-            run_policy=settings.policy,
-            webhook_bytes=webhook_bytes,
-            body_bytes_max=body_bytes_max,
-            is_resumable=settings.resumable,
-        )
+    reading = Reading(
+        environ=environ,
+        run_policy=settings.policy,
+        webhook_bytes=webhook_bytes,
+        body_bytes_max=body_bytes_max,
+        is_resumable=settings.resumable,
+    )
+    return read_inputs([str(path)], reading)
 
 
 def _moved(row: object, first: int) -> Row | Problem:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator import declared, declared_pipelines
+from orchestrator import declared, declared_inputs, declared_pipelines
 from orchestrator.api.config import KEY_ADVICE, fits, text_of
 from orchestrator.core.flow_paths import fire_problems, template_problems
 from orchestrator.core.names import nearest
@@ -18,6 +18,7 @@ from orchestrator.core.stages import in_order, problems
 from orchestrator.declaration import Setting
 from orchestrator.engine.step_functions import step_function
 from orchestrator.errors import UsageError
+from orchestrator.formats.templates import check_templates
 from orchestrator.settings import LOCAL
 
 PROBLEMS_MAX: Final = 20
@@ -27,6 +28,7 @@ _KEY: Final = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 
 _INPUTS: Final = {("", "input"), ("", "input-command")}
 _TIMES: Final = {("schedule", "cron"), ("schedule", "every")}
+_OF_INPUT: Final = frozenset(setting.key for setting in declared_inputs.INPUTS)
 _TABLES: Final = ("schedule", "stage", "notify")
 
 
@@ -184,6 +186,8 @@ class _Reading:
                     near = nearest(each, names)
                     advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
                     self._add(f"stage.{stage.name}", "from", f'there is no stage "{each:.40}"; {advice}')
+            for key in sorted(stage.settings.keys() & _OF_INPUT) if INPUT not in stage.from_ else ():
+                self._add(f"stage.{stage.name}", key, "it says how the input is read, and this stage does not read it")
             if INPUT in stage.from_ and len(stage.from_) > 1:
                 self._add(f"stage.{stage.name}", "from", "rows of the input and of a stage do not mix")
 
@@ -193,6 +197,8 @@ class _Reading:
         for setting, key, given in self._given(table, members, declared_pipelines.STAGE_RUN):
             try:
                 setting.form.read(given)
+                if setting is declared_inputs.MAP:
+                    check_templates(setting.form.read(given))
                 if setting in declared_pipelines.STAGE_FILES:
                     declared_pipelines.output_template(given[-1])
             except (ValueError, UsageError) as error:

@@ -18,6 +18,7 @@ from orchestrator.declaration import Setting
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.reading import sources_of
 from orchestrator.formats.replace import holds_data, is_stream, same_file
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs import Run
@@ -25,6 +26,7 @@ from orchestrator.settings import (
     LOCAL,
     STANDARD_INPUT,
     ConnectionSettings,
+    InputSettings,
     RunRequest,
     RunSettings,
     errors_beside,
@@ -78,7 +80,7 @@ def _recalled(request: RunRequest, run: Run) -> Recalled:
     words: list[str] = []
     settings = request.settings or RunSettings()
     changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
-    changes |= {RunSettings: {}, Policy: {}}
+    changes |= {RunSettings: {}, Policy: {}, InputSettings: {}}
     for setting, value in _remembered(run, request):
         assert setting.of is not None
         now = getattr(_holder(setting, request, settings), setting.name)
@@ -91,7 +93,8 @@ def _recalled(request: RunRequest, run: Run) -> Recalled:
         settings = msgspec.structs.replace(settings, policy=policy, **changes[RunSettings])
         changes[RunRequest]["settings"] = settings
     connection = msgspec.structs.replace(request.connection, **changes[ConnectionSettings])
-    named = msgspec.structs.replace(request, connection=connection, **changes[RunRequest])
+    reading = msgspec.structs.replace(request.reading, **changes[InputSettings])
+    named = msgspec.structs.replace(request, connection=connection, reading=reading, **changes[RunRequest])
     found = _with_files(named, before)
     return Recalled(found, (*_file_words(named, found), *words), found is not named)
 
@@ -102,6 +105,8 @@ def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -
         return settings.policy
     if setting.of is RunSettings:
         return settings
+    if setting.of is InputSettings:
+        return request.reading
     return request.connection if setting.of is ConnectionSettings else request
 
 
@@ -156,7 +161,7 @@ def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
 def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
     """Raises `UsageError` where writing an output would destroy what is not this run's."""
     for path in outputs_of(request):
-        if run is not None and run.source != STANDARD_INPUT and same_file(path, Path(run.source)):
+        if run is not None and _is_input(path, run):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
         if is_stream(path) or not holds_data(path):
             continue
@@ -170,6 +175,11 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
                 f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
                 f" add {declared.OVERWRITE}"
             )
+
+
+def _is_input(path: Path, run: Run) -> bool:
+    sources = sources_of(run.source.splitlines(), missing_ok=True)
+    return any(each != STANDARD_INPUT and same_file(path, Path(each)) for each in sources)
 
 
 def _owner(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:

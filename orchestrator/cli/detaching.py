@@ -66,7 +66,7 @@ def _begun(request: RunRequest, log: BinaryIO, address: Path) -> subprocess.Pope
     environment = {**os.environ, "NOTIFY_SOCKET": str(address), RUNS.variable(declared.DETACH): "false"}
     return subprocess.Popen(  # noqa: S603  the words of this very command
         [sys.executable, "-m", "orchestrator", *words],
-        stdin=None if request.source == STANDARD_INPUT else subprocess.DEVNULL,
+        stdin=None if STANDARD_INPUT in (request.source or "").splitlines() else subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         env=environment,

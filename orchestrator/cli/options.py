@@ -49,8 +49,13 @@ def _annotation(setting: Setting[Any]) -> Any:
             return Annotated[str | None, option(setting)]
 
 
-Source = Annotated[
-    str, typer.Argument(metavar="INPUT", help="The input: JSON lines, one job a line. [bold]-[/] is standard input.")
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT...",
+        help="The input: files of JSON lines, CSV, TSV, Parquet, a JSON array or OpenAI Batch, packed or not, in their"
+        " order; patterns; or a folder of text files. [bold]-[/] is standard input.",
+    ),
 ]
 RunName = Annotated[
     str,

@@ -4,7 +4,7 @@ Every refusal is a `UsageError` that names the place (flag, variable or key) and
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,8 @@ from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.core.resuming import long_policy
 from orchestrator.errors import UsageError
+from orchestrator.formats.compression import bare_name
+from orchestrator.formats.reading import sources_of
 from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.settings import (
     LEDGER_DEFAULT,
@@ -25,6 +27,7 @@ from orchestrator.settings import (
     STANDARD_INPUT,
     ConnectionSettings,
     DoctorRequest,
+    InputSettings,
     LogFormat,
     RunRequest,
     RunSettings,
@@ -38,7 +41,7 @@ from orchestrator.units import MILLISECOND_US
 _OTHERWISE: Final = f"\nor run without an account: {declared.ENDPOINT} local:FILE.py:FUNCTION"
 
 
-def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -> RunRequest:
+def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[str, str]) -> RunRequest:
     """What `orchestrator run` asks for. Raises `UsageError`."""
     endpoint = choices[declared.ENDPOINT]
     if endpoint is None:
@@ -56,11 +59,12 @@ def run_request(source: str, choices: Choices, environment: Mapping[str, str]) -
     return _checked(
         choices,
         RunRequest(
-            source=source,
+            source="\n".join(sources),
+            reading=InputSettings(**choices.fields(InputSettings)),
             connection=msgspec.structs.replace(connection, api_key=key),
             settings=settings,
             configuration=choices.configuration,
-            **choices.fields(RunRequest) | {"name": named or _name_of(source), "named": named is not None},
+            **choices.fields(RunRequest) | {"name": named or _name_of(sources), "named": named is not None},
         ),
     )
 
@@ -168,11 +172,14 @@ def key_warning(url: str) -> str | None:
     return f"the API key travels unencrypted to {url}; use https:// if the service offers it"
 
 
-def _name_of(source: str) -> str:
+def _name_of(sources: Sequence[str]) -> str:
+    if len(sources) > 1:
+        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {declared.NAME}")
+    [source] = sources
     if source == STANDARD_INPUT:
         raise UsageError(f"standard input has no name; give the run one with {declared.NAME}")
     try:
-        return written.parse_name(Path(source).stem)
+        return written.parse_name(Path(bare_name(source)).stem)
     except ValueError:
         raise UsageError(f"{source!r} gives no name for the run; choose one with {declared.NAME}") from None
 
@@ -199,8 +206,9 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
 def _check_files(request: RunRequest) -> None:
     """No file may be two things at once: writing one would destroy the other."""
     files = [("the ledger", request.ledger)]
-    if request.source is not None and request.source != STANDARD_INPUT:
-        files.append(("the input", Path(request.source)))
+    if request.source is not None:
+        inputs = sources_of(request.source.splitlines(), missing_ok=True)
+        files += [("the input", Path(each)) for each in inputs if each != STANDARD_INPUT]
     if request.output is not None and request.errors is not None:
         files += [(str(declared.OUTPUT), request.output), (str(declared.ERRORS), request.errors)]
         files.append((f"what {declared.OUTPUT} grows in", partial_of(request.output)))

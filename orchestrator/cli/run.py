@@ -38,12 +38,12 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @commands.command()
     @also(partial(_carry_out, load), **options.flags_of(*declared.RUN))
-    def run(source: options.Source, *, choices: Choices) -> RunRequest:
+    def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
         """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
 
         D is a duration: 250ms, 90s, 30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.
         """
-        return run_request(source, choices, os.environ)
+        return run_request(sources, choices, os.environ)
 
 
 def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:

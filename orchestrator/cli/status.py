@@ -157,7 +157,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
     rows = {
         "run": run.run,
         "endpoint": f"{run.endpoint} at {run.service_url}",
-        "input": "standard input" if run.source == STANDARD_INPUT else run.source,
+        "input": ", ".join(map(_input, run.source.splitlines())),
         "since (UTC)": _minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
         **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
@@ -165,6 +165,10 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "worked on by": run.held_by or "nobody",
     }
     return tables.drawn(tables.lines(rows.items()), width=width, colours=colours)
+
+
+def _input(source: str) -> str:
+    return "standard input" if source == STANDARD_INPUT else source
 
 
 def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":

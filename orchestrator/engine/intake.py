@@ -28,6 +28,8 @@ ASK_AGAIN_S: Final = 0.25
 CLEAR_S_MAX: Final = 2.0
 """How long a process that ends may remove what it took in for nothing; the next one removes the rest."""
 
+PlaceOf = Callable[[int], str]
+
 Advice = Callable[[], str]
 """What to know when an input was refused; ends the message."""
 
@@ -89,12 +91,13 @@ async def _until_held(
 
 
 class Intake:
-    """One intake for `run`. `rows_read` may be watched while it runs."""
+    """One intake for `run`. `rows_read` may be watched while it runs; `place_of` says where a line is."""
 
-    def __init__(self, ledger: Ledger, run: Run, *, source: str) -> None:
+    def __init__(self, ledger: Ledger, run: Run, *, source: str, place_of: PlaceOf = "line {}".format) -> None:
         self._ledger = ledger
         self._run = run
         self._source = source
+        self._place_of = place_of
         self._problems: list[tuple[int, str]] = []
         self._problems_total = 0
         self.rows_read = 0
@@ -115,7 +118,7 @@ class Intake:
         if not self.rows_read:
             self._refuse(1, "the input is empty")
         if self._problems_total:
-            problems = [f"line {line}: {text}" for line, text in sorted(self._problems)]
+            problems = [f"{self._place_of(line)}: {text}" for line, text in sorted(self._problems)]
             raise InputError(self._source, problems, self._problems_total, advice())
         return await self._ledger.intakes.accept(intake)
 

@@ -29,7 +29,11 @@ def decode_custom_id(raw: bytes) -> str:
     """The custom_id that the valid JSON text `raw` holds. Raises ValueError in words for the author of the line."""
     if not raw.startswith(b'"'):
         raise ValueError(f"custom_id must be a string, not {kind_of(raw)}")
-    custom_id = _string.decode(raw)
+    return check_custom_id(_string.decode(raw))
+
+
+def check_custom_id(custom_id: str) -> str:
+    """`custom_id`, where it may be one. Raises ValueError in words for its author."""
     if not 1 <= len(custom_id) <= CUSTOM_ID_CHARS_MAX:
         raise ValueError(f"custom_id has {len(custom_id)} characters; it takes 1 to {CUSTOM_ID_CHARS_MAX}")
     if control := _CONTROL.search(custom_id):

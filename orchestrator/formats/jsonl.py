@@ -14,10 +14,8 @@ values, one for each bad line, so that all are seen.
 
 import difflib
 import hashlib
-import os
-import stat
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -26,8 +24,9 @@ from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge
 from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
-from orchestrator.formats.foreign import OPENAI_BATCH, START_BYTES, is_openai_batch, not_json_lines
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
+from orchestrator.formats.lines import TOO_LARGE_ADVICE, read_lines
+from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, is_request
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.units import MIB
 
@@ -37,15 +36,9 @@ BODY_BYTES_MAX: Final = 10 * MIB
 LINE_BYTES_EXTRA: Final = 64 * 1024
 """How much longer than a body its line may be: custom_id, references, white space."""
 
-SKIP_BYTES: Final = MIB
-"""How much of an overlong line is read, and dropped, at a time."""
-
 DERIVED_ID_CHARS: Final = 16
 
 NO_POLICY: Final = Policy()
-
-_WHITE_SPACE: Final = b" \t\r\n"
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config")
 _NEAR: Final = 0.8
@@ -55,8 +48,6 @@ _JOB_FORM_SIGNS: Final = frozenset({"policy", "s3Config", "webhook"})
 
 _JOB_FORM: Final = 'in job form ({"input": {...}, ...})'
 _BARE_FORM: Final = "a bare input (no input object in it)"
-
-_TOO_LARGE_ADVICE: Final = "put large data into storage and send its URL"
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -76,41 +67,21 @@ def read_rows(
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
     a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too.
     """
-    lines = RowReader(environ, run_policy, webhook_bytes, body_bytes_max, is_resumable)
-    line_bytes_max = body_bytes_max + LINE_BYTES_EXTRA
-    size, number, is_begun = _size(stream), 0, False
+    rows = RowReader(environ, run_policy, webhook_bytes, body_bytes_max, is_resumable)
+    return read_lines(stream, rows.read, line_bytes_max=body_bytes_max + LINE_BYTES_EXTRA)
+
+
+def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | Problem:
+    """The members of the JSON object that stands on a line, or why it is none."""
     try:
-        for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
-            text = _text(line, number)
-            if text and not is_begun:
-                if told := not_json_lines(text):
-                    yield Problem(line=number, text=told)
-                    return
-                is_begun = True
-            if isinstance(line, Overlong):
-                yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {_TOO_LARGE_ADVICE}")
-            elif text:
-                yield lines.read(number, text)
-    except OSError as error:
-        yield Problem(line=number + 1, text=f"from here on it cannot be read: {error.strerror}")
-    else:
-        if size is not None and stream.tell() < size:
-            yield Problem(line=number + 1, text="the file became shorter while it was read")
-
-
-def _text(line: "bytes | Overlong", number: int) -> bytes:
-    """What stands in a line, or at the start of an overlong one, without white space around it."""
-    text = line.start if isinstance(line, Overlong) else line
-    return (text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text).strip(_WHITE_SPACE)
-
-
-def _size(stream: BinaryIO) -> int | None:
-    """How long a file is that has a length, else None."""
-    try:
-        found = os.fstat(stream.fileno())
-    except OSError:  # not even a file
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+        if not text.isascii():
+            text.decode()
+        return _members.decode(text)
+    except RecursionError:
+        return Problem(line=number, text=NESTED_TOO_DEEPLY)
+    except ValueError:
+        problem = json_problem(text) or f"{kind_of(text)}, not an object; write one object a line"
+        return Problem(line=number, text=problem)
 
 
 class RowReader:
@@ -135,15 +106,9 @@ class RowReader:
 
     def read(self, number: int, text: bytes) -> Row | Problem:
         """The row that the line `text`, without white space around it, is; or why it is none."""
-        try:
-            if not text.isascii():
-                text.decode()
-            members = _members.decode(text)
-        except RecursionError:
-            return Problem(line=number, text=NESTED_TOO_DEEPLY)
-        except ValueError:
-            problem = json_problem(text) or f"{kind_of(text)}, not an object; write one object a line"
-            return Problem(line=number, text=problem)
+        members = members_of(number, text)
+        if isinstance(members, Problem):
+            return members
         try:
             return self._row(number, text, members)
         except RecursionError:
@@ -166,6 +131,21 @@ class RowReader:
             _refuse_mistaken(members)
             self._keep_to_one_form(number, _BARE_FORM)
             input_ = text if custom_id is None else _bare_input(text)
+        return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes)
+
+    def row_of(self, number: int, input_: bytes, custom_id: str | None) -> Row:
+        """The row with this input, the text of a JSON object. Raises `ValueError` in words for its author."""
+        return self._checked(number, input_, custom_id, None, None, self._run_policy_bytes)
+
+    def _checked(
+        self,
+        number: int,
+        input_: bytes,
+        custom_id: str | None,
+        policy: bytes | None,
+        s3_config: bytes | None,
+        extra_bytes: int,
+    ) -> Row:
         if self._is_resumable:
             extra_bytes += RESUME_BYTES
             if RESUME in _members.decode(input_):
@@ -223,7 +203,7 @@ class RowReader:
         body_bytes = len(b'{"input":}') + part_bytes + self._webhook_bytes
         if body_bytes > self._body_bytes_max:
             size = f"{body_bytes:,} bytes, over the limit of {self._body_bytes_max:,}"
-            raise ValueError(f"its request would have {size}; {_TOO_LARGE_ADVICE}")
+            raise ValueError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
 
 
 def _given(members: Mapping[str, msgspec.Raw], key: str) -> bytes | None:
@@ -247,8 +227,8 @@ def _refuse_unknown_keys(members: Mapping[str, msgspec.Raw]) -> None:
 
 def _refuse_mistaken(members: Mapping[str, msgspec.Raw]) -> None:
     """What would be a bare input, and is surely meant as something else."""
-    if is_openai_batch(members):
-        raise ValueError(OPENAI_BATCH)
+    if is_request(members):
+        raise ValueError(LOOKS_LIKE_IT)
     others = [key for key in members if key not in _JOB_KEYS]
     if len(others) != 1 or not bytes(members[others[0]]).startswith(b"{"):
         return
@@ -262,33 +242,3 @@ def _bare_input(text: bytes) -> bytes:
     if "custom_id" in _members.decode(input_):
         raise ValueError(STANDS_TWICE)
     return input_
-
-
-# --- lines, none of them longer in memory than a bound
-
-
-class Overlong(NamedTuple):
-    """A line that is too long to be held."""
-
-    start: bytes
-    """How it begins."""
-
-
-def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | Overlong]:
-    """The lines of `stream` with their line ends; an `Overlong` for each line that is longer than `line_bytes_max`.
-
-    The last line needs no line end. Of an overlong line never more than `line_bytes_max` + 2 bytes are held.
-    """
-    # Two bytes more than the longest line, so that CR LF fits behind it.
-    read_bytes = line_bytes_max + 2
-    while line := stream.readline(read_bytes):
-        if len(line) < read_bytes or line.endswith(b"\n"):
-            yield line
-        else:
-            _skip_line(stream)
-            yield Overlong(line[:START_BYTES])
-
-
-def _skip_line(stream: BinaryIO) -> None:
-    while (rest := stream.readline(SKIP_BYTES)) and not rest.endswith(b"\n"):
-        pass

@@ -1,7 +1,7 @@
 """What every input format is read into, and how rows travel on: in batches of bounded size."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -9,6 +9,9 @@ from orchestrator.units import MIB
 
 BATCH_ROWS_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 4 * MIB
+
+ID_FIELD: Final = "custom_id"
+"""What the id of a row is called where nothing else is said."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     policy: bytes | None
     s3_config: bytes | None
+
+
+class Record(NamedTuple):
+    """A row as mapped lines and tables have it, before an input is made of it; `line` counts from 1."""
+
+    line: int
+    values: dict[str, Any]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

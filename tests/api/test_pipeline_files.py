@@ -217,6 +217,12 @@ def test_stages_stand_in_the_order_in_which_rows_come(read: Callable[[str], Pipe
         ("endpoint", "from=['input','caption']\nendpoint", "5: stage.caption.from: rows of the input and of a stage"),
         ("endpoint", "from='caption'\nendpoint", " caption hand over to each other in a circle"),
         ("endpoint", "gather='all'\nendpoint", "5: stage.caption.gather: the first stage is handed"),
+        ("endpoint", "map=['p={{ row.']\nendpoint", "5: stage.caption.map: --map p={{ row.: this is no template"),
+        (
+            "[stage.caption]",
+            "[stage.embed]\nendpoint='def'\nfrom='caption'\nformat='csv'\n[stage.caption]\nfrom='input'",
+            "7: stage.embed.format: it says how the input is read, and this stage does not read it",
+        ),
         ("[stage.caption]", "[notify]\n[stage.caption]", "4: notify: write either url or command"),
         ("[stage.caption]", "[notify]\nurl='ftp://x'\n[stage.caption]", '5: notify.url: "ftp://x" is no URL'),
         (

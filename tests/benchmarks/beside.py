@@ -24,11 +24,11 @@ import anyio
 from orchestrator.api.files import row_batches
 from orchestrator.clock import SystemClock
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.core.policy import Policy
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.intake import Intake, turn_to_take_in
+from orchestrator.formats.reading import Reading
 from orchestrator.ledger import command_ledger
-from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, RunSettings
+from orchestrator.settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.processes import ROOT, running, stand_in
 from tests.benchmarks.runs import run_flags, write_input
@@ -149,7 +149,7 @@ def _holder(descriptor: int) -> int:
 async def _take_in(ledger: Path, url: str) -> None:
     """Takes the rows in for a run of its own, as a second `orchestrator run` does."""
     source = str(ledger.with_name("more.jsonl"))
-    batches = row_batches(source, environ={}, policy=Policy(), webhook_bytes=0, body_bytes_max=BODY_BYTES_MAX_DEFAULT)
+    batches = row_batches(source, Reading(environ={}))
     hold = Dependencies().holding_intakes(ledger)
     async with (
         command_ledger(ledger, clock=SystemClock()) as opened,

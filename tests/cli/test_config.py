@@ -10,7 +10,15 @@ from orchestrator.api.config import EMULATOR, RUNS, choose
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
-from orchestrator.settings import AccountSettings, ConnectionSettings, Include, ResultsRequest, RunRequest, RunSettings
+from orchestrator.settings import (
+    AccountSettings,
+    ConnectionSettings,
+    Include,
+    InputSettings,
+    ResultsRequest,
+    RunRequest,
+    RunSettings,
+)
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
@@ -52,6 +60,12 @@ def test_every_key_can_stand_in_the_file() -> None:
         output = "o.jsonl"
         errors = "e.jsonl"
         include = "times,input"
+        format = "csv"
+        id-field = "id"
+        input-field = "job"
+        map = ["prompt={{ row.caption }}"]
+        types = "n=int,x=float"
+        max-input-bytes = 5
         serverless-url = "http://127.0.0.1:8900"
         base-url = "http://127.0.0.1:8900"
         team = "red"
@@ -173,7 +187,8 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         ConnectionSettings: names_of(ConnectionSettings) - {"api_key"},  # never written down
         EmulateRequest: names_of(EmulateRequest),
         Policy: names_of(Policy),
-        RunRequest: names_of(RunRequest) - {"named", "source", "connection", "settings", "configuration"},
+        InputSettings: names_of(InputSettings),
+        RunRequest: names_of(RunRequest) - {"named", "source", "reading", "connection", "settings", "configuration"},
         RunSettings: names_of(RunSettings) - {"policy", "output", "errors", "files_at", "told"},  # what is remembered
     }
 

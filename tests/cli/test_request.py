@@ -154,7 +154,7 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("run", "Missing argument 'INPUT'.\nsee: orchestrator run --help"),
+        ("run", "Missing argument 'INPUT...'.\nsee: orchestrator run --help"),
         ("run i.jsonl", "--endpoint is missing; give your endpoint's id, or local:FILE.py:FUNCTION for a function of yours"),
         ("run i.jsonl --endpoint https://x/v2/abc", '--endpoint: "https://x/v2/abc" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION'),
         ("run i.jsonl --endpoint local:f.py", '--endpoint: "local:f.py" names no function; write local:FILE.py:FUNCTION'),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.jsonl import Overlong, bounded_lines
+from orchestrator.formats.lines import Overlong, bounded_lines
 
 
 @given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), max_size=8), st.integers(1, 12))

@@ -5,17 +5,16 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an input that cannot be read to its end is taken for a defect",
-        path="orchestrator/formats/jsonl.py",
+        path="orchestrator/formats/lines.py",
         old="    except OSError as error:\n        yield",
         new="    except ZeroDivisionError as error:\n        yield",
         tests=(
             "tests/formats/test_jsonl.py::test_an_input_that_cannot_be_read_to_its_end_is_a_problem_of_the_line_where_it_broke",
-            "tests/system/test_streams.py::test_an_input_that_cannot_be_read_is_refused_whole",
         ),
     ),
     Fault(
         name="what is left of an input is taken for the whole",
-        path="orchestrator/formats/jsonl.py",
+        path="orchestrator/formats/lines.py",
         old="stream.tell() < size",
         new="stream.tell() < 0",
         tests=(

@@ -1,0 +1,55 @@
+"""The settings of how an input is read, each declared once, as those in `declared`."""
+
+from typing import Any, Final
+
+from orchestrator import written
+from orchestrator.declaration import Form, Group, Kind, Setting, one_of, text, whole
+from orchestrator.settings import InputFormat, InputSettings
+
+INPUT: Final = "Input"
+
+BYTES_MAX: Final = 1 << 50
+
+_input: Final = Group(InputSettings, INPUT)
+
+FORMAT: Final[Setting[InputFormat]] = _input(
+    "format",
+    one_of(InputFormat),
+    "What [the input](#input) is written in.",
+    default="as its name ends, or as it begins; gzip and zstd are unpacked",
+)
+ID_FIELD: Final[Setting[str]] = _input(
+    "id-field",
+    text("NAME"),
+    "The column or field that is the row's `custom_id`.",
+    default="`custom_id`, if there is one",
+)
+INPUT_FIELD: Final[Setting[str]] = _input(
+    "input-field",
+    text("NAME"),
+    "The column or field that holds the whole input, an object or its JSON text.",
+    default="all fields but the id are the input",
+)
+MAP: Final = _input(
+    "map",
+    Form(Kind.LIST, "NAME=TEMPLATE", written.templates, written.pairs),
+    "A field of the input, and the [template](#templates) that makes it of a row, as in `prompt={{ row.caption }}`."
+    " Repeatable; the input then has these fields only.",
+    field="templates",
+    default="the fields as they are",
+)
+TYPES: Final = _input(
+    "types",
+    Form(Kind.TEXT, "NAME=TYPE,...", written.types, lambda value: (",".join(written.pairs(value)),)),
+    "Columns of CSV and TSV that are no text: `int`, `float`, `bool` or `json`; several with commas between them.",
+    default="all cells are text",
+)
+MAX_INPUT_BYTES: Final = _input(
+    "max-input-bytes",
+    whole(1, BYTES_MAX),
+    "How many bytes an input may have, unpacked.",
+    field="input_bytes_max",
+    default="68719476736 (64 GiB)",
+)
+
+INPUTS: Final[tuple[Setting[Any], ...]] = (FORMAT, ID_FIELD, INPUT_FIELD, MAP, TYPES, MAX_INPUT_BYTES)

@@ -1,0 +1,104 @@
+"""Compressed files: told by their first bytes when they are read, and by their suffix when they are written."""
+
+import gzip
+import io
+import sys
+import zlib
+from typing import BinaryIO, Final, Protocol
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+GZIP: Final = b"\x1f\x8b"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+GZIP_SUFFIXES: Final = (".gz",)
+ZSTD_SUFFIXES: Final = (".zst", ".zstd")
+
+READ_BYTES: Final = 256 * 1024
+GZIP_LEVEL: Final = 6
+"""Level 9 takes three times as long for a few percent."""
+
+
+class DamagedInputError(Exception):
+    """From some place on an input cannot be read, or holds more than it may. The message says which."""
+
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; none at the end."""
+        ...
+
+
+class Writable(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Takes all of `data`."""
+        ...
+
+    def close(self) -> None:
+        """Ends it."""
+        ...
+
+
+def unpacked(stream: io.BufferedReader, *, bytes_max: int) -> io.BufferedReader:
+    """`stream`, unpacked where it is gzip or zstd, in one part or several.
+
+    Reading it raises `DamagedInputError` behind `bytes_max` bytes, and where it cannot be unpacked.
+    """
+    start = stream.peek(len(ZSTD))
+    source: Readable = stream
+    if start.startswith(GZIP):
+        source = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif start.startswith(ZSTD):
+        source = zstd.ZstdFile(stream)
+    return io.BufferedReader(_Bounded(source, bytes_max), READ_BYTES)
+
+
+def is_compressed(start: bytes) -> bool:
+    """Whether a file that begins so is compressed."""
+    return start.startswith((GZIP, ZSTD))
+
+
+class _Bounded(io.RawIOBase):
+    """What `source` holds, up to a bound; whatever unpacks it, its errors are one."""
+
+    def __init__(self, source: Readable, bytes_max: int) -> None:
+        self._source = source
+        self._left = bytes_max
+        self._bytes_max = bytes_max
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: memoryview) -> int:  # type: ignore[override]  # BufferedReader hands over nothing else
+        try:
+            data = self._source.read(len(into))
+        except (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError) as error:
+            raise DamagedInputError(f"it cannot be unpacked any further: {error}") from error
+        self._left -= len(data)
+        if self._left < 0:
+            raise DamagedInputError(f"it holds more than {self._bytes_max:,} bytes")
+        into[: len(data)] = data
+        return len(data)
+
+
+def packing(name: str, stream: BinaryIO) -> "Writable":
+    """What packs into `stream` as the suffix of `name` says, or `stream` itself. Closing it leaves `stream` open."""
+    if name.lower().endswith(GZIP_SUFFIXES):
+        return gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=GZIP_LEVEL, mtime=0)
+    if name.lower().endswith(ZSTD_SUFFIXES):
+        return zstd.ZstdFile(stream, "wb", options={zstd.CompressionParameter.checksum_flag: 1})
+    return stream
+
+
+def bare_name(name: str) -> str:
+    """A file's name without the suffix of its compression."""
+    for suffix in (*GZIP_SUFFIXES, *ZSTD_SUFFIXES):
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)]
+    return name

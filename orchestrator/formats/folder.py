@@ -1,0 +1,26 @@
+"""A folder of text files: each is a record with its `name`, which is its id, too, and its `text`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.formats.rows import ID_FIELD, Problem, Record
+
+
+def records(folder: Path, *, bytes_max: int) -> Iterator[Record | Problem]:
+    """The records of the files in `folder`, numbered from 1: hidden ones and folders in it are left out."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    for number, path in enumerate(files, start=1):
+        yield _record(number, path, bytes_max)
+
+
+def _record(number: int, path: Path, bytes_max: int) -> Record | Problem:
+    try:
+        with path.open("rb") as file:
+            data = file.read(bytes_max + 1)
+        if len(data) > bytes_max:
+            return Problem(line=number, text=f"{path.name}: longer than {bytes_max:,} bytes")
+        return Record(number, {ID_FIELD: path.name, "name": path.name, "text": data.decode("utf-8-sig")})
+    except OSError as error:
+        return Problem(line=number, text=f"{path.name}: cannot be read ({error.strerror})")
+    except UnicodeDecodeError as error:
+        return Problem(line=number, text=f"{path.name}: byte {error.start + 1} is not UTF-8; is it a text file?")
