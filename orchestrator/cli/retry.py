@@ -92,7 +92,7 @@ async def _retry(
         printing.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
-    return _told(found, "to try them again", as_json=as_json)
+    return _told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
 
 
 async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json: bool) -> int:

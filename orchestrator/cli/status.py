@@ -147,8 +147,8 @@ def _last(last: LastProcess) -> str:
     """Why nobody works on the ledger any more."""
     at = datetime.fromtimestamp(last.until // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if last.why is None:
-        return f"nobody works on this ledger: {last.process} ended without a word after {at}; it was killed, or crashed"
-    return f"nobody works on this ledger: {last.process} stopped at {at}: {last.why}"
+        return f"the last process, {last.process}, ended without a word after {at}; it was killed, or crashed"
+    return f"the last process, {last.process}, stopped at {at}: {last.why}"
 
 
 def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None = None) -> str:

@@ -24,7 +24,7 @@ BINDING_SHARE: Final = 0.9
 
 NOBODY: Final = "nobody works on this ledger: nothing is sent or collected"
 SILENT: Final = "the process that holds this ledger does nothing"
-ASKED: Final = "nobody works on this ledger: what was asked of the run waits for that"
+ASKED: Final = "nobody works on this ledger: what was asked of the run is not done"
 UNSERVED: Final = "nobody asked the process at work for this run: nothing of it is sent"
 EXPIRING: Final = "results are about to expire, and nobody collects them"
 WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
@@ -133,16 +133,16 @@ def _nobody(facts: Facts) -> Iterator[Finding]:
 
 
 def _asked(run: RunState) -> tuple[str, ...]:
-    asked = ", ".join(run.asked)
-    return (f"asked of it {rough_duration(run.asked_us)} ago, and not done yet: {asked}",) if asked else ()
+    return (f"asked {rough_duration(run.asked_us)} ago: {', '.join(run.asked)}",) if run.asked else ()
 
 
 def _no_process(facts: Facts, run: RunState, sentence: str, evidence: tuple[str, ...]) -> Finding:
+    at_work = (f"{run.queued:,} queued, {run.at_service:,} at the service",) if run.unfinished else ()
     return Finding(
         cause=Cause.NO_PROCESS,
         about=run.name,
         sentence=sentence,
-        evidence=(f"{run.queued:,} queued, {run.at_service:,} at the service", *evidence),
+        evidence=(*at_work, *evidence),
         advice=facts.command("resume", run.name),
         needs_person=True,
     )

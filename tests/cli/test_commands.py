@@ -134,7 +134,7 @@ def test_status_says_why_nobody_works_on_what_is_left(why: str | None, told: str
     since = 1_767_225_600_000_000
     last = LastProcess(process="host 7", since=since, until=since + 60_000_000, why=why)
     left = msgspec.structs.replace(shown(run_status(queued=1)), last_process=last)
-    assert f"nobody works on this ledger: host 7 {told}\n" in status_text(left, width=200, colours=False)
+    assert f"the last process, host 7, {told}\n" in status_text(left, width=200, colours=False)
     done = msgspec.structs.replace(shown(run_status(succeeded=1)), last_process=last)
     assert "nobody works" not in status_text(done, width=200, colours=False)
 

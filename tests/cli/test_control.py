@@ -38,7 +38,7 @@ def test_what_the_process_at_work_says_is_told() -> None:
     app.outcome = None
     assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
     app.so_far = 23_000
-    begun = "captions is to try them again; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
+    begun = "captions is to try 2 jobs again; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
     again = ("retry", "captions", "--yes")
     assert invoke(app, *again).stderr.endswith(begun)
     assert json.loads(invoke(app, *again, "--json").stdout)["so_far"] == 23_000
@@ -58,7 +58,7 @@ def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
     app = FakeApp()
-    assert "captions is to try them again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
+    assert "captions is to try 2 jobs again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
     assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
     assert [each[1:] for each in app.asked] == [("captions", "", None), ("captions", Chosen()), ("captions", -3)]
     assert invoke(app, "priority", "captions", "99").exit_code == 2

@@ -24,7 +24,7 @@ def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, se
     told = desk.call("retry", "prompts", "--yes", "--json")
     assert told.exit_code == 0, told
     assert told.summary["outcome"] == "1 failed job is queued again"
-    assert f"prompts is to try them again; process {program.pid} (run prompts) since 20" in told.stderr
+    assert f"prompts is to try 1 job again; process {program.pid} (run prompts) since 20" in told.stderr
 
     service.wait("finished", 2)  # for the service it is a new job, which fails its first execution as well
     desk.until_state("failed", 1)
