@@ -32,6 +32,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "failures": "failures prompts",
     "results": "results prompts > results.jsonl",
     "watch": "watch prompts",
+    "progress": "progress prompts",
     "verify": f"verify {declared.OUTPUT} results.jsonl",
     "pause": "pause prompts",
     "unpause": "unpause prompts",
