@@ -56,6 +56,8 @@ class Fault(StrEnum):
     OTHER_WEBHOOK = auto()
     OTHER_ID_WEBHOOK = auto()
     CONTRARY_WEBHOOK = auto()
+    KILLED_WORKER = auto()
+    STALE_PROGRESS = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,11 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     contrary_webhook: float = 0.0
     """A completed job is announced twice: as it is, and as FAILED; which comes first is chance."""
 
+    killed_worker: float = 0.0
+    """A worker is taken away at some time before `killed_after_s` is over: its job, if not done by then, has FAILED."""
+    stale_progress: float = 0.0
+    """An update of a job in progress is overtaken by the one before it, which is what is shown until the next."""
+
     def __post_init__(self) -> None:
         for fault in Fault:
             if not 0.0 <= self.rate(fault) <= 1.0:
@@ -155,6 +162,7 @@ class Faults(Rates, frozen=True, kw_only=True):
     late_webhook_s: float = 60.0
     silence_s: float = 40.0
     slow_answer_s: float = 5.0
+    killed_after_s: float = 60.0
     kept_share: float = 1 / 6
     spells: tuple[Spell, ...] = ()
     """They count from when the service began."""
@@ -250,6 +258,10 @@ class FaultDice:
             return False
         self._strikes[fault] += 1
         return True
+
+    def share(self, fault: Fault) -> float:
+        """A number from 0 to 1, by the fault's own chance."""
+        return self._chances[fault].random()
 
     def choice(self, fault: Fault, options: Sequence[T]) -> T:
         """One of the options, by the fault's own chance."""

@@ -108,8 +108,12 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     """When the service gives up the worker that holds the job, unless it hears of it before; None for never."""
     pings_count: bool = False
     """Whether the worker's pings move `silent_until`; those of a worker that never got the job do not name it."""
+    killed_at: int | None = None
+    """By a fault: when the worker that holds the job is taken away."""
     output: bytes | None = None
     error: str | None = None
+    update: bytes | None = None
+    """What the worker showed last of how far it is, whatever is shown."""
     is_shared: bool = False
     """By a fault: two workers hold it, and the first result of either is the job's."""
     is_read: bool = False
@@ -145,14 +149,14 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     def finish(self, status: Status, now: int, result: Result) -> None:
         self.status = status
         self.finished_at = now
-        self.silent_until = None
+        self.silent_until = self.killed_at = self.update = None
         self.output, self.error = result.output, result.error
 
     def dispatch_again(self) -> None:
         """Back to the queue after the worker's silence; `queued_at` stays, so that `delayTime` runs on (C3)."""
         self.status = Status.IN_QUEUE
         self.retries += 1
-        self.silent_until = self.output = None
+        self.silent_until = self.killed_at = self.output = self.update = None
 
     def requeue(self, now: int) -> None:
         """Back to the queue by `/retry`: the previous outcome is gone, id and input stay."""
@@ -168,7 +172,8 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
             return min(self.expires_at, self.finished_at + self.retention_us)
         if self.status is Status.IN_PROGRESS and self.started_at is not None:
             silent_until = self.expires_at if self.silent_until is None else self.silent_until
-            return min(self.expires_at, silent_until, self.started_at + self.execution_timeout_us)
+            killed_at = self.expires_at if self.killed_at is None else self.killed_at
+            return min(self.expires_at, silent_until, killed_at, self.started_at + self.execution_timeout_us)
         return self.expires_at
 
     def record(self) -> Record:

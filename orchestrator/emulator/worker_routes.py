@@ -221,9 +221,11 @@ class WorkerApi:
         if report.result is not None:
             return self._finish(endpoint, worker_id, job_id, report.result)
         execution = self._execution(worker_id, job_id)
-        if execution is not None and report.progress is not None:
-            self._world.progress(execution, report.progress, self._clock.now())
-        return _json({})  # a job that has ended does not mind late progress, and its worker need not know
+        if report.progress is not None and (
+            execution is None or not self._world.progress(execution, report.progress, self._clock.now())
+        ):
+            self._world.late_progress[endpoint] += 1  # the job does not mind, and its worker need not know
+        return _json({})
 
     def _finish(self, endpoint: str, worker_id: str, job_id: str, result: Result) -> Response:
         execution = self._execution(worker_id, job_id)

@@ -5,6 +5,7 @@ each has one alarm (see `timers`), and finished, expired and purged jobs are for
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -40,6 +41,7 @@ REQUESTS_MAX = 100
 """The most jobs that one `/requests` lists."""
 
 NO_RESULT = Result()
+KILLED = "the worker was taken away"
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,9 @@ class World:
         self._stopped: list[ExecutionKey] = []
         self._requeued: list[str] = []
         self._stopping: list[tuple[str, str]] = []
+        self.late_progress: Counter[str] = Counter()
+        """By endpoint: how often a worker showed how far it is when nobody waited for that any more."""
+
         self._watched: set[str] = set()
         self._changed: list[str] = []
 
@@ -268,7 +273,9 @@ class World:
         """A worker shows how far it is; False, and without effect, once nobody waits for this execution any more."""
         job = self._held(execution.job_id, execution.number, now)
         if job is not None:
-            job.output = output
+            is_overtaken = job.update is not None and self._dice.strikes(Fault.STALE_PROGRESS)
+            job.output = job.update if is_overtaken else output
+            job.update = output
         return job is not None
 
     def put_chunk(self, execution: Execution, output: bytes, now: int) -> bool:
@@ -378,6 +385,9 @@ class World:
             job.silent_until = now + round(self._dice.faults.silence_s * SECOND_US)
         elif pings and not stuck:
             job.silent_until = now + self._silence_us
+        if self._dice.strikes(Fault.KILLED_WORKER):
+            after_s = self._dice.share(Fault.KILLED_WORKER) * self._dice.faults.killed_after_s
+            job.killed_at = now + round(after_s * SECOND_US)
         state = self._endpoint(job.endpoint)
         state.in_progress += 1
         state.fleet.began(worker_id)
@@ -416,11 +426,14 @@ class World:
     def _ring(self, job: Job, now: int) -> None:
         """The job's alarm has gone off: see which of its times has come."""
         silent = job.silent_until is not None and now >= job.silent_until
+        is_killed = job.killed_at is not None and now >= job.killed_at
         self._leave_worker_or_queue(job, now)
         if now >= job.expires_at or job.finished_at is not None:
             if job.status is Status.COMPLETED and not job.is_read:
                 self._endpoint(job.endpoint).unread += 1
             self._forget(job)
+        elif is_killed:
+            self._finish(job, Status.FAILED, now, Result(error=KILLED))
         elif not silent:
             self._finish(job, Status.TIMED_OUT, now, Result(error="job timed out: executionTimeout reached"))
         elif job.retries < REDISPATCHES_MAX:

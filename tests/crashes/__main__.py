@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tests.crashes.commits import commits_of_a_run, killed
+from tests.crashes.commits import LongWorld, World, commits_of_a_run, killed
 from tests.crashes.kills import Killed, killed_run
 from tests.crashes.locked import locked_run
 from tests.crashes.side_by_side import Disturbance
@@ -89,14 +89,15 @@ def main() -> None:
 
 
 def _at_commits() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        commits = commits_of_a_run(folder)
-        for number, after in product(range(1, commits + 1), (False, True)):
-            place = folder / f"{number} {after}"
-            place.mkdir()
-            killed(place, number, after=after)
-    print(f"killed before and after each of {commits} commits: each time the next process ended the run", flush=True)
+    for kind, what in ((World, "the run"), (LongWorld, "the resumable jobs")):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            commits = commits_of_a_run(folder, kind)
+            for number, after in product(range(1, commits + 1), (False, True)):
+                place = folder / f"{number} {after}"
+                place.mkdir()
+                killed(place, number, after=after, kind=kind)
+        print(f"killed before and after each of {commits} commits: each time the next process ended {what}", flush=True)
 
 
 def _locked(hold_s: float) -> None:

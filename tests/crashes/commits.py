@@ -10,10 +10,15 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import msgspec
 
 from orchestrator.api.audit import Findings, audit_ledger
+from orchestrator.core.policy import Policy
 from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.long_work import LongWork
 from orchestrator.ledger import Ledger
+from orchestrator.settings import RunSettings
+from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
@@ -48,6 +53,8 @@ class AtCommit:
 class World:
     """A service, and processes on one ledger, one after the other."""
 
+    settings = RunSettings()
+
     def __init__(self, folder: Path) -> None:
         self.path = folder / "db"
         self.clock = VirtualClock()
@@ -69,7 +76,15 @@ class World:
             transport = self.service.transport(travel_s=lambda: self.chance.uniform(0, 0.1))
             async with (
                 self.service.serving(),
-                process(self.path, transport, clock=self.clock, jobs=JOBS, webhooks=True, commits=commits) as p,
+                process(
+                    self.path,
+                    transport,
+                    clock=self.clock,
+                    jobs=JOBS,
+                    settings=self.settings,
+                    webhooks=True,
+                    commits=commits,
+                ) as p,
             ):
                 hooks = httpx.AsyncClient(transport=SimulatedTransport(p.listener))
 
@@ -93,6 +108,29 @@ class World:
         assert await audited(p.ledger) == []
 
 
+class LongWorld(World):
+    """The same of resumable jobs, whose workers are killed on their way, and give them back before their time is up."""
+
+    settings = RunSettings(
+        resumable=True,
+        progress_every_us=2 * SECOND_US,
+        policy=Policy(execution_timeout_ms=15_000, ttl_ms=120_000),
+    )
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.service.long_work = LongWork(work_s=30, report_every_s=1, checkpoint_every_s=3, killed_after_s=12)
+
+    async def check(self, p: Process) -> None:
+        assert [msgspec.json.decode(job.output or b"")["done_s"] for job in await p.results()] == [30] * JOBS
+        assert await audited(p.ledger) == []
+        for job in range(1, JOBS + 1):
+            segments = await p.ledger.segments.of_job(job)
+            given = [(each.given_segment, each.given_seq) for each in segments]
+            assert given == sorted(given), "no segment goes back behind what another one went on from"
+            assert len({each.submission for each in segments}) == len(segments)
+
+
 async def audited(ledger: Ledger) -> list[str]:
     findings = Findings()
     await audit_ledger(ledger, findings, lambda *_: None)
@@ -108,9 +146,9 @@ async def look(world: World) -> None:
         assert await audited(ledger) == []
 
 
-def killed(folder: Path, number: int, *, after: bool) -> None:
+def killed(folder: Path, number: int, *, after: bool, kind: type[World] = World) -> None:
     """Kills a run at its so manieth commit and lets another process end it."""
-    world = World(folder)
+    world = kind(folder)
     crashed_at_s = run_until_crash(world.life(AtCommit(number, after=after), nothing), seed=SEED)
     assert crashed_at_s is not None, f"a run that has ended before its commit {number}"
     if after:  # killed before a commit, the ledger is as it was after the one before
@@ -118,8 +156,8 @@ def killed(folder: Path, number: int, *, after: bool) -> None:
     run(world.life(None, world.check), seed=SEED, start_s=crashed_at_s)
 
 
-def commits_of_a_run(folder: Path) -> int:
+def commits_of_a_run(folder: Path, kind: type[World] = World) -> int:
     """How many commits a run has that nobody kills."""
-    world, commits = World(folder), AtCommit(0, after=False)
+    world, commits = kind(folder), AtCommit(0, after=False)
     run(world.life(commits, world.check), seed=SEED)
     return commits.seen

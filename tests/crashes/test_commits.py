@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crashes.commits import commits_of_a_run, killed
+from tests.crashes.commits import LongWorld, commits_of_a_run, killed
 
 pytestmark = pytest.mark.no_cover
 
 STRIDE = 3
+LONG_STRIDE = 23
 
 
 @pytest.mark.parametrize(("first", "after"), [(1, True), (2, False)], ids=["after", "before"])
@@ -22,3 +23,13 @@ def test_a_run_killed_at_any_of_its_commits_is_ended_by_the_next_process(
         folder = tmp_path / str(number)
         folder.mkdir()
         killed(folder, number, after=after)
+
+
+def test_a_run_of_resumable_jobs_killed_at_any_of_its_commits_goes_on_from_what_is_known(tmp_path: Path) -> None:
+    commits = commits_of_a_run(tmp_path, LongWorld)
+    assert commits > 60, "the run has become too small to show anything"
+
+    for number in range(1, commits + 1, LONG_STRIDE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        killed(folder, number, after=number % 2 == 0, kind=LongWorld)

@@ -15,6 +15,8 @@ sys.modules["cpuinfo"].get_cpu_info = lambda: {"brand_raw": "a processor"}  # ty
 
 import runpod  # type: ignore[import-untyped]  # noqa: E402
 
+from orchestrator.worker import LongJob  # noqa: E402
+
 LOOK_S = 0.05
 """How often it is looked whether the file is there that lets a job end."""
 
@@ -63,6 +65,20 @@ def stream(job: dict[str, Any]) -> Any:
         yield {"error": "out of chunks"}
 
 
+def long(job: dict[str, Any]) -> Any:
+    with LongJob(job) as long:
+        for n in range(3):
+            long.report(n / 3, checkpoint={"n": n})
+        return long.unfinished() if job["input"]["n"] % 2 else {"n": 3}
+
+
+def hasty(job: dict[str, Any]) -> Any:
+    """The same without the helper: its result does not wait for its reports."""
+    for n in range(3):
+        runpod.serverless.progress_update(job, {"n": n})
+    return {"n": 3}
+
+
 CONFIGS: dict[str, dict[str, Any]] = {
     "plain": {"handler": plain, "concurrency_modifier": lambda _: 8},
     "sleeping": {"handler": sleeping},
@@ -70,6 +86,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "stream": {"handler": stream},
     "aggregate": {"handler": stream, "return_aggregate_stream": True},
     "refreshing": {"handler": plain, "refresh_worker": True},
+    "long": {"handler": long, "concurrency_modifier": lambda _: 8},
+    "hasty": {"handler": hasty, "concurrency_modifier": lambda _: 8},
 }
 
 if __name__ == "__main__":

@@ -27,6 +27,10 @@ PATIENT: Mapping[str, Any] = {"ping_interval_s": 1.0, "silence_s": 60.0, "take_h
 VALUES: tuple[Any, ...] = ({"a": 1}, "é", 5, [1, 2], True, None)
 FAILING = {"raise": "handler: broken", "yield": "out of chunks"}
 
+LONG_JOBS = 8
+LATE_S_MAX = 10.0
+"""So long an update that overtakes nothing may take."""
+
 Story = Mapping[str, Any]
 Scenario = Callable[[ServedClient, Path], Awaitable[Story]]
 
@@ -120,7 +124,19 @@ async def concurrent(client: ServedClient, folder: Path) -> Story:
     return told
 
 
-SCENARIOS: tuple[Scenario, ...] = (plain, refreshing, stream, aggregate, sleeping, concurrent)
+async def long(client: ServedClient, _: Path) -> Story:
+    """Jobs that report how far they are, with the helper for images and without it."""
+    late, told = client.service.emulator.world.late_progress, dict[str, Any]()
+    for endpoint in ("hasty", "long"):
+        jobs = [await client.submit(endpoint, {"n": n}) for n in range(LONG_JOBS)]
+        told[endpoint] = [await client.end_of(endpoint, job_id) for job_id in jobs]
+    with anyio.move_on_after(LATE_S_MAX):
+        while not late["hasty"]:
+            await client.outcome("hasty", {"n": LONG_JOBS})
+    return {**told, "late": dict(late)}
+
+
+SCENARIOS: tuple[Scenario, ...] = (plain, refreshing, stream, aggregate, sleeping, concurrent, long)
 
 
 class Stories:
@@ -269,3 +285,13 @@ async def test_a_worker_that_is_told_to_go_finishes_its_job_first(stories: Stori
     assert (told["going"]["status"], told["next"]["status"]) == ("COMPLETED", "COMPLETED")
     assert told["next"]["workerId"] != told["going"]["workerId"]
     assert told["health"]["workers"]["running"] == 0
+
+
+async def test_with_the_helper_no_report_comes_after_its_result_and_without_it_some_do(stories: Stories) -> None:
+    """A thousand jobs: `python -m tests.emulator.long_jobs`."""
+    told = stories.of(long)
+    assert told["late"].get("long", 0) == 0
+    assert told["late"]["hasty"] > 0
+    outputs = [record["output"] for record in told["long"]]
+    unfinished = {"unfinished": True, "seq": 4, "checkpoint": {"n": 2}}
+    assert outputs == [unfinished if n % 2 else {"n": 3} for n in range(LONG_JOBS)]

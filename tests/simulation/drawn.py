@@ -80,7 +80,10 @@ STORIES: tuple[tuple[Word, ...], ...] = (
 
 LARGE = (1_000, 10_000_000)
 
-HONEST = tuple(fault for fault in Fault if fault not in LIES)
+OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
+"""What befalls work that outlives its worker."""
+
+HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS)
 
 
 def swarm(seed: int) -> Plan:

@@ -23,6 +23,18 @@ def test_the_quickstart_runs(desk: Desk) -> None:
     assert done.stderr == ""
 
 
+def test_a_training_of_three_days_goes_on_from_its_checkpoints(desk: Desk) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "training.py")], cwd=desk.folder, env=desk.environment(),
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
+    )  # fmt: skip
+
+    *_, result = done.stdout.splitlines()
+    assert result.startswith("72 hours, in ")
+    assert int(result.split()[3]) > 2, "no execution may take more than half of it, and one is taken away"
+    assert done.stderr == ""
+
+
 def test_the_command_of_the_demo_runs_on_its_first_prompts(desk: Desk) -> None:
     lines = (ROOT / "examples" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     desk.write("prompts.jsonl", "".join(lines[:PROMPTS]))
