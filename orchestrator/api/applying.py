@@ -15,7 +15,7 @@ from orchestrator.api.pipeline_files import read_pipeline
 from orchestrator.core.calendar import next_fires
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flow_paths import moment, path, templates
-from orchestrator.core.pipelines import EPOCH, INPUT, Pipeline, Schedule
+from orchestrator.core.pipelines import EPOCH, Pipeline, Schedule
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
@@ -112,8 +112,9 @@ def _not_yet(pipeline: Pipeline) -> Iterator[str]:
         yield "[notify]"
     for stage in pipeline.stages:
         table = f"stage.{stage.name}"
-        if stage.from_ != (INPUT,):
-            yield f"{table}: a stage after the first"
+        for setting, value in ((declared_pipelines.GATHER, stage.gather), (declared_pipelines.COMMAND, stage.command)):
+            if value:
+                yield f"{table}.{setting.key}"
         if stage.reuse_us is not None:
             yield f"{table}.{declared_pipelines.REUSE.key}"
 

@@ -8,7 +8,7 @@ import hashlib
 import shlex
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +33,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
+from orchestrator.engine.row_maker import RowMaker
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.replace import check_writable
@@ -99,17 +100,15 @@ class LocalFiles:
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in, as `FlowFiles` has it."""
-        begun = [each.run for each in await self.ledger.flows.stages([flow.id]) if each.stage == stage.name]
-        taken_in = [run for run in await self.ledger.runs.all([run for run in begun if run]) if run.accepted]
-        if taken_in:  # by a process before, which may have ended since; it may have another name by now
-            return taken_in[-1]
+        if (known := await self._known(flow, stage)) is not None:
+            return known
         name = run_name(flow.name, stage.name)
         settings = self._settings(flow, pipeline, stage)
         async with self._source(flow, pipeline) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
             never = anyio.Event()
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.view.say, stop=never):
-                run = await self._made(name, stage, source, settings)
+                run = await self._made(name, stage, source.told, settings)
                 await self.ledger.flows.begin_stage(
                     flow.id, stage.name, run=run.id, source=source.told, sha256=source.sha256
                 )
@@ -117,6 +116,36 @@ class LocalFiles:
         taken = await self.ledger.runs.named(name)
         assert taken is not None
         return taken
+
+    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, sources: Sequence[Run]) -> Run:
+        """The run of a stage that is handed the rows of others, as `FlowFiles` has it."""
+        known = await self._known(flow, stage)
+        if known is None:
+            told = " and ".join(source.name for source in sources)
+            known = await self._made(
+                run_name(flow.name, stage.name), stage, told, self._settings(flow, pipeline, stage)
+            )
+            await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="")
+        for source in sources:
+            await self.ledger.handovers.follow(flow.id, stage.name, from_run=source, to_run=known)
+        return known
+
+    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
+        """What makes the rows of a stage, as `MakesRows` has it."""
+        return RowMaker(
+            stage=stage,
+            folder=Path(pipeline.folder),
+            environ=self.dependencies.environ,
+            policy=run_settings(stage.settings).policy,
+            webhook_bytes=self.webhook_bytes(),
+            body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        )
+
+    async def _known(self, flow: Flow, stage: Stage) -> Run | None:
+        """The run of a stage that a process before has begun, which may have ended since; it may have another name."""
+        begun = [each.run for each in await self.ledger.flows.stages([flow.id]) if each.stage == stage.name]
+        taken_in = [run for run in await self.ledger.runs.all([run for run in begun if run]) if run.accepted]
+        return taken_in[-1] if taken_in else None
 
     def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> RunSettings:
         """The settings of the stage's run, with the files that it writes in the end."""
@@ -131,7 +160,7 @@ class LocalFiles:
         named = None if errors is None else str(errors)
         return replace(settings, output=str(output), errors=named, files_at=self.ledger.now())
 
-    async def _made(self, name: str, stage: Stage, source: Source, settings: RunSettings) -> Run:
+    async def _made(self, name: str, stage: Stage, told: str, settings: RunSettings) -> Run:
         known = await self.ledger.runs.named(name)
         if known is not None:
             return known
@@ -142,7 +171,7 @@ class LocalFiles:
             name=name,
             service_url=LOCAL if is_local(endpoint) else url.rstrip("/"),
             endpoint=endpoint,
-            source=source.told,
+            source=told,
             settings=settings,
         )
 

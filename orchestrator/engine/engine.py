@@ -35,6 +35,7 @@ from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
+from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.engine.webhook_listener import WebhookListener
@@ -320,17 +321,21 @@ class Engine:
 
     async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
         """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""
+        relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get)
         scheduler = Scheduler(
             ledger=self.ledger,
             clock=self.clock,
             files=files,
             serving=self.serving,
+            relay=relay,
+            asked=self.control.on_change,
             say=self._view.say,
             warn=self._view.warn,
             firing=firing,
         )
         self.commands.register(Action.TICK, scheduler.tick_asked)
         self.watch.subscribe(scheduler.on_change)
+        await self.taking.start(relay.serve)
         await self.taking.start(scheduler.serve)
         return scheduler
 

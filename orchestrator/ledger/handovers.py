@@ -93,6 +93,7 @@ _RELAYS: Final = (
         runs.c.endpoint_id,
     )
     .select_from(relays.join(flows, flows.c.id == relays.c.flow_id).join(runs, runs.c.id == relays.c.to_run))
+    .where(relays.c.to_run.in_(IN_BATCH))
     .order_by(relays.c.to_run)
 )
 _OWED_RUNS: Final = select(owed.c.to_run).group_by(owed.c.to_run)
@@ -172,10 +173,8 @@ class Handovers(Noun):
 
     async def relays_owed(self) -> list[Relay]:
         """Those to which something is owed."""
-        waiting = {row[0] for row in await self._doors.rows(_OWED_RUNS)}
-        if not waiting:
-            return []
-        return [relay for relay in values(Relay, await self._doors.rows(_RELAYS)) if relay.to_run in waiting]
+        waiting = [row[0] for row in await self._doors.rows(_OWED_RUNS)]
+        return values(Relay, await self._doors.rows(_RELAYS, batch_of(waiting))) if waiting else []
 
     async def is_owed(self, to_run: int) -> bool:
         """Whether anything is owed to that run."""

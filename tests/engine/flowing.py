@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ async def flowing(
         environ={},
         service=service,
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
+        intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held
         open_files=lambda: 1_024,
         say_every_s=SAY_EVERY_S,
         watch_every_s=WATCH_EVERY_S,

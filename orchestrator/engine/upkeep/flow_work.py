@@ -4,7 +4,7 @@ Whatever a crash cuts short is begun again by the next process, and comes to the
 is not taken in again, files are written whole or not at all, and the flow ends once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -12,29 +12,28 @@ import anyio
 
 from orchestrator.core.flows import FlowEvent, FlowState, end_of
 from orchestrator.core.lifecycle import State
-from orchestrator.core.pipelines import WHOLE, Pipeline, Stage
+from orchestrator.core.pipelines import Pipeline, Stage
 from orchestrator.core.wording import counted
-from orchestrator.engine.runs import RunSession
 from orchestrator.engine.serving import Serving
-from orchestrator.errors import UsageError
+from orchestrator.engine.upkeep.stage_relay import MakesRows, StageRelay
+from orchestrator.engine.upkeep.stage_work import StageWork
+from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows import Flow
 from orchestrator.ledger.runs import Run
 
-JUDGED_FROM: Final = 20
-"""From so many rows on it is looked how many of them have failed."""
 
-AGAIN_S: Final = 5.0
-"""How often it is looked again whether a run that nobody can serve is served."""
-
-
-class FlowFiles(Protocol):
+class FlowFiles(MakesRows, Protocol):
     """Brings flows their inputs and takes their results: the engine knows no files."""
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in: once its input is there. Raises `UsageError` where that cannot be, or does not
         come in time.
         """
+        ...
+
+    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, sources: Sequence[Run]) -> Run:
+        """The run of a stage that is handed the rows of others, from now on."""
         ...
 
     async def finish(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run) -> None:
@@ -51,39 +50,29 @@ class FlowWork:
     ledger: Ledger
     files: FlowFiles
     serving: Serving
+    relay: StageRelay
     say: Callable[[str], None]
     warn: Callable[[str], None]
+    asked: Callable[[], None]
+    """Is called once something is asked of its runs."""
+
     changed: Callable[[], None]
     """Is called when it stands otherwise."""
 
     scope: anyio.CancelScope = field(init=False, default_factory=anyio.CancelScope)
-    run: Run | None = field(init=False, default=None)
-    """Once its input was taken in."""
-
-    session: RunSession | None = field(init=False, default=None)
-    """The same, while somebody can serve it."""
+    stages: list[StageWork] = field(init=False, default_factory=list)
+    """Those that have begun: all of them, once the input was taken in."""
 
     @property
     def is_stuck(self) -> bool:
         """Whether nothing comes of it before somebody does something."""
-        if self.run is None:
-            return False
-        if (session := self.session) is None:
-            return self.run.id in self.serving.runs.held
-        if session.progress.unfinished == 0:
-            return False
-        is_collected = session.progress.to_collect(adoptable=session.is_adoptable) == 0
-        return session.is_over or (session.wishes.pause and not session.wishes.cancel and is_collected)
+        left = [stage for stage in self.stages if not stage.has_ended()]
+        return any(stage.is_stuck for stage in left) and all(stage.is_stuck or stage.is_waiting for stage in left)
 
     @property
     def why_stuck(self) -> str:
         """Why, in a few words."""
-        held = None if self.run is None else self.serving.runs.held.get(self.run.id)
-        if held is not None:
-            return held.why
-        if self.flow.why:
-            return self.flow.why
-        return "" if self.session is None else self.session.why_stopped or self.session.held_up or ""
+        return self.flow.why or next((stage.why_stuck for stage in self.stages if stage.is_stuck), "")
 
     async def carry_out(self) -> None:
         """From wherever it stands to its end. What makes it fail is said with the flow."""
@@ -95,54 +84,54 @@ class FlowWork:
             await self.end(event, why)
 
     async def _carried_out(self) -> tuple[FlowEvent, str]:
-        stage = self.pipeline.stages[0]
-        self.run = await self.files.begin(self.flow, self.pipeline, stage)
-        await self._until_over(self.run, stage)
-        await self.files.finish(self.flow, self.pipeline, stage, self.run)
-        counts = await self.ledger.runs.counts(self.run.id)
-        succeeded = counts.get(State.SUCCEEDED, 0)
-        others = counts.get(State.FAILED, 0) + counts.get(State.CANCELLED, 0)
+        for stage in self.pipeline.stages:
+            self.stages.append(await self._begun(stage))
+        try:
+            async with anyio.create_task_group() as group:
+                for work in self.stages:
+                    group.start_soon(work.until_over, self._look)
+        except BaseExceptionGroup as error:
+            raise leading(error) from None
+        for work in self.stages:
+            await self.files.finish(self.flow, self.pipeline, work.stage, work.run)
+        return await self._ended()
+
+    async def _begun(self, stage: Stage) -> StageWork:
+        sources = [work for work in self.stages if work.stage.name in stage.from_]
+        if sources:
+            run = await self.files.follow(self.flow, self.pipeline, stage, [source.run for source in sources])
+        else:
+            run = await self.files.begin(self.flow, self.pipeline, stage)
+        work = StageWork(
+            stage=stage,
+            run=run,
+            sources=sources,
+            ledger=self.ledger,
+            serving=self.serving,
+            relay=self.relay,
+            changed=self.changed,
+        )
+        for source in sources:
+            source.followers.append(work)
+        return work
+
+    async def _ended(self) -> tuple[FlowEvent, str]:
+        """How it ended: with all results of the last stage, with some, or with none."""
+        counts = [await self.ledger.runs.counts(work.run.id) for work in self.stages]
+        succeeded = counts[-1].get(State.SUCCEEDED, 0)
+        others = sum(each.get(state, 0) for each in counts for state in (State.FAILED, State.CANCELLED))
         now = await self.ledger.flows.named(self.flow.name)
         if now is not None and now.is_cancelled:
             return FlowEvent.CANCELLED, now.why
         why = f"{counted(others, 'job')} of {succeeded + others:,} without a result" if others else ""
         return end_of(succeeded=succeeded, others=others), why
 
-    async def _until_over(self, run: Run, stage: Stage) -> None:
-        """Until every job of the run has its outcome, whoever holds it up meanwhile."""
-        while True:
-            session = await self._served(run)
-            while session.progress.unfinished:
-                if self._too_many_failed(stage, session):
-                    await self._hold(stage, session)
-                await session.progress.change()
-                self.changed()
-                if self.serving.runs.sessions.get(run.id) is not session:
-                    break
-            else:
-                return
-
-    async def _served(self, run: Run) -> RunSession:
-        """Once somebody can: the engine, too, tries again what it holds. Raises `UsageError` where it was deleted."""
-        while True:
-            if not (now := await self.ledger.runs.all([run.id])) or not now[0].accepted:
-                raise UsageError(f"its run {run.name} was deleted")
-            self.session = await self.serving.serve_own(now[0])
-            self.changed()
-            if self.session is not None:
-                return self.session
-            await anyio.sleep(AGAIN_S)
-
-    def _too_many_failed(self, stage: Stage, session: RunSession) -> bool:
-        if stage.max_failed is None or self.flow.is_overruled or self.flow.state is FlowState.HELD:
-            return False
-        failed, ended = session.progress.count(State.FAILED), session.progress.total - session.progress.unfinished
-        return ended >= JUDGED_FROM and failed * WHOLE > stage.max_failed * session.progress.total
-
-    async def _hold(self, stage: Stage, session: RunSession) -> None:
-        failed, total = session.progress.count(State.FAILED), session.progress.total
-        why = f"{failed:,} of {counted(total, 'row')} of {stage.name} have failed, which is more than max-failed allows"
+    async def _look(self, work: StageWork) -> None:
+        """Holds the flow once too many rows of a stage have failed."""
+        if self.flow.is_overruled or self.flow.state is FlowState.HELD or (why := work.failed_too_many()) is None:
+            return
         if await self.ledger.flows.pause(self.flow.id, why):
+            self.asked()
             self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator continue {self.flow.name}")
         await self.look_again()
 
@@ -153,11 +142,12 @@ class FlowWork:
 
     async def cancel(self) -> None:
         """Ends it, as was asked: at once where nothing was taken in, else once its run has ended."""
-        if self.run is None:
+        if not self.stages:
             self.scope.cancel()
             await self.end(FlowEvent.CANCELLED, self.flow.why)
         else:
             await self.ledger.flows.cancel_runs(self.flow.id)
+            self.asked()
 
     async def end(self, event: FlowEvent, why: str) -> None:
         """It has ended like that."""

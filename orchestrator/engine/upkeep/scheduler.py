@@ -21,6 +21,7 @@ from orchestrator.core.policy import format_duration
 from orchestrator.engine.serving import Serving
 from orchestrator.engine.upkeep.flow_work import FlowFiles, FlowWork
 from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -57,6 +58,10 @@ class Scheduler:
     clock: Clock
     files: FlowFiles
     serving: Serving
+    relay: StageRelay
+    asked: Callable[[], None]
+    """Is called once something is asked of runs."""
+
     say: Callable[[str], None]
     warn: Callable[[str], None]
     firing: Firing
@@ -166,6 +171,8 @@ class Scheduler:
                 ledger=self.ledger,
                 files=self.files,
                 serving=self.serving,
+                relay=self.relay,
+                asked=self.asked,
                 say=self.say,
                 warn=self.warn,
                 changed=self._settled_anew,

@@ -1,0 +1,106 @@
+"""What the rows of one stage become in the next: by a function of the user's, or as they are.
+
+The function is called again for a row whose hand-over was cut short, so it must have no effect but what it returns.
+"""
+
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from orchestrator.core.lifecycle import State
+from orchestrator.core.pipelines import Stage
+from orchestrator.core.policy import Policy
+from orchestrator.engine.step_functions import Step, step_function
+from orchestrator.errors import UsageError
+from orchestrator.formats.jsonl import RowReader
+from orchestrator.formats.rows import Row
+from orchestrator.formats.values import ValueReader
+from orchestrator.ledger.handovers import HandedOver, Owed
+from orchestrator.ledger.input_rows import packed_rows
+
+FAN_OUT_MAX: Final = 100_000
+"""So many rows may become of one."""
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class _NoRow(Exception):
+    """What was returned is no row."""
+
+
+@dataclass(kw_only=True, eq=False)
+class RowMaker:
+    """Of one stage. Called in a thread: the function may take its time."""
+
+    stage: Stage
+    folder: Path
+    """From which the path of its function counts."""
+
+    environ: Mapping[str, str]
+    policy: Policy
+    webhook_bytes: int
+    body_bytes_max: int
+    _loaded: tuple[int, Step] | None = field(init=False, default=None)
+    """The function, and of when its file was."""
+
+    def made(self, page: Sequence[Owed]) -> list[HandedOver]:
+        """What each of these rows becomes, by the function as it stands in its file now."""
+        return [self._made(each) for each in page]
+
+    def _made(self, owed: Owed) -> HandedOver:
+        if owed.state is not State.SUCCEEDED:
+            return HandedOver(owed)  # it ends there
+        try:
+            values = list(self._values(owed))
+            return HandedOver(owed, packed_rows(self._rows(owed, values)))
+        except (_NoRow, UsageError) as error:
+            return HandedOver(owed, error=str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the function does wrong
+            return HandedOver(owed, error="".join(traceback.format_exception(error, limit=-8)).rstrip())
+
+    def _values(self, owed: Owed) -> Iterator[Mapping[str, Any]]:
+        output = None if owed.output is None else _decode(owed.output)
+        if self.stage.step is None:
+            if not isinstance(output, dict):
+                raise _NoRow(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
+            yield {"input": output}
+            return
+        function = self._function(self.stage.step)
+        made = function({"custom_id": owed.custom_id, "input": _decode(owed.input), "output": output})
+        match made:
+            case None:
+                return
+            case Mapping():
+                yield made
+            case Iterable() if not isinstance(made, str | bytes):
+                for number, each in enumerate(made):
+                    if number == FAN_OUT_MAX:
+                        raise _NoRow(f"the step makes more than {FAN_OUT_MAX:,} rows of one")
+                    yield each
+            case _:
+                raise _NoRow(f"the step has returned {type(made).__name__}, not a dict, None, or an iterable of dicts")
+
+    def _function(self, reference: str) -> Step:
+        try:
+            changed_at = (self.folder / reference.rpartition(":")[0]).stat().st_mtime_ns
+        except OSError:
+            changed_at = 0  # loading it says what is wrong
+        if self._loaded is None or self._loaded[0] != changed_at:
+            self._loaded = changed_at, step_function(reference, self.folder)
+        return self._loaded[1]
+
+    def _rows(self, owed: Owed, values: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        """Their ids are their parent's, with a number where there are several."""
+        readers = (RowReader(self.environ, self.policy, self.webhook_bytes, self.body_bytes_max) for _ in range(2))
+        reader = ValueReader(*readers)
+        for number, value in enumerate(values):
+            row = reader.read(number + 1, value)
+            if not isinstance(row, Row):
+                which = f"row {number} of it: " if len(values) > 1 else ""
+                raise _NoRow(f"what the step has returned is no row: {which}{row.text}")
+            custom_id = owed.custom_id if len(values) == 1 else f"{owed.custom_id}/{number}"
+            yield msgspec.structs.replace(row, line=owed.line, custom_id=custom_id, derived=False)
