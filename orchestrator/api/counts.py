@@ -1,17 +1,19 @@
 """The ledger's counts as people see them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from orchestrator.core.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.margins import Margins
 from orchestrator.views import MarginSummary, UncertainSummary
 
+_STATES: Final = tuple(state.value for state in State)
+
 
 def figures_of(counts: Mapping[str, int], margins: Margins) -> dict[str, Any]:
     """What a `Summary` and a `RunStatus` have in common, by field."""
-    found = {state.value: counts.get(state.value, 0) for state in State}
+    found = {state: counts.get(state, 0) for state in _STATES}
     return {
         "jobs": {"total": sum(found.values())} | found,
         "uncertain": UncertainSummary(

@@ -62,7 +62,13 @@ class CancelWhy(StrEnum):
     """It does not come to an end; the job is to be sent anew."""
 
     ASKED = "asked"
-    """A person cancelled the run, or the job."""
+    """A person cancelled the run, which may yet go on."""
+
+    CHOSEN = "chosen"
+    """A person cancelled the job, whatever becomes of its run."""
+
+
+BY_PEOPLE: Final = frozenset({CancelWhy.ASKED, CancelWhy.CHOSEN})
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -440,6 +446,14 @@ def counters(step: Transition) -> tuple[str, ...]:
 
 _AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
 """Where the service may have the latest submission."""
+
+
+def why_owed(step: Transition) -> CancelWhy:
+    """Why the submission that `step` leaves behind is to be cancelled."""
+    if step.event is not Event.CANCELLED:
+        return CancelWhy.EXTRA
+    is_alone = step.outcome is not None and step.outcome.message == JOB_CANCELLED_UNCERTAIN
+    return CancelWhy.CHOSEN if is_alone else CancelWhy.ASKED
 
 
 def leaves_extra(step: Transition) -> bool:

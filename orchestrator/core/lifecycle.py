@@ -138,14 +138,14 @@ def _ends() -> frozenset[State]:
 
 
 TERMINAL: frozenset[State] = _ends()
+"""The states in which a job is finished, computed from the table."""
+
+_UNFINISHED = tuple(state.value for state in State if state not in TERMINAL)
 
 
 def unfinished(counts: Mapping[str, int]) -> int:
     """Of jobs by their states, how many have no outcome yet."""
-    return sum(counts.get(state.value, 0) for state in State if state not in TERMINAL)
-
-
-"""The states in which a job is finished, computed from the table."""
+    return sum(counts.get(state, 0) for state in _UNFINISHED)
 
 
 class IllegalStep(Exception):

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, literal_column, select, update
+from sqlalchemy import bindparam, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import CancelWhy, Job, cancelled_by_wish
+from orchestrator.core.job import BY_PEOPLE, CancelWhy, Job, cancelled_by_wish
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.ledger.control import progress_add
@@ -85,7 +85,7 @@ _latest: Any = (
     .where(
         jobs.c.run_id == bindparam("run"),
         jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
-        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+        or_(submissions.c.cancel_why.is_(None), submissions.c.cancel_why.not_in(sorted(BY_PEOPLE))),
         select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
     )
     .limit(bindparam("most"))
@@ -107,16 +107,16 @@ _NAME: Final = (
 )
 
 
-_OWE_ASKED: Final = (
+_OWE_CHOSEN: Final = (
     update(submissions)
-    .values(cancel_at=bindparam("now"), cancel_why=CancelWhy.ASKED.value)
+    .values(cancel_at=bindparam("now"), cancel_why=CancelWhy.CHOSEN.value)
     .where(
         submissions.c.id.in_(
             select(jobs.c.submission_id).where(
                 jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
             )
         ),
-        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.CHOSEN.value),
     )
 )
 _WHY: Final = select(submissions.c.cancel_why).where(submissions.c.id == bindparam("submission"))
@@ -201,7 +201,7 @@ class Cancels(Noun):
             found = [job_of(row) for row in rows]
             waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
             ended = len(await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in waiting]))
-            owed = (await connection.execute(_OWE_ASKED, {**batch_of(ids), "now": now})).rowcount
+            owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
             await progress_add(connection, command, ended + owed)
             submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
             return Chosen(ended=ended, owed=owed, submitting=submitting)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, exists, literal_column, select, update
+from sqlalchemy import bindparam, exists, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import CancelWhy
+from orchestrator.core.job import BY_PEOPLE, CancelWhy
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.tables import commands, counts, jobs, runs, submissions
@@ -61,7 +61,9 @@ _TAKE_BACK: Final = (
 
 
 async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
-    """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed."""
+    """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed, but for
+    jobs that were chosen.
+    """
     await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
     if wish is Wish.CONTINUE:
         await connection.execute(_TAKE_BACK, {"run": run})
@@ -79,7 +81,7 @@ _PUT_OFF: Final = (
                 jobs.c.segment > 0,
             )
         ),
-        submissions.c.cancel_why.is_distinct_from(CancelWhy.ASKED.value),
+        or_(submissions.c.cancel_why.is_(None), submissions.c.cancel_why.not_in(sorted(BY_PEOPLE))),
     )
 )
 _NO_LATER: Final = (

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.removal import run_take_back
@@ -99,6 +99,7 @@ _OUTSTANDING_AT: Final = (
     .group_by(jobs.c.endpoint_id)
 )
 
+_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 _NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
 _MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
     select(literal_column("1"))
@@ -133,7 +134,9 @@ class Runs(Noun):
         """The numbers of the `most` runs that people look for, oldest first: those that are not finished, then the
         newest; of the accepted ones.
         """
-        query = select(runs.c.id).where(runs.c.intake_accepted > 0).order_by(UNFINISHED.desc(), runs.c.id.desc())
+        # Whether each has unfinished jobs would be ten thousand questions; which have any is one.
+        is_unfinished = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(_UNFINISHED)))
+        query = select(runs.c.id).where(runs.c.intake_accepted > 0).order_by(is_unfinished.desc(), runs.c.id.desc())
         return sorted(row[0] for row in await self._doors.rows(query.limit(most)))
 
     async def totals(self) -> tuple[int, dict[str, int]]:

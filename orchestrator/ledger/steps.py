@@ -20,7 +20,6 @@ from orchestrator.core.job import (
     PAID_TWICE,
     RUN_CANCELLED,
     RUN_CANCELLED_UNCERTAIN,
-    CancelWhy,
     Job,
     Outcome,
     Transition,
@@ -28,6 +27,7 @@ from orchestrator.core.job import (
     is_terminal,
     leaves_extra,
     leaves_in_doubt,
+    why_owed,
 )
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
@@ -200,8 +200,7 @@ def _owed(step: Transition) -> dict[str, Any]:
     ended = Trouble.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
     if step.event is Event.COMPLETED and outcome is not None and outcome.submission == before.submission:
         ended = State.SUCCEEDED.value  # one execution of it brought the result, and another one is on its way
-    why = CancelWhy.ASKED if step.event is Event.CANCELLED else CancelWhy.EXTRA
-    return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why.value}
+    return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why_owed(step).value}
 
 
 def _opened(step: Transition) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tests.benchmarks import (
     restart,
     runs,
     selection,
+    steering,
     steps,
 )
 from tests.benchmarks.figures import Figure, table, this_machine
@@ -41,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "outputs": outputs.outputs,
     "selection": selection.selection,
     "program": program.program,
+    "steering": steering.steering,
 }
 
 

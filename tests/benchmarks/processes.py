@@ -63,7 +63,7 @@ def measured(
     """Runs `command` in `folder` with `environment` on top of ours, and measures it. Kills it after `seconds_max`."""
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
         started = time.perf_counter()
-        everything = {**_environment(), **(environment or {})}
+        everything = {**clean_environment(), **(environment or {})}
         process = subprocess.Popen(command, cwd=folder, env=everything, stdout=stdout, stderr=stderr)
         watchdog = threading.Timer(seconds_max, process.kill)
         watchdog.start()
@@ -91,7 +91,7 @@ def running(arguments: Sequence[str], *, folder: Path) -> Iterator[None]:
     with subprocess.Popen(
         [*ORCHESTRATOR, *arguments],
         cwd=folder,
-        env=_environment(),
+        env=clean_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -101,7 +101,7 @@ def running(arguments: Sequence[str], *, folder: Path) -> Iterator[None]:
             process.kill()
 
 
-def _environment() -> Mapping[str, str]:
+def clean_environment() -> Mapping[str, str]:
     """The environment without what could change the program's settings or have it compiled anew, and with a key."""
     left_out = ("ORCHESTRATOR_", "RUNPOD_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}

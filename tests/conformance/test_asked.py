@@ -7,7 +7,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.responses import Record
-from orchestrator.ledger.commands import Action, NewLimits, ResetLimits
+from orchestrator.ledger.commands import Action, CancelledJobs, NewLimits, ResetLimits
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, obeyed
@@ -55,6 +55,27 @@ async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_wha
         await obeyed(ledger, Action.CONTINUE, run=run.id)
         assert not await ledger.cancels.is_owed(owed.submission)
         assert (await ledger.runs.wishes(run.id)).cancel is False
+
+
+async def test_jobs_that_were_chosen_to_be_cancelled_stay_so_though_their_run_is_cancelled_and_goes_on(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        run = await a_run(ledger, 4)
+        for n in (1, 2, 3):
+            await brought_to(ledger, State.OUTSTANDING, AT + n, job=n)
+        uncertain = await brought_to(ledger, State.UNCERTAIN, AT + S, job=4)
+        first = await ledger.commands.ask(Action.CANCEL_JOBS, run=run.id, argument=CancelledJobs("line=1"))
+        found = await ledger.cancels.cancel([1, 4], command=first)
+        assert (found.ended, found.owed) == (1, 1)
+
+        await obeyed(ledger, Action.CANCEL, run=run.id)
+        assert await ledger.cancels.owe_run(run.id, most=9, now=AT + S) == 2, "the first one is owed it already"
+        assert (await ledger.cancels.cancel([2], command=first)).owed == 1, "from now on whatever becomes of the run"
+        await obeyed(ledger, Action.CONTINUE, run=run.id)
+        due = await ledger.cancels.due(now=ledger.now() + 9 * S, after=(0, 0), most=9)
+        assert [(owed.job, owed.why) for owed in due] == [(1, CancelWhy.CHOSEN), (2, CancelWhy.CHOSEN)]
+        assert await ledger.cancels.is_owed(uncertain.submission or 0), "once a webhook names it"
 
 
 async def test_a_debt_is_put_off_written_off_and_made_once(open_backend: OpenBackend) -> None:

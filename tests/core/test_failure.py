@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import PAID_TWICE, counters, leaves_extra, leaves_in_doubt
+from orchestrator.core.job import PAID_TWICE, CancelWhy, counters, leaves_extra, leaves_in_doubt, why_owed
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
 from orchestrator.errors import NotSent, Unanswered
@@ -75,6 +75,13 @@ def test_the_result_of_an_earlier_submission_leaves_one_too_many_if_the_latest_i
     outcome = an_outcome(job, submission=EPOCH_AT - S if earlier else EPOCH_AT)
     step = transitions.completed(job, outcome, reason="webhook", at=EPOCH_AT + S)
     assert (leaves_extra(step), counters(step)) == (extra, counted)
+    assert why_owed(step) is CancelWhy.EXTRA
+
+
+def test_the_cancelling_of_a_job_alone_is_told_from_that_of_its_run() -> None:
+    job = a_job_in(State.UNCERTAIN)
+    owed = [why_owed(transitions.cancelled_by_wish(job, at=EPOCH_AT, alone=alone)) for alone in (False, True)]
+    assert owed == [CancelWhy.ASKED, CancelWhy.CHOSEN]
 
 
 def test_a_result_that_comes_while_its_submission_is_repeated_leaves_that_repetition_over() -> None:

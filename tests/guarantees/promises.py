@@ -279,7 +279,14 @@ PROMISES: Final = (
             "tests/core/test_line.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
         ),
         figures={
-            "benchmarks": ("restart: ", "intake: peak", "intake: status", "verify: 1,000,000", "outputs: "),
+            "benchmarks": (
+                "restart: ",
+                "intake: peak",
+                "intake: status",
+                "program: peak",
+                "verify: 1,000,000",
+                "outputs: ",
+            ),
             "narrow": ("memory",),
         },
     ),

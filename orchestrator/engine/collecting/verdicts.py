@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import JOB_CANCELLED, CancelWhy, Job, Outcome, Transition, outcome_of
+from orchestrator.core.job import BY_PEOPLE, JOB_CANCELLED, CancelWhy, Job, Outcome, Transition, outcome_of
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
@@ -46,7 +46,7 @@ def finished(
         return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
     if verdict.trouble is Trouble.CANCELLED:
         return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
-    if cancel_why is CancelWhy.ASKED:
+    if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
@@ -59,7 +59,7 @@ def _given_back(
 ) -> Transition:
     """The step for a resumable `job` whose worker has given it back unfinished, as it should before its time is up."""
     now = endpoint.clock.now()
-    if cancel_why is CancelWhy.ASKED:
+    if cancel_why in BY_PEOPLE:
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
         return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)

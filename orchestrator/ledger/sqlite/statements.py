@@ -4,6 +4,7 @@ A batch is one bound JSON text, whatever number of rows it has: one statement, c
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
@@ -81,31 +82,37 @@ class Many:
     """A statement that is executed for each of many rows, which are mappings.
 
     The driver gets plain tuples: what SQLAlchemy does for each row costs more than what SQLite does (measured: a fifth
-    of a step's whole cost). `columns` are those that an INSERT sets.
+    of a step's whole cost). `columns` are those that an INSERT sets. It is compiled once it is needed: whoever only
+    looks at a ledger never does.
     """
 
     def __init__(self, statement: Insert | Update, *columns: str) -> None:
-        compiled = statement.compile(dialect=sqlite.dialect(), column_keys=columns)
-        assert compiled.positiontup is not None
-        self._sql = str(compiled)
-        self._tuple_of = itemgetter(*compiled.positiontup)
-        self._sql_at_once: str | None = None
-        if isinstance(statement, Insert):
-            row = f"({', '.join('?' * len(compiled.positiontup))})"
-            assert self._sql.endswith(f"VALUES {row}")
-            self._sql_at_once = self._sql + f", {row}" * (ROWS_AT_ONCE - 1)
+        self._statement, self._columns = statement, columns
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
-        tuples = [self._tuple_of(row) for row in rows]
+        sql, sql_at_once, tuple_of = self._compiled
+        tuples = [tuple_of(row) for row in rows]
         together = len(tuples) - len(tuples) % ROWS_AT_ONCE
-        if self._sql_at_once is not None and together > ROWS_AT_ONCE:  # a single one would be waited for
+        if sql_at_once is not None and together > ROWS_AT_ONCE:  # a single one would be waited for
             starts = range(0, together, ROWS_AT_ONCE)
             chunks = [tuple(chain.from_iterable(tuples[start : start + ROWS_AT_ONCE])) for start in starts]
-            await connection.exec_driver_sql(self._sql_at_once, chunks)
+            await connection.exec_driver_sql(sql_at_once, chunks)
             tuples = tuples[together:]
         if tuples:
-            await connection.exec_driver_sql(self._sql, tuples)
+            await connection.exec_driver_sql(sql, tuples)
+
+    @cached_property
+    def _compiled(self) -> tuple[str, str | None, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
+        """The statement, an INSERT of many rows at once, and what makes the driver's tuple of a row."""
+        compiled = self._statement.compile(dialect=sqlite.dialect(), column_keys=self._columns)
+        assert compiled.positiontup is not None
+        sql, tuple_of = str(compiled), itemgetter(*compiled.positiontup)
+        if not isinstance(self._statement, Insert):
+            return sql, None, tuple_of
+        row = f"({', '.join('?' * len(compiled.positiontup))})"
+        assert sql.endswith(f"VALUES {row}")
+        return sql, sql + f", {row}" * (ROWS_AT_ONCE - 1), tuple_of
 
 
 class BulkInsert:
