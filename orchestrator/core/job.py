@@ -6,7 +6,6 @@ for the next state, and returns the job as it will be. The ledger applies a step
 (`id`, state, submission, attempt); else the step is stale, and nothing is written.
 """
 
-from enum import StrEnum
 from typing import Final, TypedDict, Unpack
 
 import msgspec
@@ -50,25 +49,6 @@ RETRY_REFUSED: Final = "retry refused"
 """The reason of the step after a `/retry` that the service does not make, though it knows the job."""
 
 RETRIES_IN_DOUBT: Final = frozenset({RETRY_UNANSWERED, RETRY_REFUSED})
-
-
-class CancelWhy(StrEnum):
-    """Why a submission is to be cancelled at the service."""
-
-    EXTRA = "extra"
-    """Another submission of its job has brought the result."""
-
-    STUCK = "stuck"
-    """It does not come to an end; the job is to be sent anew."""
-
-    ASKED = "asked"
-    """A person cancelled the run, which may yet go on."""
-
-    CHOSEN = "chosen"
-    """A person cancelled the job, whatever becomes of its run."""
-
-
-BY_PEOPLE: Final = frozenset({CancelWhy.ASKED, CancelWhy.CHOSEN})
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -446,14 +426,6 @@ def counters(step: Transition) -> tuple[str, ...]:
 
 _AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
 """Where the service may have the latest submission."""
-
-
-def why_owed(step: Transition) -> CancelWhy:
-    """Why the submission that `step` leaves behind is to be cancelled."""
-    if step.event is not Event.CANCELLED:
-        return CancelWhy.EXTRA
-    is_alone = step.outcome is not None and step.outcome.message == JOB_CANCELLED_UNCERTAIN
-    return CancelWhy.CHOSEN if is_alone else CancelWhy.ASKED
 
 
 def leaves_extra(step: Transition) -> bool:

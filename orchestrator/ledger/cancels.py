@@ -11,9 +11,10 @@ import msgspec
 from sqlalchemy import bindparam, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import BY_PEOPLE, CancelWhy, Job, cancelled_by_wish
+from orchestrator.core.job import Job, cancelled_by_wish
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
+from orchestrator.core.owing import BY_PEOPLE, CancelWhy
 from orchestrator.ledger.control import progress_add
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import is_taken_in, job_of, remote_ids_of, select_jobs, values

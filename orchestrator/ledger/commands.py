@@ -375,8 +375,8 @@ OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitabl
 }
 """What only changes the ledger: anybody can carry it out, and whoever works follows."""
 
-LENGTHY: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS})
-"""What goes through many jobs: seconds, or as long as a request is under way. Nothing else waits for it."""
+LENGTHY: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS, Action.REBIND})
+"""What goes through many jobs, or waits for requests under way: seconds, or more. Nothing else waits for it."""
 
 
 def this_user() -> str:

@@ -7,8 +7,8 @@ import msgspec
 from sqlalchemy import bindparam, exists, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import BY_PEOPLE, CancelWhy
 from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.owing import BY_PEOPLE, CancelWhy
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.tables import commands, counts, jobs, runs, submissions
 from orchestrator.settings import Wish

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
-from orchestrator.core.job import RETRIES_IN_DOUBT, CancelWhy, Job
+from orchestrator.core.job import RETRIES_IN_DOUBT, Job
 from orchestrator.core.lifecycle import State
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.responses import Failure
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import is_taken_in, job_of, select_jobs

@@ -11,8 +11,9 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import CancelWhy, Transition
+from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import Event
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.resuming import CHECKPOINTS_KEPT, Mark, Report, Resume, Standing, is_same
 from orchestrator.ledger.records import pack, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of

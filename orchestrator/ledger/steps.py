@@ -27,10 +27,10 @@ from orchestrator.core.job import (
     is_terminal,
     leaves_extra,
     leaves_in_doubt,
-    why_owed,
 )
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
+from orchestrator.core.owing import why_owed
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.owing import owed_write
 from orchestrator.ledger.progress import segments_write

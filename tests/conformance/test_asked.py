@@ -2,9 +2,9 @@
 
 import pytest
 
-from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import Notice
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.responses import Record
 from orchestrator.ledger.commands import Action, CancelledJobs, NewLimits, ResetLimits

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import CancelWhy
+from orchestrator.core.owing import CancelWhy
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.pruning import Doomed
 from tests.conformance.backends import OpenBackend

@@ -5,8 +5,9 @@ from itertools import permutations
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import CancelWhy, Job
+from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.responses import Trouble
 from orchestrator.core.resuming import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentEnd
 from orchestrator.ledger import Ledger

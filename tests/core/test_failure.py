@@ -3,8 +3,9 @@
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import PAID_TWICE, CancelWhy, counters, leaves_extra, leaves_in_doubt, why_owed
+from orchestrator.core.job import PAID_TWICE, counters, leaves_extra, leaves_in_doubt
 from orchestrator.core.lifecycle import State
+from orchestrator.core.owing import CancelWhy, why_owed
 from orchestrator.core.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
 from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S, a_job_in, an_outcome

@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import Event, State
+from orchestrator.core.owing import CancelWhy
 from orchestrator.ledger.commands import Action
 from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process

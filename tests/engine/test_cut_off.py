@@ -68,7 +68,7 @@ class World:
         async with process(
             self.path, self.transport, clock=self.clock, jobs=JOBS, settings=settings, commits=commits
         ) as p:
-            p.engine.commands.register(Action.RETRY, partial(retried, p.ledger, page=PAGE))
+            p.engine.commands.register(Action.RETRY, partial(retried, p.ledger, there=p.run, page=PAGE))
             p.engine.commands.register(Action.CANCEL_JOBS, partial(cancel_jobs, p.ledger, p.canceller.wake, page=PAGE))
             await p.begin()
             await begin(p)

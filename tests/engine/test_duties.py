@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.policy import Policy
 from orchestrator.engine.upkeep.janitor import Duty, Janitor
 from orchestrator.engine.upkeep.pruning import Pruner

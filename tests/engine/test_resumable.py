@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import CancelWhy
 from orchestrator.core.lifecycle import State
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.policy import Policy
 from orchestrator.core.resuming import NO_PROGRESS
 from orchestrator.emulator.jobs import Record, Submission

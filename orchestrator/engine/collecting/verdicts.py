@@ -5,7 +5,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import BY_PEOPLE, JOB_CANCELLED, CancelWhy, Job, Outcome, Transition, outcome_of
+from orchestrator.core.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
+from orchestrator.core.owing import BY_PEOPLE, CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment

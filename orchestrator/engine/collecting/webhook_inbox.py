@@ -18,9 +18,10 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.core import job as transitions
 from orchestrator.core.deadlines import margin_left
-from orchestrator.core.job import NO_NEWS, CancelWhy, Job, Transition, is_terminal, outcome_of
+from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
 from orchestrator.core.lifecycle import Event, State, is_legal
 from orchestrator.core.notice import Notice
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
 from orchestrator.core.resuming import SegmentEnd, Standing, segment_end
 from orchestrator.engine.collecting.segments import is_resumable

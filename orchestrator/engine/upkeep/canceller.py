@@ -11,7 +11,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.core.job import CancelWhy, Transition, leaves_extra
+from orchestrator.core.job import Transition, leaves_extra
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import of_cancel
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us

@@ -10,7 +10,7 @@ from typing import Final
 
 from orchestrator import declared
 from orchestrator.core.durations import DurationHistogram
-from orchestrator.core.job import CancelWhy
+from orchestrator.core.owing import CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
 from orchestrator.engine.endpoint import Endpoint
