@@ -402,6 +402,9 @@ class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": 
     remote_id: str | None
     """What the service calls the submission that it is about."""
 
+    settings: str | None = None
+    """Where an attempt begins, the settings of its own that the job was tried again with, in words."""
+
 
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """One submission of a job. Times are microseconds UTC."""

@@ -12,7 +12,8 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.error_messages import told
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
-from orchestrator.core.job import ENDED_WITH
+from orchestrator.core.job import ENDED_WITH, reopened_with
+from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import counted
 from orchestrator.engine.upkeep.cancelling import UNFINISHED
 from orchestrator.engine.upkeep.reopening import GIVEN_UP
@@ -236,8 +237,12 @@ def whole_of(run: Run, story: Story) -> WholeJob:
 def _timeline(story: Story) -> list[TimelineStep]:
     """The events of a job, and where it is resumable, the checkpoints and what the last report of each segment was."""
     named = {each.id: each.remote_id for each in story.submissions}
-    steps = [
-        TimelineStep(
+    steps: list[TimelineStep] = []
+    own = ""
+    for event in story.events:
+        if event.event == Event.REOPENED:
+            own = reopened_with(event.reason)
+        step = TimelineStep(
             at=event.at,
             after_us=0,
             event=event.event,
@@ -245,9 +250,9 @@ def _timeline(story: Story) -> list[TimelineStep]:
             class_=event.trouble,
             attempt=event.attempt,
             remote_id=None if event.submission is None else named.get(event.submission),
+            settings=own if own and event.event == Event.CLAIMED else None,
         )
-        for event in story.events
-    ]
+        steps.append(step)
     steps = sorted([*steps, *_news(story)], key=lambda step: step.at)  # of one moment: as they are here
     whole: list[TimelineStep] = []
     for step in steps:

@@ -19,7 +19,10 @@ from orchestrator.core.wording import counted
 from orchestrator.views import Snapshot, StuckSummary
 
 PLAIN_EVERY_S: Final = 5
-"""How often a plain line is printed: often enough to see that it lives, seldom enough for a log."""
+"""How often a plain line is printed where something has changed: often enough to see how it goes."""
+
+PLAIN_AT_LEAST_EVERY_S: Final = 60
+"""And where nothing has: often enough to see that it lives, seldom enough for a log."""
 
 TELLING: Final = ("uncertain", "outstanding", "failed")
 """The states of which a plain line gives the number: what is waited for, and what went wrong."""
@@ -75,7 +78,9 @@ class QuietView:
 
 
 class PlainView(QuietView):
-    """A line every few seconds and one at the end, for logs and pipes: no colours, nothing redrawn."""
+    """A line every few seconds, unless it says what the one before said, and one at the end, for logs and pipes: no
+    colours, nothing redrawn.
+    """
 
     def say(self, line: str) -> None:
         """One line of information."""
@@ -86,12 +91,17 @@ class PlainView(QuietView):
         import anyio  # noqa: PLC0415
 
         self.first = look()
+        shown, shown_at = "", anyio.current_time()
         try:
             while True:
                 await anyio.sleep(PLAIN_EVERY_S)
-                printing.say(progress_line(look()))
+                line, now = progress_line(look()), anyio.current_time()
+                if line != shown or now - shown_at >= PLAIN_AT_LEAST_EVERY_S:
+                    printing.say(line)
+                    shown, shown_at = line, now
         finally:
-            printing.say(progress_line(look()))
+            if (line := progress_line(look())) != shown:
+                printing.say(line)
 
 
 def progress_line(snapshot: Snapshot) -> str:

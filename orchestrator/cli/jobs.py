@@ -20,6 +20,7 @@ from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.retry import add_retry, failed_with, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
+from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US, SECOND_US
@@ -170,7 +171,9 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
     job = found.job
     yield "job", f"{job.custom_id}, line {job.line:,} of {found.run}"
     yield "state", job.state if job.class_ in {None, job.state} else f"{job.state}, {job.class_}"
-    yield "attempts", f"{job.attempts}; {found.paid_at_most} may have been paid"
+    is_reopened = any(step.event == Event.REOPENED for step in found.timeline)
+    since = " since it was queued again" if is_reopened else ""
+    yield "attempts", f"{job.attempts}{since}; {found.paid_at_most} {'in all ' if since else ''}may have been paid"
     if found.max_attempts is not None:
         yield "at most", f"{counted(found.max_attempts, 'attempt')}, since it was tried again so"
     yield "endpoint", found.endpoint
@@ -208,7 +211,7 @@ def _step(raw: bool, step: TimelineStep, before: TimelineStep | None) -> tuple[o
         lasting(step.after_us / SECOND_US) if step.after_us else "",
         step.event,
         step.attempt,
-        shortened(reason, REASON_WIDTH),
+        shortened(reason if step.settings is None else f"{reason}, with {step.settings}", REASON_WIDTH),
         _beginning(step.remote_id or "", raw) if is_new else "",
     )
 

@@ -24,6 +24,7 @@ JOB_CANCELLED_UNCERTAIN: Final = f"{JOB_CANCELLED}; the answer to its submission
 """The same of a job that was cancelled without its run."""
 
 ENDED_WITH: Final = "; it had ended with: "
+_WITH: Final = ", with "
 """In the reason of a reopening, before the error message that the job had until then."""
 
 PAID_TWICE: Final = "paid_twice"
@@ -379,11 +380,16 @@ class Afresh(msgspec.Struct, frozen=True, kw_only=True):
 def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return _step(
-        job, Event.REOPENED, f"asked for, with {afresh.told}" if afresh.told else "asked for", at,
+        job, Event.REOPENED, f"asked for{_WITH}{afresh.told}" if afresh.told else "asked for", at,
         failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
         endpoint=job.endpoint if afresh.endpoint is None else afresh.endpoint,
         attempts_max=afresh.attempts_max, policy=afresh.policy,
     )  # fmt: skip
+
+
+def reopened_with(reason: str) -> str:
+    """The settings in words with which a job was reopened for that reason; empty where it got none of its own."""
+    return reason.partition(ENDED_WITH)[0].partition(_WITH)[2]
 
 
 def _counted(job: Job, trouble: Trouble) -> _Counters:

@@ -169,6 +169,12 @@ async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
     ]
 
 
+async def test_a_line_that_says_nothing_new_is_printed_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    with anyio.move_on_after(127):
+        await PlainView().follow(lambda: snapshot(outstanding=2, succeeded=1))
+    assert len(capsys.readouterr().err.splitlines()) == 3, "after 5 s, and a minute later each"
+
+
 async def test_a_plain_line_says_what_matters() -> None:
     assert progress_line(HALFWAY) == (
         "captions: 6,139 of 10,000 jobs finished (61 %); 280 outstanding; 38 failed; 98.7 jobs/s; 40 s left;"

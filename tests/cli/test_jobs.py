@@ -165,6 +165,29 @@ def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result
     ]
 
 
+def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_their_settings(tmp_path: Path) -> None:
+    ledger_file = a_night(tmp_path)
+
+    async def tried_again() -> None:
+        async with open_ledger(ledger_file, clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            [job] = (await ledger.jobs.of([3])).values()
+            at = (job.sent_at or 0) + 3_600 * S
+            afresh = transitions.Afresh(attempts_max=1, told="execution timeout 30 min and 1 attempt")
+            assert await ledger.step(transitions.reopened(job, at=at, afresh=afresh))
+            await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(tried_again)
+    shown = call(load_api, ["jobs", "show", "n-3", "--ledger", str(ledger_file)], environment={"COLUMNS": "160"})
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert "attempts 0 since it was queued again; 2 in all may have been paid" in lines
+    assert [line.partition(" ")[2] for line in lines if " claimed " in line] == [
+        "claimed 1 run remote-1…",
+        "1 s claimed 2 run, with execution timeout 30 min and 1 attempt remote-1…",
+    ]
+
+
 def test_a_job_is_shown_whole_when_that_is_asked(night: Callable[..., Result]) -> None:
     assert "x" * 100 not in night("jobs", "show", "night", "n-3").stdout
     assert night("jobs", "show", "night", "n-3", "--raw").stdout.count("x") > 2_000

@@ -262,6 +262,8 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
     step = transitions.reopened(job, at=AT, afresh=own)
     assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
     assert step.reason == "asked for, with TTL 10 s and 1 attempt"
+    assert transitions.reopened_with(f"{step.reason}{transitions.ENDED_WITH}no, with that") == "TTL 10 s and 1 attempt"
+    assert transitions.reopened_with(f"asked for{transitions.ENDED_WITH}no, with that") == ""
     again = transitions.reopened(msgspec.structs.replace(step.after, state=State.FAILED), at=AT)
     assert (again.after.policy, again.after.attempts_max, again.reason) == (None, None, "asked for")
 
