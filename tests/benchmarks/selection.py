@@ -60,14 +60,14 @@ INSERT INTO clusters SELECT 1, :key, count(*), 1, 2 FROM outcomes WHERE error_ke
 
 
 _OLD_RUNS: Final = """
-INSERT INTO endpoints VALUES (1, 'https://api.example/v2', 'abc');
+INSERT INTO endpoints (id, service_url, endpoint) VALUES (1, 'https://api.example/v2', 'abc');
 CREATE TEMP TABLE n (i INTEGER PRIMARY KEY);
 WITH RECURSIVE up(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM up WHERE i < :runs) INSERT INTO n SELECT i FROM up;
 INSERT INTO runs (id, name, endpoint_id, source, settings, created_at, intake_accepted)
     SELECT i, 'night-' || i, 1, '-', '{}', i, 1 FROM n;
-INSERT INTO counts SELECT i, value, iif(value IN ('succeeded', 'failed'), 40, 0)
+INSERT INTO counts (run_id, name, n) SELECT i, value, iif(value IN ('succeeded', 'failed'), 40, 0)
     FROM n, json_each('["queued", "submitting", "outstanding", "succeeded", "failed", "failed_executions"]');
-INSERT INTO margins SELECT i, 17000, 40, 1700000000 FROM n
+INSERT INTO margins (run_id, step, n, least_us) SELECT i, 17000, 40, 1700000000 FROM n
 """
 _FOLLOW: Final = """
 import asyncio, json, sys, time
