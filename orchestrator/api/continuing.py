@@ -1,16 +1,21 @@
 """The commands that messages name: each goes on as the request does, when it is given in the same folder.
 
-A flag is named where the configuration file, or the default, would say something else. What was set by a variable is
-always named: the next command may be given with it or without.
+What the run remembers (`api.remembering`) is named only where something that the next command reads, the configuration
+file or a variable, would win over it and say something else. The ledger is no affair of the run's: it is named unless
+the next command finds it by itself, with the variables of this one or without them.
 """
 
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from orchestrator import declared
+from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
+from orchestrator.formats.replace import is_stream
 from orchestrator.settings import (
     CONFIGURATION_DEFAULT,
     LEDGER_DEFAULT,
@@ -26,7 +31,10 @@ NOTHING = "/dev/null"
 
 def resume_command(request: RunRequest) -> str:
     """What to type to go on with the run as it went, without reading its input."""
-    return _command("resume", request.name, [*_configuration(request), *_words(request, declared.PROCESS)])
+    words, configuration = _configuration(request)
+    read = msgspec.structs.replace(request, configuration=configuration)
+    words += _words(read, (declared.LEDGER,)) if words else _ledger(request)
+    return _command("resume", request.name, [*words, *_files(read, configuration), *_changed(read)])
 
 
 def resume_other_command(request: RunRequest) -> str:
@@ -65,11 +73,53 @@ def _command(verb: str, name: str, words: Sequence[str]) -> str:
     )
 
 
-def _configuration(request: RunRequest) -> list[str]:
-    """The file that the next command has to read, if it is not the one that it would read by itself."""
-    if request.configuration is None:
-        return declared.CONFIG.words(NOTHING) if CONFIGURATION_DEFAULT.is_file() else []
-    return [] if request.configuration.named is None else declared.CONFIG.words(request.configuration.named)
+def _configuration(request: RunRequest) -> tuple[list[str], Configuration]:
+    """The words for the file that the next command has to read, if it is not the one that it would read by itself, and
+    what it reads then. A file that was named need not be read again, unless there is another one in its place, or
+    it has what no run remembers: keys.
+    """
+    given = request.configuration
+    if given is None:
+        return declared.CONFIG.words(NOTHING) if CONFIGURATION_DEFAULT.is_file() else [], Configuration()
+    if given.named is None:
+        return [], given
+    if CONFIGURATION_DEFAULT.is_file() or any(not REFERENCE.fullmatch(key) for key in request.connection.keys.values()):
+        return declared.CONFIG.words(given.named), given
+    return [], msgspec.structs.replace(given, named=None, in_file={})
+
+
+def _files(request: RunRequest, configuration: Configuration) -> list[str]:
+    """Where the files go, if the run does not remember that, or if something else would be believed."""
+    output, errors = request.output, request.errors
+    if output is None or errors is None:
+        return []
+    is_half = declared.ERRORS.key in configuration.in_file and declared.OUTPUT.key not in configuration.in_file
+    named = (declared.OUTPUT, declared.ERRORS)
+    if not (is_stream(output) or is_stream(errors) or is_half or any(_is_changed(request, each) for each in named)):
+        return []
+    beside = errors == errors_beside(output)
+    return [*declared.OUTPUT.words(output), *([] if beside else declared.ERRORS.words(errors))]
+
+
+def _changed(request: RunRequest) -> list[str]:
+    """What else is said of the process, where something else would be believed."""
+    words = []
+    for setting in declared.KEPT:
+        if setting in declared.PROCESS and (value := _value(setting, request)) is not None:
+            words += setting.words(value) if _is_changed(request, setting) else []
+    return words
+
+
+def _is_changed(request: RunRequest, setting: Setting[Any]) -> bool:
+    """Whether the next command would find something else than what the run remembers."""
+    configuration = request.configuration or Configuration()
+    is_overruled = setting.key in configuration.in_environment & configuration.in_flags
+    in_file = setting.key in configuration.in_file
+    return is_overruled or (in_file and _value(setting, request) != _without(setting, configuration))
+
+
+def _value(setting: Setting[Any], request: RunRequest) -> Any:
+    return getattr(request.connection if setting.of is ConnectionSettings else request, setting.name)
 
 
 def _ledger(request: RunRequest) -> list[str]:
@@ -85,20 +135,18 @@ def _words(request: RunRequest, settings: Sequence[Setting[Any]]) -> list[str]:
     configuration = request.configuration or Configuration()
     words = []
     for setting in settings:
-        value = getattr(request.connection if setting.of is ConnectionSettings else request, setting.name)
-        is_said = setting.key in configuration.in_environment or value != _without(setting, request, configuration)
+        value = _value(setting, request)
+        is_said = setting.key in configuration.in_environment or value != _without(setting, configuration)
         if value is not None and is_said:
             words += setting.words(value)
     return words
 
 
-def _without(setting: Setting[Any], request: RunRequest, configuration: Configuration) -> Any:
+def _without(setting: Setting[Any], configuration: Configuration) -> Any:
     """The value of `setting` for the next command if it is not told."""
     if texts := configuration.in_file.get(setting.key):
         try:
             return setting.form.read(texts)
         except (ValueError, UsageError):
             return None
-    if setting is declared.ERRORS and request.output is not None:
-        return errors_beside(request.output)
     return setting.unset

@@ -68,12 +68,13 @@ async def _recall(ledger: Ledger, request: RunRequest) -> Recalled:
         run: Run | None = await run_named(ledger, request.name, not_accepted=True)
     else:
         run = next((run for run in known if run.name == request.name), None)
-    recalled = Recalled(request) if run is None else _recalled(request, run)
+    recalled = Recalled(request) if run is None else as_before(request, run)
     _check_files(known, run, recalled.request)
     return recalled
 
 
-def _recalled(request: RunRequest, run: Run) -> Recalled:
+def as_before(request: RunRequest, run: Run) -> Recalled:
+    """`request`, with what `run` remembers of its last command."""
     before, configuration = run.settings, request.configuration
     if configuration is None or request.afresh:  # a program says all of it
         return Recalled(_with_files(request, before) if configuration is None and request.source is None else request)

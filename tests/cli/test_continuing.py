@@ -10,8 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from orchestrator.api.continuing import continue_command, resume_command
+from orchestrator.api.identity import settings_of
+from orchestrator.api.remembering import as_before
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, errors_beside
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
 from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.test_config import write
 
@@ -47,8 +50,33 @@ SAID: Mapping[str, tuple[str, dict[str, str], str]] = {
 def process_of(request: RunRequest) -> RunRequest:
     """What of `request` concerns the process rather than the run."""
     return msgspec.structs.replace(
-        request, source=None, endpoint=None, settings=None, retry_failed=False, named=True, configuration=None
+        request,
+        source=None,
+        endpoint=None,
+        settings=None,
+        retry_failed=False,
+        named=True,
+        configuration=None,
+        output=None if request.output is None else request.output.absolute(),
+        errors=None if request.errors is None else request.errors.absolute(),
     )
+
+
+def remembered(first: RunRequest, next_one: RunRequest) -> RunRequest:
+    """`next_one`, with what the run remembers of `first`."""
+    run = Run(
+        id=1,
+        name=first.name,
+        endpoint_id=1,
+        service_url="https://api.example/v2",
+        endpoint="abc123",
+        source="/p.jsonl",
+        settings=RunSettings(),
+        created_at=1,
+        accepted=True,
+        rows=1,
+    )
+    return as_before(next_one, msgspec.structs.replace(run, settings=settings_of(run, first, now=1))).request
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
@@ -67,18 +95,20 @@ def test_the_command_that_is_named_leads_to_the_same_process(said: tuple[str, di
     continued = invoke(next_one, *words, ORCHESTRATOR_API_KEY=KEY)
 
     assert (program, continued.exit_code) == ("orchestrator", 0), continued.stderr
-    assert process_of(next_one.request) == process_of(first.request)
-    assert resume_command(next_one.request) == command
+    goes_on = remembered(first.request, next_one.request)
+    assert process_of(goes_on) == process_of(first.request)
+    assert resume_command(goes_on) == command
 
 
-def test_what_a_variable_has_set_is_named_though_it_be_the_default() -> None:
-    """The next command may be given with the variable, or without."""
+def test_what_was_said_against_a_variable_is_named_and_the_ledger_of_a_variable_too() -> None:
+    """The next command may be given with the variable, or without: only what the run remembers needs no word."""
     app = FakeApp()
     invoke(
         app,
-        *("run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "orchestrator.db"),
+        *("run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "orchestrator.db", "--pacing", "even"),
         ORCHESTRATOR_LEDGER="v.db",
-        ORCHESTRATOR_PACING="even",
+        ORCHESTRATOR_PACING="window",
+        ORCHESTRATOR_LIMIT="run=1/2",
     )
     assert resume_command(app.request) == "orchestrator resume p --ledger orchestrator.db --pacing even"
     assert continue_command(app.request) == "orchestrator continue p --ledger orchestrator.db"
@@ -88,7 +118,7 @@ def test_a_command_that_needs_the_ledger_alone_reads_no_file_that_was_named() ->
     write('ledger = "l.db"', "an other.toml")
     app = FakeApp()
     invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml")
-    assert resume_command(app.request) == "orchestrator resume p --config 'an other.toml'"
+    assert resume_command(app.request) == "orchestrator resume p --ledger l.db"
     assert continue_command(app.request) == "orchestrator continue p --ledger l.db"
     request = msgspec.structs.replace(app.request, ledger=Path("orchestrator.db"))
     assert continue_command(request) == "orchestrator continue p"
@@ -107,13 +137,31 @@ def test_what_is_wrong_in_the_file_by_now_does_not_stand_in_the_way() -> None:
     assert resume_command(request) == "orchestrator resume p --listen :0 --pacing even"
 
 
-def test_a_request_that_came_from_no_command_line_names_what_it_has() -> None:
+def test_a_file_that_was_named_is_named_again_where_another_or_a_key_would_be_missed() -> None:
+    app = FakeApp()
+    write("", "an other.toml")
+    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml", "--limit", "run=1/2")
+    assert resume_command(app.request) == "orchestrator resume p"
+    with_key = msgspec.structs.replace(app.request, connection=ConnectionSettings(keys={"https://b": KEY}))
+    assert resume_command(with_key) == "orchestrator resume p --config 'an other.toml'"
+    write('ledger = "f.db"')
+    assert resume_command(app.request) == "orchestrator resume p --config 'an other.toml'"
+
+
+def test_files_that_are_streams_are_named_for_no_run_remembers_them() -> None:
+    app = FakeApp()
+    words = ("--output", "/dev/stdout", "--errors", "/dev/stderr")
+    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", *words)
+    assert resume_command(app.request) == f"orchestrator resume p {' '.join(words)}"
+
+
+def test_a_request_that_came_from_no_command_line_names_its_ledger_alone() -> None:
     app = FakeApp()
     invoke(
         app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "l.db", "--output", "./-", "--limit", "run=1/2"
     )
     request = msgspec.structs.replace(app.request, configuration=None)
-    assert resume_command(request) == "orchestrator resume p --ledger l.db --output ./- --limit run=1/2:200"
+    assert resume_command(request) == "orchestrator resume p --ledger l.db"
     plain = msgspec.structs.replace(
         request, ledger=Path("orchestrator.db"), output=None, errors=None, connection=ConnectionSettings()
     )
@@ -195,10 +243,12 @@ def test_the_told_command_asks_for_the_same(
     told = resume_command(request)
     app = FakeApp()
     assert invoke(app, *shlex.split(told)[1:]).exit_code == 0, told
-    assert process_of(app.request) == process_of(request)
+    assert process_of(remembered(request, app.request)) == process_of(request)
 
 
 def test_a_key_that_was_given_itself_is_not_named() -> None:
     connection = ConnectionSettings(api_key=KEY, keys={"https://b": KEY, "https://c": "env:C_KEY"})
     request = RunRequest(name="r", source=None, endpoint=None, connection=connection)
-    assert resume_command(request) == "orchestrator resume r --service-key https://c=env:C_KEY"
+    assert resume_command(request) == "orchestrator resume r", "the run remembers the name of the variable"
+    read = msgspec.structs.replace(request, configuration=Configuration(in_file={"service-key": ("https://c=env:D",)}))
+    assert resume_command(read) == "orchestrator resume r --service-key https://c=env:C_KEY"

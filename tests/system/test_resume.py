@@ -118,13 +118,16 @@ def test_the_named_command_goes_on_with_the_listener_the_files_and_the_configura
     stopped = program.ended()
     assert stopped.exit_code == 130, stopped
     command = resume_command_in(stopped.stderr)
+    assert command == "orchestrator resume prompts --ledger own.db", "the run remembers all else"
     service.change(hold=False, accept_max=30)
     (desk.folder / "the errors.jsonl").unlink()
 
     continued = desk.shell(f"{command} --json")
 
     assert continued.exit_code == 0, continued
-    assert continued.summary["output"] == "the results.jsonl"
+    assert continued.summary["output"] == str(desk.folder.resolve() / "the results.jsonl")
+    for said in ("--listen 127.0.0.1:0", "--limit run=1000/1:100", "--limit status=2000/1:200"):
+        assert said in continued.stderr
     assert desk.ids("the results.jsonl") == [f"row-{n}" for n in range(30)]
     assert desk.rows("the errors.jsonl") == []
     again = desk.shell(f"{command} --json")  # the listener is bound once more

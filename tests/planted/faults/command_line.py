@@ -208,11 +208,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the command to continue with forgets the configuration file",
         path="orchestrator/api/continuing.py",
-        old="[] if request.configuration.named is None else declared.CONFIG.words(request.configuration.named)",
-        new="[]",
+        old="        return declared.CONFIG.words(given.named), given\n",
+        new="        return [], given\n",
         tests=(
-            "tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",
-            "tests/system/test_resume.py::test_the_named_command_goes_on_with_the_listener_the_files_and_the_configuration",
+            "tests/cli/test_continuing.py::test_a_file_that_was_named_is_named_again_where_another_or_a_key_would_be_missed",
         ),
     ),
     Fault(
@@ -220,7 +219,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/continuing.py",
         old="setting.key in configuration.in_environment or ",
         new="",
-        tests=("tests/cli/test_continuing.py::test_what_a_variable_has_set_is_named_though_it_be_the_default",),
+        tests=(
+            "tests/cli/test_continuing.py::test_what_was_said_against_a_variable_is_named_and_the_ledger_of_a_variable_too",
+        ),
     ),
     Fault(
         name="a resume forgets where the files are",
