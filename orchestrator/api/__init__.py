@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.api.keeping_runs import delete, export_run, rename
     from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
     from orchestrator.api.limiting import limits, limits_reset, limits_set
+    from orchestrator.api.lineage import flow_lineage
     from orchestrator.api.long_jobs import follow_progress, progress
     from orchestrator.api.look import latest, results, show, status
     from orchestrator.api.schedules import (
@@ -49,6 +50,7 @@ __all__ = [
     "export_run",
     "failures",
     "flow_called",
+    "flow_lineage",
     "flow_show",
     "flows_list",
     "follow_progress",
@@ -100,6 +102,7 @@ _HOME = {
     "export_run": "keeping_runs",
     "failures": "selecting",
     "flow_called": "flows",
+    "flow_lineage": "lineage",
     "flow_show": "flows",
     "flows_list": "flows",
     "follow_progress": "long_jobs",

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
     from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
+    from orchestrator.api.lineage import Lineage
     from orchestrator.api.long_jobs import RunProgress
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.verifying import Verification
@@ -115,6 +116,8 @@ class App(Protocol):
     ) -> "list[FlowStatus]": ...
 
     async def flow_called(self, ledger: Path, name: str) -> "FlowStatus | None": ...
+
+    async def flow_lineage(self, ledger: Path, name: str, custom_id: str) -> "Lineage": ...
 
     async def flow_show(self, ledger: Path, name: str) -> "FlowShown": ...
 

@@ -19,8 +19,10 @@ from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.api.flows import FlowShown, FlowStatus, StageStatus  # at run time `--help` would pay for it
+    from orchestrator.api.lineage import RowOfFlow
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
+RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]
 SomePipeline = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
 States = Annotated[
     list[FlowState] | None, typer.Option("--state", metavar="STATE", help="Only those in this state; may be repeated.")
@@ -52,6 +54,12 @@ def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
     def show(flow: FlowName) -> AtLedger:
         """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left."""
         return partial(_show, load, flow)
+
+    @flows.command()
+    @shared
+    def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
+        """Show what a row of a flow was made of, and what has become of it, stage by stage."""
+        return partial(_lineage, load, flow, custom_id)
 
 
 async def _list(
@@ -96,7 +104,7 @@ def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
         if at is not None:
             yield what, local(at, "UTC")
     for stage in found.stages:
-        yield f"input of {stage.stage}", f"{stage.source} (SHA-256 {stage.sha256})"
+        yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
         if stage.held_up is not None:
             yield f"{stage.stage} waits", stage.held_up
 
@@ -106,3 +114,20 @@ def _stage_row(stage: "StageStatus") -> Iterable[str]:
     speed = "-" if not stage.jobs_per_s else f"{stage.jobs_per_s:,.1f}/s"
     left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
     return stage.stage, *(f"{n:,}" for n in figures), speed, left
+
+
+async def _lineage(load: Callable[[], App], name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_lineage(ledger, name, custom_id)
+    if as_json:
+        printing.put_json(found)
+        return 0
+    tables.put(tables.columns(("STAGE", "ROW", "STATE", "MADE OF", "BECAME"), map(_relative, found.rows)))
+    if not found.is_all:
+        printing.warn(f"there are more rows than these {len(found.rows):,}")
+    return 0
+
+
+def _relative(row: "RowOfFlow") -> Iterable[str]:
+    state = f"{row.state} ({row.class_})" if row.class_ else row.state
+    became = "" if row.became is None else f"{row.became:,} {'row' if row.became == 1 else 'rows'}"
+    return row.stage, row.custom_id, state, ", ".join(row.made_of) or "the input", became

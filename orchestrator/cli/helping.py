@@ -27,6 +27,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "schedules remove": "schedules remove captions",
     "flows list": "flows list captions --state failed",
     "flows show": "flows show captions@20260329T003000Z",
+    "flows lineage": "flows lineage captions@20260329T003000Z night-17",
     "status": "status",
     "doctor": "doctor prompts",
     "failures": "failures prompts",

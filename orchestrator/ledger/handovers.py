@@ -27,6 +27,9 @@ from orchestrator.units import MIB
 PAGE_BYTES_MAX: Final = 8 * MIB
 """Outputs and inputs that are handed over at a time, but for a row that is larger by itself."""
 
+KIN_MAX: Final = 1_000
+"""So many relatives of a row are shown at most."""
+
 NO_INPUT: Final = b"{}"
 """The input of a job that says why its step failed: it is never sent."""
 
@@ -69,6 +72,17 @@ class Owed(msgspec.Struct, frozen=True, array_like=True):
     def output(self) -> bytes | None:
         """As it came."""
         return None if self.stored is None else unpack(self.stored, self.packed or 0)
+
+
+class Kin(msgspec.Struct, frozen=True, array_like=True):
+    """A row that another was made of, or is made of it, directly or not; or that row itself."""
+
+    job: int
+    run: int
+    custom_id: str
+    line: int
+    state: State
+    trouble: str | None
 
 
 class HandedOver(msgspec.Struct, frozen=True):
@@ -145,6 +159,26 @@ _FAILED_BEFORE: Final = (
 )
 _OF_PARENTS: Final = select(lineage.c.child, lineage.c.parent).where(lineage.c.child.in_(IN_BATCH))
 
+_CALLED: Final = select(jobs.c.id.label("job")).where(
+    jobs.c.run_id.in_(IN_BATCH), jobs.c.custom_id == bindparam("custom_id")
+)
+_up = _CALLED.cte("up", recursive=True)
+_UP: Final = _up.union(select(lineage.c.parent).select_from(lineage.join(_up, lineage.c.child == _up.c.job)))
+_down = _CALLED.cte("down", recursive=True)
+_DOWN: Final = _down.union(select(lineage.c.child).select_from(lineage.join(_down, lineage.c.parent == _down.c.job)))
+_KIN: Final = (
+    select(jobs.c.id, jobs.c.run_id, jobs.c.custom_id, jobs.c.line, jobs.c.state, outcomes.c.trouble)
+    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
+    .where(jobs.c.id.in_(select(_UP.c.job)) | jobs.c.id.in_(select(_DOWN.c.job)))
+    .order_by(jobs.c.id)
+    .limit(KIN_MAX)
+)
+_BECAME: Final = (
+    select(handovers.c.job_id, func.sum(handovers.c.children))
+    .where(handovers.c.job_id.in_(IN_BATCH))
+    .group_by(handovers.c.job_id)
+)
+
 
 class Handovers(Noun):
     """What is handed over in a ledger."""
@@ -206,6 +240,14 @@ class Handovers(Noun):
         for child, parent in await self._doors.rows(_OF_PARENTS, batch_of(jobs_)):
             found.setdefault(child, []).append(parent)
         return found
+
+    async def kin(self, among: Collection[int], custom_id: str) -> list[Kin]:
+        """The rows of that name in these runs, all that they were made of, and all that was made of them."""
+        return values(Kin, await self._doors.rows(_KIN, {"custom_id": custom_id, **batch_of(among)}))
+
+    async def became(self, jobs_: Collection[int]) -> Mapping[int, int]:
+        """How many rows each of these has become in all stages behind it, of those that were handed over."""
+        return {row[0]: row[1] for row in await self._doors.rows(_BECAME, batch_of(jobs_))}
 
     async def children(self, jobs_: Collection[int], to_run: int) -> Mapping[int, int]:
         """How many rows each of these has become there, of those that were handed over."""

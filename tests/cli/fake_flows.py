@@ -7,9 +7,11 @@ import anyio
 
 from orchestrator.api import View
 from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
+from orchestrator.api.lineage import Lineage, RowOfFlow
 from orchestrator.api.schedules import History, ScheduleStatus, Trouble
 from orchestrator.api.working_off import Ticked
 from orchestrator.core.flows import FlowKind, FlowState
+from orchestrator.core.lifecycle import State
 from orchestrator.settings import ServeRequest
 from orchestrator.units import HOUR_US
 
@@ -58,6 +60,15 @@ class FakeFlows:
 
     def __init__(self) -> None:
         self.ticked = Ticked(held_by=None, flows=())
+        self.lineage = Lineage(
+            flow=FLOW,
+            custom_id="r1/0",
+            rows=(
+                RowOfFlow(stage="caption", custom_id="r1", state=State.SUCCEEDED, became=2),
+                RowOfFlow(stage="embed", custom_id="r1/0", state=State.FAILED, class_="step", made_of=("r1",)),
+            ),
+            is_all=False,
+        )
         self.flow = flow_status()
         self.shown: FlowShown | None = None
         self.fires = Fires(pipeline="captions", fires=(AT, AT + HOUR_US), known=0, zone="UTC")
@@ -97,6 +108,10 @@ class FakeFlows:
 
     async def flow_called(self, ledger: Path, name: str) -> FlowStatus | None:
         return self.flow if name == FLOW else None
+
+    async def flow_lineage(self, ledger: Path, name: str, custom_id: str) -> Lineage:
+        self.asked.append((ledger, name, custom_id))
+        return self.lineage
 
     async def flow_show(self, ledger: Path, name: str) -> FlowShown:
         self.asked.append((ledger, name))

@@ -170,3 +170,16 @@ def test_serve_records_files_first() -> None:
     invoke(program, "serve", "--apply", "a.toml", "--apply", "b.toml", ORCHESTRATOR_API_KEY="k")
     [(request,)] = program.asked
     assert request.apply == (Path("a.toml"), Path("b.toml"))  # type: ignore[attr-defined]
+
+
+def test_the_lineage_of_a_row_is_a_table_stage_by_stage() -> None:
+    program = FakeApp()
+    result = invoke(program, "flows", "lineage", FLOW, "r1/0", "--ledger", "l.db", COLUMNS="120")
+
+    assert program.asked == [(LEDGER, FLOW, "r1/0")]
+    assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
+        "caption  r1    succeeded      the input  2 rows",
+        "embed    r1/0  failed (step)  r1",
+    ]
+    assert "there are more rows than these 2" in result.stderr
+    assert json.loads(invoke(program, "flows", "lineage", FLOW, "r1/0", "--json").stdout)["rows"][1]["class"] == "step"

@@ -11,15 +11,19 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.lineage import flow_lineage
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.job import reopened
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pipelines import INPUT, Pipeline, Stage
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.errors import UsageError
 from orchestrator.ledger.results import FinishedJob
 from tests.engine.flowing import Flowing, a_pipeline, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.ledger.pipelines import applied
 from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.database import async_creator
 from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.world import ENDPOINT
 
@@ -48,6 +52,7 @@ def fail_odd(row):
 
 
 ROWS = 4
+READING = Dependencies(connect=async_creator)
 
 
 def three_stages(folder: Path, *, rows: int, first: str = "spread", depth: str = "auto", **more: Any) -> Pipeline:
@@ -133,6 +138,24 @@ async def handed_over(p: Flowing, from_run: str, to_run: str) -> list[int]:
     rows = await ended(p, from_run)
     children = await p.ledger.handovers.children([job.job for job in rows], found.id)
     return [children[job.job] for job in rows]
+
+
+async def test_the_lineage_of_a_row_is_told_from_the_input_to_the_last_stage(tmp_path: Path) -> None:
+    async with flowing(tmp_path, transport=service()) as p:
+        name = await triggered(p, three_stages(tmp_path, rows=6))
+        await p.idle()
+        found = await flow_lineage(tmp_path / "l.db", name, "r2/1", READING)
+        assert [(row.stage, row.custom_id, row.made_of, row.became) for row in found.rows] == [
+            ("caption", "r2", (), 2),
+            ("embed", "r2/1", ("r2",), 1),
+            ("index", "r2/1", ("r2/1",), None),
+        ]
+        dropped = await flow_lineage(tmp_path / "l.db", name, "r6", READING)
+        assert [(row.stage, row.became) for row in dropped.rows] == [("caption", 0)]
+        whole = await flow_lineage(tmp_path / "l.db", name, "r3", READING)
+        assert len(whole.rows) == 1 + 3 + 3
+        with pytest.raises(UsageError, match="has no row r9"):
+            await flow_lineage(tmp_path / "l.db", name, "r9", READING)
 
 
 async def test_a_row_is_handed_over_while_upstream_goes_on(tmp_path: Path) -> None:
