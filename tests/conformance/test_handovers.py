@@ -168,3 +168,23 @@ async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) ->
         await succeeded(ledger, 1, 2, 3)
         assert len(await ledger.handovers.owed(second.id, 2)) == 2
         assert len(await ledger.handovers.owed(second.id, 500)) == 3
+
+
+async def test_the_kin_of_a_row_are_all_that_it_was_made_of_and_all_that_was_made_of_it(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        first, second = await two_stages(ledger)
+        await succeeded(ledger, 1, 2)
+        relay = await the_relay(ledger)
+        one, two = await ledger.handovers.owed(second.id, 500)
+        await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1"), made(two, "b")])
+
+        both = [first.id, second.id]
+        assert [each.job for each in await ledger.handovers.kin(both, one.custom_id)] == [1, 4, 5]
+        assert [(each.job, each.custom_id) for each in await ledger.handovers.kin(both, "b")] == [
+            (2, two.custom_id),
+            (6, "b"),
+        ]
+        assert await ledger.handovers.kin([first.id], "b") == []
+        assert await ledger.handovers.became([1, 2, 3]) == {1: 2, 2: 1}

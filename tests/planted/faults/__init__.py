@@ -5,7 +5,7 @@ They are what one gets wrong when one writes such a program for the first time. 
 
 from typing import Final
 
-from tests.planted.faults import answers, command_line, intakes, lines, outcomes, pacing, processes, rules
+from tests.planted.faults import answers, command_line, intakes, lines, outcomes, pacing, pipelines, processes, rules
 from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
@@ -17,6 +17,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *lines.FAULTS,
     *intakes.FAULTS,
     *pacing.FAULTS,
+    *pipelines.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,51 @@
+"""Pipelines: when they fire, and rows on their way from stage to stage."""
+
+from tests.planted.faults.fault import Fault
+
+_CALENDAR = "tests/core/test_calendar.py"
+_HANDOVERS = "tests/conformance/test_handovers.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="who begins in the second of two hours gets the fires of the first",
+        path="orchestrator/core/calendar.py",
+        old="        if at_us > last_us:\n",
+        new="        if at_us:\n",
+        tests=(f"{_CALENDAR}::test_who_begins_in_the_second_of_two_hours_gets_no_fire_of_the_first",),
+    ),
+    Fault(
+        name="a time that a clock leaves out is fired for as late as it was in the hour",
+        path="orchestrator/core/calendar.py",
+        old="        if _offset(zone, at_us) != first:\n",
+        new="        if False:\n",
+        tests=(f"{_CALENDAR}::test_the_end_of_a_gap_fires_for_who_begins_there",),
+    ),
+    Fault(
+        name="jitter carries a fire beyond the next one, and it is lost between two looks",
+        path="orchestrator/core/calendar.py",
+        old="_drawn(key, at, min(schedule.jitter_us, following - at))",
+        new="_drawn(key, at, max(schedule.jitter_us, following - at))",
+        tests=(f"{_CALENDAR}::test_no_jitter_carries_a_fire_beyond_the_next",),
+    ),
+    Fault(
+        name="a row that ends is not owed to the stage that follows",
+        path="orchestrator/ledger/steps.py",
+        old="        await owed_write(connection, done)\n",
+        new="",
+        tests=(f"{_HANDOVERS}::test_each_row_that_ends_is_owed_with_its_last_step",),
+    ),
+    Fault(
+        name="a row is handed over again that is owed no more",
+        path="orchestrator/ledger/handovers.py",
+        old="[each for each in done if each.of.job in taken]",
+        new="list(done)",
+        tests=(f"{_HANDOVERS}::test_rows_arrive_once_with_their_lineage_and_their_counts",),
+    ),
+    Fault(
+        name="a reopened failure of a step is sent as if it were a job",
+        path="orchestrator/ledger/owing.py",
+        old="            await connection.execute(_SEND_NEVER, batch)\n",
+        new="",
+        tests=(f"{_HANDOVERS}::test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reopened",),
+    ),
+)
