@@ -393,9 +393,11 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Of these the failed ones alone."""
 
     where: str = ""
-    """A filter that means the jobs; empty for all. They come in the order in which they were taken in."""
+    """A filter that means the jobs; empty for all."""
 
-    order: ResultOrder = ResultOrder.INPUT
+    order: ResultOrder | None = None
+    """None: in that of the input, those of a filter as they were taken in, and where they are followed as they end."""
+
     follow: bool = False
     """Also what ends from now on, in order of completion, until the run has ended."""
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.filters import Filter
+from orchestrator.core.error_messages import error_key
+from orchestrator.core.filters import Facts, Filter, asks_input, matches
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError, UsageError
@@ -72,7 +73,7 @@ async def finished_jobs(
 
 async def chosen_jobs(
     ledger: Ledger, run: int, rows: Rows, chosen: Filter, *, inputs: bool = False
-) -> AsyncIterator[FinishedJob]:
+) -> AsyncGenerator[FinishedJob, None]:
     """The run's finished jobs that `chosen` means, in the order in which they were taken in."""
     states = {*rows.value, State.SUCCEEDED}  # whose output may be damaged
     after, is_last = 0, False
@@ -138,6 +139,30 @@ async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, bytes_max: in
         packed_too=rows.may_be_damaged,
         inputs=inputs,
     )
+
+
+def is_meant(chosen: Filter, job: FinishedJob) -> bool:
+    """Whether `chosen` means `job`, which has its input where that is asked for."""
+    facts = Facts(
+        state=job.state,
+        trouble=job.trouble,
+        error_key=None if job.trouble is None else error_key(job.trouble, job.message),
+        message=job.message,
+        custom_id=job.custom_id,
+        attempts=job.attempts,
+        line=job.line,
+        ended_at=job.ended_at,
+        input=_given(job) if asks_input(chosen) else None,
+    )
+    return matches(chosen, facts)
+
+
+def _given(job: FinishedJob) -> object:
+    """Its input, decoded; None where it is damaged."""
+    try:
+        return None if job.input is None else msgspec.json.decode(job.input)
+    except (DamagedError, msgspec.DecodeError):
+        return None
 
 
 def row_of(job: FinishedJob) -> FinishedJob:

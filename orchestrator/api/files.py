@@ -10,9 +10,10 @@ import msgspec
 from anyio import to_thread
 from msgspec import UNSET
 
-from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.api.export import Rows, chosen_jobs, finished_jobs
 from orchestrator.core.compact import compact
 from orchestrator.core.error_messages import told
+from orchestrator.core.filters import Filter
 from orchestrator.engine.intake import InputBatch
 from orchestrator.errors import DamagedError, StorageError, UsageError
 from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, ResultLine, encoded
@@ -55,25 +56,36 @@ def row_batches(source: str, reading: Reading, places: Places | None = None) -> 
 
 
 async def write_files(
-    ledger: Ledger, run: int, output: Path, errors: Path, *, include: Collection[Include] = ()
+    ledger: Ledger,
+    run: int,
+    output: Path,
+    errors: Path,
+    *,
+    include: Collection[Include] = (),
+    chosen: Filter | None = None,
 ) -> tuple[int, int]:
     """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed;
-    returns how many lines they have.
+    returns how many lines they have. Of jobs that are `chosen`, if so, in the order in which they were taken in.
 
     Raises `StorageError` where they cannot be written any more: they could when the run began.
     """
     try:
-        return await _write_files(ledger, run, output, errors, include)
+        return await _write_files(ledger, run, output, errors, include, chosen)
     except UsageError as error:
         raise StorageError(f"{error}; everything is in the ledger") from error
 
 
 async def _write_files(
-    ledger: Ledger, run: int, output: Path, errors: Path, include: Collection[Include]
+    ledger: Ledger, run: int, output: Path, errors: Path, include: Collection[Include], chosen: Filter | None
 ) -> tuple[int, int]:
+    inputs = Include.INPUT in include
+    if chosen is None:
+        jobs = finished_jobs(ledger, run, Rows.ALL, inputs=inputs)
+    else:
+        jobs = chosen_jobs(ledger, run, Rows.ALL, chosen, inputs=inputs)
     with Replacement(output) as results, Replacement(errors) as failures:
         good, bad = _Lines(results), _Lines(failures)
-        async for job in finished_jobs(ledger, run, Rows.ALL, inputs=Include.INPUT in include):
+        async for job in jobs:
             await (good if job.trouble is None else bad).write(line_of(job, include))
         await check_is_there(ledger, run)
         await good.commit()

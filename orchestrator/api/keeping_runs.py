@@ -10,6 +10,7 @@ from orchestrator import declared, written
 from orchestrator.api.controlling import asked, beside
 from orchestrator.api.files import check_outputs, write_files
 from orchestrator.api.naming import run_named
+from orchestrator.api.selecting import filter_of
 from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
@@ -101,19 +102,29 @@ async def _carried_out(ledger: Ledger, action: Action, run: Run, argument: Argum
 
 
 async def export_run(
-    ledger: Path, name: str | None, output: Path | None, errors: Path | None, *, include: Collection[Include] = ()
+    ledger: Path,
+    name: str | None,
+    output: Path | None,
+    errors: Path | None,
+    *,
+    include: Collection[Include] = (),
+    where: str = "",
 ) -> Exported:
     """Writes the results and the errors of the run `name`, or of the only one, to files, with what their rows are to
-    `include`: to those that it was written to last, where none are named.
+    `include`: to those that it was written to last, where none are named. With a filter `where` only those of the jobs
+    that it means, to a file that has to be named: those of before are of the whole run.
 
     Raises `UsageError` where there is no such run, or no file to write to, and `StorageError` where one cannot be
     written.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
+        chosen = filter_of(where, now=opened.now()) if where.strip() else None
+        if chosen is not None and output is None:
+            raise UsageError(f"name a file for the results of these jobs with {declared.OUTPUT}")
         output, errors = _files(run, output, errors)
         check_outputs(ledger, (output, errors))
-        results, failures = await write_files(opened, run.id, output, errors, include=include)
+        results, failures = await write_files(opened, run.id, output, errors, include=include, chosen=chosen)
         return Exported(run=run.name, output=str(output), errors=str(errors), results=results, failures=failures)
 
 

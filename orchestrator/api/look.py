@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.api.counts import figures_of
-from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs
+from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
 from orchestrator.api.files import check_is_there, line_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
@@ -15,6 +15,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core import gates
 from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts
+from orchestrator.core.filters import asks_input
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
@@ -217,14 +218,23 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
 
 async def _jobs(ledger: Ledger, run: int, request: ResultsRequest) -> AsyncGenerator[FinishedJob]:
     rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
+    chosen = filter_of(request.where, now=ledger.now())
     inputs = Include.INPUT in request.include
-    if request.where:
-        async for job in chosen_jobs(ledger, run, rows, filter_of(request.where, now=ledger.now()), inputs=inputs):
+    if request.where and request.order is None and not request.follow:
+        async for job in chosen_jobs(ledger, run, rows, chosen, inputs=inputs):
             yield job
         return
-    if request.order is ResultOrder.INPUT and not request.follow:
-        async for job in finished_jobs(ledger, run, rows, inputs=inputs):
+    async for job in _in_order(ledger, run, rows, request, inputs=inputs or asks_input(chosen)):
+        if is_meant(chosen, job):
+            yield job
+
+
+async def _in_order(
+    ledger: Ledger, run: int, rows: Rows, request: ResultsRequest, *, inputs: bool
+) -> AsyncGenerator[FinishedJob]:
+    if request.order is ResultOrder.COMPLETION or request.follow:
+        async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):
             yield job
         return
-    async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):
+    async for job in finished_jobs(ledger, run, rows, inputs=inputs):
         yield job

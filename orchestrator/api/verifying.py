@@ -85,9 +85,16 @@ class Ticker:
 async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
     if request.output is None:
         return None
-    run = await run_named(ledger, request.name)
+    run = await _written_to(ledger, str(request.output.absolute())) if request.name is None else None
+    run = run or await run_named(ledger, request.name)
     _check_files(request, run.name)
     return run
+
+
+async def _written_to(ledger: Ledger, output: str) -> Run | None:
+    """The run that was written to that file last; None where none was, as far as the ledger knows."""
+    runs = [run for run in await ledger.runs.all() if run.accepted and run.settings.output == output]
+    return max(runs, key=lambda run: run.settings.files_at, default=None)
 
 
 def _check_files(request: VerifyRequest, run: str) -> None:

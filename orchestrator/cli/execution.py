@@ -181,6 +181,7 @@ class App(Protocol):
         errors: Path | None,
         *,
         include: Collection[Include] = (),
+        where: str = "",
     ) -> "Exported": ...
 
     async def ledger_info(self, ledger: Path) -> "LedgerInfo": ...

@@ -53,17 +53,13 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
             raise UsageError(f"{declared.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:
             raise UsageError("--follow prints jobs as they end; --order input is for what has ended")
-        if where and (follow or order is not None):
-            raise UsageError(
-                "--where prints in the order in which the jobs were taken in; leave out --order and --follow"
-            )
         request = ResultsRequest(
             ledger=ledger_of(choices),
             name=name,
             errors=errors,
             failed=failed,
             where=where,
-            order=order or (ResultOrder.COMPLETION if follow else ResultOrder.INPUT),
+            order=order,
             follow=follow,
             include=choices[declared.INCLUDE] or (),
         )

@@ -58,9 +58,9 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
 
     @runs.command()
     @also(carry_out, **options.flags_of(declared.OUTPUT, declared.ERRORS, declared.INCLUDE), **flags, json=JsonOfOne)
-    def export(name: options.OnlyRun = None, *, choices: Choices) -> tuple[Work, Path]:
-        """Write a run's results and errors to files as it stands, also while it runs."""
-        return partial(_export, load, name, choices), ledger_of(choices)
+    def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
+        """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
+        return partial(_export, load, name, where, choices), ledger_of(choices)
 
 
 async def _rename(load: Callable[[], App], name: str, to: str, ledger: Path, as_json: bool) -> int:
@@ -82,9 +82,9 @@ async def _delete(load: Callable[[], App], name: str, yes: bool, ledger: Path, a
     return 0
 
 
-async def _export(load: Callable[[], App], name: str | None, choices: Choices) -> int:
+async def _export(load: Callable[[], App], name: str | None, where: str, choices: Choices) -> int:
     output, errors, include = choices[declared.OUTPUT], choices[declared.ERRORS], choices[declared.INCLUDE]
-    found = await load().export_run(ledger_of(choices), name, output, errors, include=include or ())
+    found = await load().export_run(ledger_of(choices), name, output, errors, include=include or (), where=where)
     if choices.is_on(declared.JSON):
         printing.put_json(found)
     printing.say(

@@ -286,8 +286,9 @@ class FakeApp(FakeFlows):
         errors: Path | None,
         *,
         include: Collection[Include] = (),
+        where: str = "",
     ) -> Exported:
-        self.asked.append((ledger, name, output, errors, *include))
+        self.asked.append((ledger, name, output, errors, *include, *filter(None, [where])))
         return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
 
     async def ledger_info(self, ledger: Path) -> LedgerInfo:

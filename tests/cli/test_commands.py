@@ -372,7 +372,7 @@ def test_who_follows_ends_when_its_reader_has_enough_even_if_nothing_comes_any_m
         (("--errors",), ResultsRequest(errors=True)),
         (("--failed", "--order", "completion"), ResultsRequest(failed=True, order=ResultOrder.COMPLETION)),
         (("--where", "line>2"), ResultsRequest(where="line>2")),
-        (("-f",), ResultsRequest(follow=True, order=ResultOrder.COMPLETION)),
+        (("-f", "--where", "line>2"), ResultsRequest(follow=True, where="line>2")),
     ],
 )
 def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], request_: ResultsRequest) -> None:
@@ -383,7 +383,7 @@ def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], r
 
 @pytest.mark.parametrize(
     "words",
-    [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random"), ("--where", "line>2", "-f")],
+    [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random")],
 )
 def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
     assert invoke(FakeApp(), "results", *words).exit_code == 2

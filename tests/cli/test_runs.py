@@ -61,8 +61,9 @@ def test_to_delete_is_asked_with_counts_and_done_with_yes() -> None:
 
 def test_a_run_is_exported_to_the_files_that_are_named() -> None:
     app = FakeApp()
-    result = invoke(app, "runs", "export", "captions", "--output", "o.jsonl", "--errors", "e.jsonl", "--json")
-    assert app.asked == [(Path("orchestrator.db"), "captions", Path("o.jsonl"), Path("e.jsonl"))]
+    words = ("--output", "o.jsonl", "--errors", "e.jsonl", "--where", "line>2")
+    result = invoke(app, "runs", "export", "captions", *words, "--json")
+    assert app.asked == [(Path("orchestrator.db"), "captions", Path("o.jsonl"), Path("e.jsonl"), "line>2")]
     assert json.loads(result.stdout)["results"] == 1_234
     assert result.stderr == "captions: 1,234 results in o.jsonl, 5 errors in e.jsonl\n"
 

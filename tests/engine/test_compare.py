@@ -23,7 +23,7 @@ from orchestrator.core.responses import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.settings import Include, ResultsRequest, VerifyRequest
-from tests.factories import S, an_outcome
+from tests.factories import SETTINGS, S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.run import run
@@ -228,6 +228,14 @@ def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folde
     with pytest.raises(UsageError, match="no run called 'third'"):
         verified(folder, name="third")
     assert verified(folder, name="run").ok
+
+    async def known() -> None:
+        async with opened(folder / "db") as ledger:
+            settings = msgspec.structs.replace(SETTINGS, output=str(folder / "out"), errors=str(folder / "err"))
+            await ledger.runs.configure(1, settings)
+
+    run(known)
+    assert verified(folder).ok, "it was written to that file last"
 
 
 def test_a_file_that_is_not_there_is_a_wrong_command(folder: Path) -> None:

@@ -13,10 +13,11 @@ from orchestrator.api.following import Followed
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed, delete, export_run, rename
 from orchestrator.api.look import results, show, status
 from orchestrator.clock import SystemClock
+from orchestrator.core.lifecycle import State
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, intake_lock, open_ledger
-from orchestrator.settings import Include, ResultsRequest, RunSettings, Wish
+from orchestrator.settings import Include, ResultOrder, ResultsRequest, RunSettings, Wish
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
 CLOCK = SystemClock()
@@ -137,12 +138,42 @@ def test_the_files_of_a_run_that_is_deleted_meanwhile_stay_as_they_are(tmp_path:
     ],
 )
 def test_results_are_those_that_a_filter_means(tmp_path: Path, where: str, failed: bool, lines: list[int]) -> None:
-    found: list[bytes] = []
-    request = ResultsRequest(
-        ledger=a_ledger(tmp_path), name="night", where=where, failed=failed, include=(Include.LINE,)
-    )
-    anyio.run(results, request, found.append)
-    assert [json.loads(line)["line"] for line in found] == lines
+    ledger = a_ledger(tmp_path)
+    for order in (None, *ResultOrder):
+        found: list[bytes] = []
+        request = ResultsRequest(
+            ledger=ledger, name="night", where=where, failed=failed, include=(Include.LINE,), order=order
+        )
+        anyio.run(results, request, found.append)
+        assert [json.loads(line)["line"] for line in found] == lines
+
+
+def test_what_is_followed_is_what_a_filter_means(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+
+    async def ended() -> None:
+        async with open_ledger(ledger, clock=CLOCK) as opened, anyio.create_task_group() as tasks:
+            await tasks.start(opened.serve)
+            await a_run(opened, 4)
+            for job in (4, 2, 3, 1):
+                await gone(opened, await job_now(opened, job), *PATHS[State.SUCCEEDED], at=CLOCK.now() - 60_000_000)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(ended)
+    for where, lines in ("line>1", [4, 2, 3]), ("input.line<=3 line>1", [2, 3]):
+        found: list[bytes] = []
+        request = ResultsRequest(ledger=ledger, where=where, follow=True, include=(Include.LINE,))
+        anyio.run(results, request, found.append)
+        assert [json.loads(line)["line"] for line in found] == lines
+        assert "input" not in json.loads(found[0])
+
+
+def test_a_filter_means_what_is_exported(tmp_path: Path) -> None:
+    ledger, output, errors = a_ledger(tmp_path), tmp_path / "o.jsonl", tmp_path / "e.jsonl"
+    written = anyio.run(partial(export_run, ledger, "night", output, errors, where="state=failed or line=5"))
+    assert (written.results, written.failures) == (1, 1)
+    with pytest.raises(UsageError, match="name a file for the results of these jobs with --output"):
+        anyio.run(partial(export_run, ledger, "night", None, None, where="line=5"))
 
 
 def test_a_filter_that_is_none_is_told(tmp_path: Path) -> None:
