@@ -89,7 +89,7 @@ WORKERS_MAX: Final = _scaling("workers-max", whole(0), "Never more workers.")
 IDLE_TIMEOUT: Final = _scaling(
     "idle-timeout", number("SECONDS"), "Stops a worker that was idle for so long.", field="idle_timeout_s"
 )
-SCALER: Final = _scaling("scaler", one_of(Scaler, "NAME"), "What starts workers: `QUEUE_DELAY` or `REQUEST_COUNT`.")
+SCALER: Final = _scaling("scaler", one_of(Scaler), "What starts workers.")
 SCALER_VALUE: Final = _scaling(
     "scaler-value",
     number("N"),
@@ -118,7 +118,7 @@ QUEUE_PER_WORKER: Final = _scaling(
 )
 ALGORITHM: Final = _behaviour(
     "algorithm",
-    one_of(Algorithm, "NAME"),
+    one_of(Algorithm, "NAME"),  # the names together are wider than a screen
     "How requests are counted: `sliding_log`, `fixed_window`, `weighted_counter`, `token_bucket`, or"
     " `token_bucket_small` (a tenth of the requests at once).",
 )
@@ -137,9 +137,7 @@ FAULTS: Final = _behaviour(
     field="faults",
 )
 SEED: Final = _behaviour("seed", whole(0), "Makes ids and faults the same every time.", default="chance")
-ERROR_BODIES: Final = _behaviour(
-    "error-bodies", one_of(ErrorBodies, "FORM"), "Bodies of errors: `json`, `plain`, `html` or `empty`."
-)
+ERROR_BODIES: Final = _behaviour("error-bodies", one_of(ErrorBodies), "Bodies of errors.")
 WEBHOOKS_AS_OBSERVED: Final = _behaviour(
     "webhooks-as-observed", SWITCH, "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s."
 )
@@ -147,8 +145,8 @@ TIME_SCALE: Final = _behaviour("time-scale", number("X"), "Lets `X` seconds pass
 JSON: Final = _behaviour(
     "json",
     SWITCH,
-    'Says URLs and variables as one JSON object, `{"urls":…,"environment":…}`, on standard output, once requests are'
-    " taken.",
+    'Says URLs and variables as one JSON object, `{"urls": …, "environment": …}`, on standard output, once requests'
+    " are taken.",
     of=None,
 )
 

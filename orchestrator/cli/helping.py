@@ -64,8 +64,35 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "ledger info": "ledger info",
     "ledger backup": "ledger backup copy.db",
     "ledger compact": "ledger compact",
+    "api run": "api run abc123 --input prompt.json",
+    "api runsync": """api runsync abc123 --input '{"prompt": "a cat"}'""",
+    "api status": "api status abc123 JOB",
+    "api stream": "api stream abc123 JOB",
+    "api health": "api health abc123",
+    "api requests": "api requests abc123",
+    "api cancel": "api cancel abc123 JOB",
+    "api retry": "api retry abc123 JOB",
+    "api purge": "api purge abc123",
+    "api openai": "api openai abc123 /v1/chat/completions --input body.json",
+    "pods list": "pods list",
+    "pods show": "pods show POD",
+    "pods start": "pods start POD --wait",
+    "pods stop": "pods stop POD",
+    "pods restart": "pods restart POD",
+    "pods terminate": "pods terminate POD",
+    "endpoints create": "endpoints create --template TEMPLATE --workers-max 3 --wait",
+    "endpoints update": "endpoints update abc123 --workers-max 10",
+    "endpoints list": "endpoints list",
+    "endpoints show": "endpoints show abc123",
+    "endpoints delete": "endpoints delete abc123",
+    "templates save": "templates save captions --image me/captions:3 --container-disk 20 --serverless",
+    "templates delete": "templates delete captions",
+    "templates list": "templates list",
+    "secrets create": "secrets create hf_token --value env:HF_TOKEN",
+    "secrets delete": "secrets delete SECRET",
+    "secrets list": "secrets list",
 }
-"""By command, without the name of the program. Those that manage an account have theirs in their pages."""
+"""By command, without the name of the program."""
 
 
 def _no_type(ctx: Any) -> None:
