@@ -130,8 +130,7 @@ class RunSession(Standing):
         """Sends its jobs again, if they were sent before."""
         for part in self._parts if self._is_sending else ():
             part.dispatcher.add(part.sending)
-            if not part.dispatcher.is_serving:
-                await self._taking.start(part.dispatcher.serve)
+            await part.dispatcher.begin(self._taking)
 
     @property
     def is_in_flight(self) -> bool:

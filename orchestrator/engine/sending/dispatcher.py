@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 import msgspec
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.client import Permit
 from orchestrator.core import gates
@@ -97,6 +97,12 @@ class Dispatcher:
         self.share.forget(run)
         for lane in self._lanes:
             await self.give_back(lane.take_out(run))
+
+    async def begin(self, taking: TaskGroup) -> None:
+        """Sends from now on, in `taking`, unless it does: several runs may begin at the same moment."""
+        if not self.is_serving:
+            self.is_serving = True
+            await taking.start(self.serve)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Sends until cancelled. What was claimed and not yet sent is then given back."""
