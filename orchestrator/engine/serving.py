@@ -67,7 +67,7 @@ class Serving:
 
     async def serve_held(self) -> None:
         """Tries those again that could not be served."""
-        for run in await self.ledger.runs.all(list(self.runs.held)):
+        for run in await self.ledger.runs.all(list(self.runs.held)) if self.runs.held else ():
             if await self.serve(run) is None:
                 self.say(f"{run.name} can be served now: it goes on")
 
