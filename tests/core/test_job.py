@@ -268,6 +268,15 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
     assert (again.after.policy, again.after.attempts_max, again.reason) == (None, None, "asked for")
 
 
+def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> None:
+    job = a_job_in(State.FAILED)
+    there = transitions.reopened(job, at=AT, afresh=transitions.Afresh(endpoint=job.endpoint + 1)).after
+    assert there.endpoint == job.endpoint + 1
+    assert (
+        transitions.reopened(msgspec.structs.replace(there, state=State.FAILED), at=AT).after.endpoint == there.endpoint
+    )
+
+
 def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
     first = a_job_in(State.OUTSTANDING)
     queued = transitions.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after
