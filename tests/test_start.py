@@ -30,10 +30,22 @@ import httpx
 import orchestrator.client
 assert orchestrator.client.transport.httpx is httpx
 """
+TEMPLATES_ASKED_FOR_LATER = """
+import sys
+import orchestrator.cli, orchestrator.api.look
+assert "jinja2" not in sys.modules
+"""
 
 
 @pytest.mark.parametrize(
-    "program", [ORM_ASKED_FOR_LATER, ORM_LOADED_BEFORE, HTTPX_WITHOUT_ITS_COMMAND_LINE, HTTPX_LOADED_BEFORE]
+    "program",
+    [
+        ORM_ASKED_FOR_LATER,
+        ORM_LOADED_BEFORE,
+        HTTPX_WITHOUT_ITS_COMMAND_LINE,
+        HTTPX_LOADED_BEFORE,
+        TEMPLATES_ASKED_FOR_LATER,
+    ],
 )
 def test_nobody_misses_what_is_not_loaded(program: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
