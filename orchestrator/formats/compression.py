@@ -1,10 +1,10 @@
-"""Compressed files: told by their first bytes when they are read, and by their suffix when they are written."""
+"""Compressed files, told by their first bytes, whatever they are called."""
 
 import gzip
 import io
 import sys
 import zlib
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -13,12 +13,9 @@ else:
 
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
-GZIP_SUFFIXES: Final = (".gz",)
-ZSTD_SUFFIXES: Final = (".zst", ".zstd")
+SUFFIXES: Final = (".gz", ".zst", ".zstd")
 
 READ_BYTES: Final = 256 * 1024
-GZIP_LEVEL: Final = 6
-"""Level 9 takes three times as long for a few percent."""
 
 
 class DamagedInputError(Exception):
@@ -30,18 +27,6 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; none at the end."""
-        ...
-
-
-class Writable(Protocol):
-    """What bytes are written to."""
-
-    def write(self, data: bytes, /) -> object:
-        """Takes all of `data`."""
-        ...
-
-    def close(self) -> None:
-        """Ends it."""
         ...
 
 
@@ -87,18 +72,9 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def packing(name: str, stream: BinaryIO) -> "Writable":
-    """What packs into `stream` as the suffix of `name` says, or `stream` itself. Closing it leaves `stream` open."""
-    if name.lower().endswith(GZIP_SUFFIXES):
-        return gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=GZIP_LEVEL, mtime=0)
-    if name.lower().endswith(ZSTD_SUFFIXES):
-        return zstd.ZstdFile(stream, "wb", options={zstd.CompressionParameter.checksum_flag: 1})
-    return stream
-
-
 def bare_name(name: str) -> str:
     """A file's name without the suffix of its compression."""
-    for suffix in (*GZIP_SUFFIXES, *ZSTD_SUFFIXES):
+    for suffix in SUFFIXES:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return name

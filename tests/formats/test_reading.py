@@ -17,7 +17,6 @@ from pyarrow import parquet
 
 from orchestrator.errors import UsageError
 from orchestrator.formats import json_array
-from orchestrator.formats.compression import packing, unpacked
 from orchestrator.formats.reading import Places, sources_of
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.settings import InputFormat
@@ -293,14 +292,3 @@ def test_what_is_said_wins_over_the_name(put: Put) -> None:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the input"):
         read(str(tmp_path / "none.csv"))
-
-
-@pytest.mark.parametrize("name", ["a.gz", "a.zst", "a.zstd", "a.jsonl"])
-def test_what_is_packed_by_its_name_can_be_unpacked(name: str) -> None:
-    file = io.BytesIO()
-    with_it = packing(name, file)
-    with_it.write(b"hello")
-    if with_it is not file:
-        with_it.close()
-    unpacked_ = unpacked(io.BufferedReader(io.BytesIO(file.getvalue())), bytes_max=100).read()
-    assert unpacked_ == b"hello"
