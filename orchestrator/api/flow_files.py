@@ -153,12 +153,11 @@ class LocalFiles:
         output, errors = self._outputs(flow, pipeline, stage)
         if output is None:
             return settings
+        errors = errors or errors_beside(output)
         for each in (output, errors):
-            if each is not None:
-                _make_folder(each)
-                check_writable(each)
-        named = None if errors is None else str(errors)
-        return replace(settings, output=str(output), errors=named, files_at=self.ledger.now())
+            _make_folder(each)
+            check_writable(each)
+        return replace(settings, output=str(output), errors=str(errors), files_at=self.ledger.now())
 
     async def _made(self, name: str, stage: Stage, told: str, settings: RunSettings) -> Run:
         known = await self.ledger.runs.named(name)

@@ -56,5 +56,11 @@ def _rows(fire: "FireToCome") -> Iterator[tuple[str, str, str]]:
     """A row for each of its files."""
     said = (fire.fire, fire.flow)
     for key, path in fire.paths.items() or [("none", "")]:
-        yield *said, f"{key}: {path}" if path else key
+        yield *said, f"{key}: {_from_here(path)}" if path else key
         said = ("", "")
+
+
+def _from_here(path: str) -> str:
+    """A path as short as it can be said in this folder."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

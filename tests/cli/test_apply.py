@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import msgspec
+
 from orchestrator.api.applying import Applied, FireToCome, Recording
 from tests.cli.fake_api import FakeApp, invoke
 
@@ -45,6 +47,14 @@ def test_the_next_fires_are_a_table_with_their_files() -> None:
         "warning: captions: keep is missing",
         "captions: captions.toml is recorded as version 2",
     ]
+
+
+def test_a_path_in_this_folder_is_told_from_here() -> None:
+    program = app()
+    fire = msgspec.structs.replace(APPLIED.fires[0], paths={"input": str(Path.cwd() / "in" / "a.jsonl")})
+    program.applied = [msgspec.structs.replace(APPLIED, fires=(fire,))]
+    result = invoke(program, "apply", "captions.toml", COLUMNS="120")
+    assert result.stdout.rstrip().endswith("input: in/a.jsonl")
 
 
 def test_only_checking_and_json_are_handed_on() -> None:

@@ -40,6 +40,7 @@ async def test_a_fire_becomes_a_run_with_its_results_written_and_its_input_told_
         content = (tmp_path / "in.jsonl").read_bytes()
         assert (stage.run, stage.sha256) == (run.id, hashlib.sha256(content).hexdigest())
         assert stage.source == str(tmp_path / "in.jsonl")
+        assert run.settings.errors == str(tmp_path / f"out-{FIRST}.jsonl.errors.jsonl")  # so that it may be replaced
     assert len(transport.of("run")) == 2
     lines = (tmp_path / f"out-{FIRST}.jsonl").read_text().splitlines()
     assert [json.loads(line)["output"] for line in lines] == [1, 1]
