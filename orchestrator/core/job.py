@@ -6,6 +6,7 @@ for the next state, and returns the job as it will be. The ledger applies a step
 (`id`, state, submission, attempt); else the step is stale, and nothing is written.
 """
 
+from collections.abc import Mapping
 from typing import Final, TypedDict, Unpack
 
 import msgspec
@@ -405,6 +406,13 @@ def _counted(job: Job, trouble: Trouble) -> _Counters:
             return {}
 
 
+_CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
+    None: (),
+    **{trouble: (trouble.value,) for trouble in (Trouble.LOST, Trouble.EXPIRED)},
+}
+"""What else counts where a segment is continued; of the other troubles, an execution that failed."""
+
+
 def counters(step: Transition) -> tuple[str, ...]:
     """The cumulative counters of the run that `step` raises by one."""
     found: tuple[str, ...] = ()
@@ -421,8 +429,8 @@ def counters(step: Transition) -> tuple[str, ...]:
             found = ("uncertain_resubmitted",)
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
             found = (trouble.value,)
-        case Event.CONTINUED, _:
-            found = (CONTINUED_SEGMENTS,)
+        case Event.CONTINUED, trouble:
+            found = (CONTINUED_SEGMENTS, *_CONTINUED_AFTER.get(trouble, (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)))
         case ((Event.RETRIED | Event.ABANDONED), (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT)):
             found = (FAILED_EXECUTIONS,) if step.event is Event.ABANDONED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
         case _:

@@ -29,6 +29,9 @@ class Act(NamedTuple):
     result: Result | None
     """Its end; None before that."""
 
+    is_done: bool = False
+    """Whether that is the end of the work."""
+
 
 class LongWork(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are worked on. All times are of the service, in seconds."""
@@ -63,7 +66,8 @@ class LongWork(msgspec.Struct, frozen=True, kw_only=True):
             yield Act(round(at_s * SECOND_US), encode({**report, "checkpoint": {"done_s": saved_s}}), None)
         if self.stalls_after_s is not None and ends_s >= self.stalls_after_s:
             return
-        yield Act(round(ends_s * SECOND_US), None, self._end(first_s + ends_s, ends_s, resume))
+        result = self._end(first_s + ends_s, ends_s, resume)
+        yield Act(round(ends_s * SECOND_US), None, result, is_done=first_s + ends_s >= self.work_s)
 
     def _end(self, done_s: float, at_s: float, resume: Job) -> Result:
         if done_s >= self.work_s:

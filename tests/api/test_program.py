@@ -17,9 +17,11 @@ from orchestrator.api.keeping_runs import Deleted, Renamed, delete, rename
 from orchestrator.api.outcomes import Job, Result
 from orchestrator.api.program import Orchestrator
 from orchestrator.emulator.jobs import Result as Answer
+from orchestrator.emulator.long_work import LongWork
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.units import SECOND_US
 from tests.api.desk import Desk, coming, desk, numbers
 from tests.engine.rows import empty_ledger
 from tests.simulation.database import async_creator
@@ -285,6 +287,30 @@ async def test_a_run_is_paused_and_goes_on_and_is_cancelled(tmp_path: Path) -> N
         assert run.counts["cancelled"] == 2
         with pytest.raises(UsageError, match="to be cancelled"):
             await run.retry()
+
+
+async def test_resumable_jobs_say_how_far_they_are_and_are_cancelled_at_a_checkpoint(tmp_path: Path) -> None:
+    work = LongWork(work_s=10_000, report_every_s=100, checkpoint_every_s=1_000)
+    async with desk(tmp_path, long_work=work) as d, d.orchestrator() as orc:
+        run = await orc.submit(
+            numbers(1), endpoint=ENDPOINT, name="training", resumable=True, execution_timeout="3h", progress_every=60
+        )
+        with anyio.move_on_after(1_500):
+            await run.wait()
+        [job] = await run.progress()
+        assert (job.segment, job.state, round(job.share or 0, 1)) == (1, "outstanding", 0.1)
+        assert 1_300 < job.executed_s < 1_600
+        at = d.clock.now()
+        await run.cancel(grace="1h")
+        await run.wait()
+        assert 400 < (d.clock.now() - at) / SECOND_US < 700
+        assert (run.counts["cancelled"], await run.progress()) == (1, [])
+        other = await orc.submit(numbers(1), endpoint=ENDPOINT, name="other")
+        for asking in (other.progress(), other.cancel(grace="1h")):
+            with pytest.raises(UsageError, match="the jobs of other are not resumable"):
+                await asking
+        with pytest.raises(UsageError, match="grace="):
+            await run.cancel(grace="soon")
 
 
 async def test_where_going_on_is_pointless_it_says_why_and_what_to_do(tmp_path: Path) -> None:

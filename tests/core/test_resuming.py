@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.job import Job, continued, counters
+from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy
-from orchestrator.core.responses import Record
+from orchestrator.core.responses import Record, Trouble
 from orchestrator.core.resuming import (
     CHECKPOINT_BYTES_MAX,
     MESSAGE_CHARS_MAX,
@@ -229,3 +231,22 @@ def test_what_a_segment_is_given_is_spliced_into_its_input(input_: dict[str, obj
 def test_a_first_segment_is_given_no_checkpoint() -> None:
     spliced = resumed_input(b'{ "a": 1 }', Resume(1, None, 0), key="k", soft_us=0, until=0)
     assert msgspec.json.decode(spliced)["resume"]["checkpoint"] is None
+
+
+@pytest.mark.parametrize(
+    ("trouble", "counted"),
+    [
+        (None, ("continued_segments",)),
+        (Trouble.LOST, ("continued_segments", "lost")),
+        (Trouble.EXPIRED, ("continued_segments", "expired")),
+        (Trouble.FAILED, ("continued_segments", "failed_executions", "retried_executions")),
+    ],
+)
+def test_a_segment_that_is_continued_counts_and_so_does_what_ended_it(
+    trouble: Trouble | None, counted: tuple[str, ...]
+) -> None:
+    job = Job(id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=1, attempt=3, failures=2, lost=1, segment=3)
+    step = continued(job, end(has_progressed=True), due_at=5, reason="r", at=4, trouble=trouble)
+    assert counters(step) == counted
+    after = step.after
+    assert (after.state, after.failures, after.lost, after.attempt, after.due_at) == (State.QUEUED, 0, 0, 3, 5)

@@ -12,7 +12,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.secrets import Secrets
 from orchestrator.settings import RunSettings
 from tests.engine.process import process
-from tests.engine.scripted import COMPLETED, Asked, Reply, Scripted, numbered, says
+from tests.engine.scripted import COMPLETED, Asked, Reply, Scripted, in_turn, numbered, says
 from tests.engine.test_webhook_inbox import submission_of, tell
 from tests.factories import a_row
 
@@ -61,6 +61,20 @@ async def test_what_a_worker_echoes_is_scrubbed_before_it_is_kept(tmp_path: Path
     found = kept(tmp_path / "db")
     assert "wJalr" not in found
     assert b'"[env:S3_SECRET]"]}'.hex().upper() in found  # the undecodable answer, as far as it may be kept
+
+
+async def test_what_a_worker_reports_is_scrubbed_before_it_is_kept(tmp_path: Path) -> None:
+    report = {"seq": 1, "message": f"at {SECRET}", "checkpoint": {"url": SECRET}}
+    transport = Scripted(status=in_turn(says("IN_PROGRESS", output=report), COMPLETED))
+    settings = RunSettings(resumable=True)
+    async with process(tmp_path / "db", transport, jobs=ROWS[:1], settings=settings, environ=ENVIRON) as p:
+        await p.begin()
+        await p.finish()
+        checkpoint = await p.ledger.segments.checkpoint(1)
+        assert checkpoint is not None
+        assert checkpoint[1] == b'{"url":"[env:S3_SECRET]"}'
+        assert (await p.ledger.segments.of_job(1))[0].message == "at [env:S3_SECRET]"
+    assert "wJalr" not in kept(tmp_path / "db")
 
 
 async def test_the_next_process_knows_what_an_earlier_one_has_handed_out(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -66,6 +66,8 @@ class Books(NamedTuple):
     submissions: Mapping[int, SubmissionRow]
     """By number."""
     outcomes: tuple[OutcomeRow, ...]
+    given: Mapping[int, tuple[tuple[int, int], ...]]
+    """By resumable job: the checkpoints that its segments began with, each by segment and `seq`."""
     commands: tuple[CommandRow, ...]
     """In the order in which they were asked. One for an endpoint bears the name of one of its runs."""
     wishes: Mapping[str, tuple[bool, bool]]
@@ -111,6 +113,7 @@ def read_books(ledger: Path) -> Books:
                     "SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id"
                 )
             ),
+            given=_given(rows("SELECT job_id, given_segment, given_seq FROM progress ORDER BY job_id, segment")),
             commands=tuple(
                 CommandRow(*row)  # type: ignore[arg-type]
                 for row in rows(
@@ -141,3 +144,10 @@ def read_books(ledger: Path) -> Books:
 def _unpacked(output: object) -> object:
     """No JSON begins with an "x", and what zlib has packed does."""
     return zlib.decompress(output) if isinstance(output, bytes) and output.startswith(b"x") else output
+
+
+def _given(rows: Iterable[tuple[object, ...]]) -> dict[int, tuple[tuple[int, int], ...]]:
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for job, segment, seq in rows:
+        found[job] = (*found.get(job, ()), (segment, seq))  # type: ignore[index,call-overload,arg-type]  # all numbers
+    return found

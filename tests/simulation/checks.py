@@ -53,7 +53,7 @@ GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"
 ASKED: Final = "asked for"
 """Why a job is executed again whatever became of it before: a person wanted it."""
 
-PAID_AGAIN = (ASKED, "uncertain", "lost", "expired", "invalid_output", "timed_out")
+PAID_AGAIN = (ASKED, Event.CONTINUED.value, "uncertain", "lost", "expired", "invalid_output", "timed_out")
 """The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
 jobs that ended, and died of their TTL, while nobody could look: `nothing_expired` tells whether somebody could."""
 
@@ -233,15 +233,26 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
     completed = facts.completed
     for job in books.jobs:
         again = [
-            ASKED if row.event == Event.REOPENED else row.trouble
+            ASKED if row.event == Event.REOPENED else row.trouble or row.event
             for row in books.events.get(job.id, ())
-            if row.event in {Event.RETRIED, Event.REOPENED}
+            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED}
         ]
         if accepted[_input(job.custom_id)] > 1 + len(again):
             yield f"{job.custom_id} was accepted {accepted[_input(job.custom_id)]} times after {again}"
         paid = completed[_input(job.custom_id)]
         if paid > 1 + sum(trouble in PAID_AGAIN for trouble in again):
             yield f"{job.custom_id} has {paid} results at the service after {again}"
+
+
+def no_two_workers_write_to_one_place(facts: Facts, books: Books) -> Iterator[str]:
+    """Each submission of a resumable job is a segment of its own, and none goes back behind what another one had."""
+    places = Counter(fate.place for fate in facts.fates.values() if fate.place is not None)
+    for (key, segment), n in places.items():
+        if n > 1:
+            yield f"{n} submissions of the job {key} are its segment {segment}"
+    for job, given in books.given.items():
+        if list(given) != sorted(given):
+            yield f"the segments of job {job} began with the checkpoints {given}"
 
 
 def no_crash_costs_a_try(facts: Facts, books: Books) -> Iterator[str]:
@@ -405,6 +416,7 @@ CHECKS: tuple[Check, ...] = (
     counts_agree,
     nothing_is_forgotten,
     nothing_is_paid_twice,
+    no_two_workers_write_to_one_place,
     no_crash_costs_a_try,
     limits_are_kept,
     nothing_expired,

@@ -90,7 +90,7 @@ def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side.
     """
-    return with_others(with_lies(with_scale(_swarm(seed))))
+    return with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))
 
 
 def _swarm(seed: int) -> Plan:
@@ -138,6 +138,16 @@ def with_scale(plan: Plan) -> Plan:
     is_told = chance.random() < 2 / 3
     scale = chance.choice((2.0, 20.0) if is_told else (2.0, 10.0))
     return msgspec.structs.replace(plan, time_scale=scale, scale_is_told=is_told)
+
+
+def with_long_jobs(plan: Plan, *, share: float = 1 / 6) -> Plan:
+    """Some worlds of the swarm: jobs outlive their submissions, workers are taken away, and reports overtake others."""
+    chance = random.Random(f"long {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    rates = {fault.value: chance.choice((0.0, 0.2, 0.5)) for fault in sorted(OF_LONG_JOBS)}
+    faults = msgspec.structs.replace(plan.faults, **rates, killed_after_s=plan.execution_timeout_s)
+    return msgspec.structs.replace(plan, resumable=True, faults=faults)
 
 
 def with_lies(plan: Plan) -> Plan:

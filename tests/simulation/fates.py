@@ -8,6 +8,7 @@ from orchestrator.emulator.jobs import Execution, Job, Record, Result, Status, S
 from orchestrator.emulator.world import World
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT
+from tests.simulation.world import without_resume
 
 Say = Callable[[str, str, str], None]
 """Puts (who, what, which job) into the trace."""
@@ -19,6 +20,7 @@ class End(msgspec.Struct, frozen=True):
     at: int
     status: Status
     has_output: bool
+    """Other than that the job was given back unfinished."""
 
     @property
     def is_result(self) -> bool:
@@ -30,6 +32,8 @@ class Fate(msgspec.Struct, kw_only=True):
     """One job of the service's. Times are microseconds by the true clock."""
 
     input: bytes
+    place: tuple[str, int] | None = None
+    """Where its worker writes to, if it is resumable: its key, and the number of its segment."""
     accepted_at: int
     lost: bool = False
     """A fault made the service forget it before the time that was agreed."""
@@ -62,7 +66,9 @@ class ObservedWorld(World):
     def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
         record = super().submit(endpoint, submission, now)
         lost = record.id not in self._jobs
-        self.fates[record.id] = Fate(input=submission.input, accepted_at=now, lost=lost)
+        self.fates[record.id] = Fate(
+            input=without_resume(submission.input), place=_place(submission.input), accepted_at=now, lost=lost
+        )
         self.say("service", "accepted and lost" if lost else "accepted", f"{record.id} {_short(submission.input)}")
         return record
 
@@ -76,7 +82,8 @@ class ObservedWorld(World):
 
     def _finish(self, job: Job, status: Status, now: int, result: Result) -> None:
         super()._finish(job, status, now, result)
-        self.fates[job.id].ends.append(End(now, status, result.output is not None))
+        has_result = result.output is not None and b'"unfinished"' not in result.output
+        self.fates[job.id].ends.append(End(now, status, has_result))
         self.say("service", f"{status}{'' if result.output else ' without output'}", job.id)
 
     def _forget(self, job: Job) -> None:
@@ -112,3 +119,8 @@ class Trace:
             f"{(at - EPOCH_AT) / SECOND_US:13.6f} s  {who:<8} {what}{f'  [{job}]' if job else ''}"
             for at, who, what, job in sorted(self.lines, key=lambda line: line[0])
         )
+
+
+def _place(raw_input: bytes) -> tuple[str, int] | None:
+    resume = msgspec.json.decode(raw_input).get("resume")
+    return None if resume is None else (resume["key"], resume["segment"])

@@ -181,6 +181,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = 3
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     on_expired: OnExpired = OnExpired.RESUBMIT
+    resumable: bool = False
+    """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     others: tuple[RunPlan, ...] = ()
     """The runs but for the first one, which has the settings above."""
     side_by_side: bool = False

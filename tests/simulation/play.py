@@ -25,6 +25,7 @@ from orchestrator.emulator.jobs import Result
 from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.limits import Limit as ServiceLimit
 from orchestrator.emulator.limits import Operation as ServiceOperation
+from orchestrator.emulator.long_work import LongWork
 from orchestrator.errors import StoppedError
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
@@ -38,7 +39,7 @@ from tests.simulation.plan import Plan, Rate, Trouble, Weather, Where, Word
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
-from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, URL, SimulatedService
+from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, URL, SimulatedService, without_resume
 
 HERE = httpx.URL(URL).host
 HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
@@ -49,6 +50,10 @@ BEFALLS = frozenset({Trouble.ASLEEP, Trouble.INTERRUPT})
 
 LOOK_S = 60.0
 """How often the progress display looks."""
+
+PROGRESS_EVERY_S = 2.0
+LONGER = 4
+"""So many times as long as others does a resumable job take."""
 
 PROCESSES_MAX = 60
 """So many processes for one run are taken for a program that does not get on."""
@@ -132,7 +137,7 @@ class Play:
         """A process sends a request. Notes which job is to be executed by it."""
         _, _, number = request.content.partition(b'"input":')
         operation, _, remote_id = request.url.path.partition("/v2/")[2].partition("/")[2].partition("/")
-        raw_input = number[: number.index(b"}") + 1] if operation == "run" else b""
+        raw_input = without_resume(number[: number.index(b"}") + 1]) if operation == "run" else b""
         if operation == "retry" and (fate := self.facts.fates.get(remote_id)) is not None:
             raw_input = fate.input
         if raw_input:
@@ -301,6 +306,8 @@ class Play:
                 on_expired=run.plan.on_expired,
                 priority=run.plan.priority,
                 output_required=True,
+                resumable=plan.resumable,
+                progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
         )
 
@@ -327,6 +334,7 @@ class Play:
             limits=limits,
             algorithm=plan.algorithm,
             make_world=ObservedWorld,
+            long_work=_long_work(plan) if plan.resumable else None,
         )
         assert isinstance(service.world, ObservedWorld)
         service.world.fates, service.world.say = facts.fates, facts.trace.say
@@ -335,6 +343,11 @@ class Play:
             service.app, service.told = scale.app(service.app), scale.told
             service.world.agreed_times = plan.time_scale if plan.is_untold else 1.0
         return service
+
+
+def _long_work(plan: Plan) -> LongWork:
+    work_s = LONGER * plan.seconds[1]
+    return LongWork(work_s=work_s, report_every_s=work_s / 16, checkpoint_every_s=work_s / 8)
 
 
 def _limit(rate: Rate) -> Limit:

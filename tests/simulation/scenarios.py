@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.faults import Fault, Faults, Spell
-from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm
+from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_long_jobs
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -246,6 +246,14 @@ def neglected(seed: int) -> Plan:
 FOOLED = Faults(other_record=0.1, other_webhook=0.1, other_id_webhook=0.1, repeated_id=0.05, absurd_times=0.2)
 FORGETFUL = Faults(short_retention=1.0, spells=(Spell(from_s=20, for_s=1, amnesia=1.0),))
 REFUSED = Faults(spells=tuple(Spell(from_s=at_s, for_s=2, unauthorized=1.0) for at_s in (2.0, 20.0, 60.0)))
+
+
+def long_jobs(seed: int) -> Plan:
+    """Jobs that outlive their submissions, in a world of the swarm."""
+    plan = with_long_jobs(swarm(seed), share=1.0)
+    return msgspec.structs.replace(plan, scenario="long-jobs")
+
+
 CONTRARY = Faults(contrary_webhook=0.4, late_webhook=0.2, late_webhook_s=30, slow_run=0.2)
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
@@ -273,6 +281,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "asleep": asleep,
         "clocks": clocks,
         "large": large,
+        "long-jobs": long_jobs,
     }
 )
 """By name, as the command line takes them."""

@@ -5,7 +5,18 @@ They are what one gets wrong when one writes such a program for the first time. 
 
 from typing import Final
 
-from tests.planted.faults import answers, command_line, intakes, lines, outcomes, pacing, pipelines, processes, rules
+from tests.planted.faults import (
+    answers,
+    command_line,
+    intakes,
+    lines,
+    outcomes,
+    pacing,
+    pipelines,
+    processes,
+    resuming,
+    rules,
+)
 from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
@@ -18,6 +29,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *intakes.FAULTS,
     *pacing.FAULTS,
     *pipelines.FAULTS,
+    *resuming.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]
