@@ -132,11 +132,13 @@ class LocalFiles:
 
     def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
         """What makes the rows of a stage, as `MakesRows` has it."""
+        settings = run_settings(stage.settings)
         return RowMaker(
             stage=stage,
             folder=Path(pipeline.folder),
             environ=self.dependencies.environ,
-            policy=run_settings(stage.settings).policy,
+            policy=settings.policy,
+            is_resumable=settings.resumable,
             webhook_bytes=self.webhook_bytes(),
             body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         )

@@ -44,6 +44,9 @@ class RowMaker:
     policy: Policy
     webhook_bytes: int
     body_bytes_max: int
+    is_resumable: bool
+    """Whether the jobs are resumable: their inputs get a member of their own then."""
+
     _loaded: tuple[int, Step] | None = field(init=False, default=None)
     """The function, and of when its file was."""
 
@@ -95,8 +98,8 @@ class RowMaker:
 
     def _rows(self, owed: Owed, values: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
         """Their ids are their parent's, with a number where there are several."""
-        readers = (RowReader(self.environ, self.policy, self.webhook_bytes, self.body_bytes_max) for _ in range(2))
-        reader = ValueReader(*readers)
+        given = (self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
+        reader = ValueReader(RowReader(*given), RowReader(*given))
         for number, value in enumerate(values):
             row = reader.read(number + 1, value)
             if not isinstance(row, Row):

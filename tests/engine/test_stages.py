@@ -214,6 +214,20 @@ async def test_what_is_no_row_is_a_failed_job_downstream(tmp_path: Path) -> None
         assert job.message == "the output of r1 is no object, as an input is; a step can make one of it"
 
 
+async def test_a_row_with_a_resume_of_its_own_is_none_for_a_resumable_stage(tmp_path: Path) -> None:
+    pipeline = three_stages(tmp_path, rows=1)
+    (tmp_path / "steps.py").write_text("def own(row):\n    return {'resume': 1, 'n': 1}\n")
+    first, _, _ = pipeline.stages
+    settings = {**first.settings, "resumable": ("true",)}
+    second = Stage(name="embed", from_=("caption",), step="steps.py:own", settings=settings)
+    async with flowing(tmp_path, transport=service()) as p:
+        name = await triggered(p, replace(pipeline, stages=(first, second)))
+        await p.idle()
+        [job] = await ended(p, f"{name}/embed")
+        assert job.trouble == "step"
+        assert "resume" in (job.message or "")
+
+
 async def test_too_many_failed_rows_of_a_later_stage_hold_the_flow(tmp_path: Path) -> None:
     async with flowing(tmp_path, transport=service()) as p:
         name = await triggered(p, three_stages(tmp_path, rows=40, first="fail_odd", max_failed=50_000))
