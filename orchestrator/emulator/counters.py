@@ -90,24 +90,12 @@ class FixedWindow:
         return 0 if self._count < self._requests else self._window_us - elapsed
 
 
-class WeightedCounter:
-    """Two fixed windows, the older one fading out."""
+class WeightedCounter(FixedWindow):
+    """Two of them, the older one fading out."""
 
     def __init__(self, requests: int, window_us: int) -> None:
-        self._requests = requests
-        self._window_us = window_us
-        self._window = 0
+        super().__init__(requests, window_us)
         self._previous = 0
-        self._count = 0
-
-    def allow(self, requests: int) -> None:
-        self._requests = requests
-
-    def admit(self, now: int) -> bool:
-        if self.wait_us(now):
-            return False
-        self._count += 1
-        return True
 
     def wait_us(self, now: int) -> int:
         window, elapsed = divmod(now, self._window_us)

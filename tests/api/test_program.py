@@ -101,6 +101,14 @@ async def test_the_same_name_goes_on_with_the_same_run_and_pays_for_nothing_twic
         assert d.service.paid == 7
 
 
+async def test_the_same_name_goes_on_with_the_settings_that_were_given_last(tmp_path: Path) -> None:
+    async with desk(tmp_path, work=lambda *_: Answer(error="bad")) as d, d.orchestrator() as orc:
+        await (await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions", max_attempts=1)).wait()
+        run = await orc.submit(numbers(2), name="captions", max_attempts=3)
+        await run.wait()
+        assert [result.attempts async for result in run.results(order="input")] == [1, 3]
+
+
 async def test_inputs_without_a_name_are_a_new_run_each_time_and_repeated_ones_are_jobs_of_their_own(
     tmp_path: Path,
 ) -> None:
@@ -189,13 +197,14 @@ async def test_a_second_program_joins_the_first_and_takes_over_when_that_ends(tm
     async with desk(tmp_path, workers=1) as d, d.orchestrator() as second_to_be:
         first = second_to_be
         async with d.orchestrator() as second:
-            run = await second.submit(coming(*numbers(30)), endpoint=ENDPOINT, name="captions")
+            run = await second.submit(coming(*numbers(30)), endpoint=ENDPOINT, name="captions", queue_depth=5)
             results = run.results()
             early = [(await anext(results)).output["n"] for _ in range(3)]
             assert first._host is not None
             first._host.stop()
             began = running_loop().time()
-            late = await outputs(results)
+            with anyio.fail_after(600):
+                late = await outputs(results)
             assert sorted(early + late) == list(range(30))
             assert running_loop().time() - began > 10, "most was done by the second"
             await run.wait()

@@ -1,7 +1,7 @@
 """The results of a run can be read while it runs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import anyio
@@ -11,6 +11,7 @@ from orchestrator.api.growing import AGAIN_S, APPEND_EVERY_S, Growing
 from orchestrator.core.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.results import FinishedJob
 from orchestrator.settings import partial_of
 from tests.engine.test_continued import desk_in
 from tests.factories import S
@@ -71,13 +72,36 @@ async def test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_tol
         assert [line for line in said if "No such file or directory" in line] == said
         assert len(said) == 1
         out.parent.mkdir()
-        partial_of(out).write_bytes(b'{"torn')  # by a process that was killed
+        partial_of(out).write_bytes(b'{"torn' * 1_000)  # by a process that was killed
         await anyio.sleep(AGAIN_S)
         assert lines_in(partial_of(out)) == 2
         await succeeded(ledger, (2, 7))
         await anyio.sleep(APPEND_EVERY_S)
         assert lines_in(partial_of(out)) == 4
         group.cancel_scope.cancel()
+
+
+class Slow(Growing):
+    """Makes the file anew so slowly that some jobs end meanwhile: one before it is looked at, and one behind that."""
+
+    async def _so_far(self, began_at: int) -> AsyncIterator[FinishedJob]:
+        await brought_to(self._ledger, State.SUCCEEDED, self._ledger.now(), job=2)
+        async for job in super()._so_far(began_at):
+            yield job
+        await brought_to(self._ledger, State.SUCCEEDED, self._ledger.now(), job=4)
+
+
+async def test_what_ends_while_it_is_made_anew_stands_there_once(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    async with opened(tmp_path / "l.db", clock=VirtualClock()) as ledger, anyio.create_task_group() as group:
+        run = await a_run(ledger, 4)
+        await succeeded(ledger, (1, 3))
+        await anyio.sleep(10)
+        group.start_soon(Slow(ledger, run.id, out, (), print).serve)
+        await anyio.sleep(3 * APPEND_EVERY_S)
+        ids = [json.loads(line)["custom_id"] for line in partial_of(out).read_text().splitlines()]
+        group.cancel_scope.cancel()
+    assert len(ids) == len(set(ids)) == 4
 
 
 async def test_a_stream_does_not_grow(tmp_path: Path) -> None:

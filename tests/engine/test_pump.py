@@ -1,5 +1,6 @@
 """The buffer between who makes rows and who writes them."""
 
+import itertools
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -98,7 +99,7 @@ async def test_who_writes_no_more_ends_who_reads_and_waits_for_no_generator() ->
         try:
             yield 1
             assert is_left.wait(30)
-            yield 2
+            yield from itertools.count(2)
         finally:
             has_ended.set()
 

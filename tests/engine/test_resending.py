@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.core.lifecycle import State
+from orchestrator.engine.upkeep.resending import resend
 from orchestrator.ledger.commands import Action
 from tests.engine.process import process
 from tests.engine.scripted import Asked, Reply, Scripted, numbered, says
@@ -52,3 +53,15 @@ async def test_nothing_is_sent_anew_of_a_run_that_is_to_be_cancelled_or_is_not_t
         for run in (p.run.id, 99):
             assert (await asked(p, Action.RESEND, run=run)).is_refused
         assert len(transport.of("run")) == JOBS
+
+
+async def test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), status=lambda asked: says("IN_PROGRESS", asked.remote_id))
+    async with process(tmp_path / "db", transport, jobs=JOBS) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, JOBS)
+        await anyio.sleep(5)
+        before = p.clock.now()
+        assert await resend(p.ledger, p.run.id, before=before) == JOBS
+        await p.wait(lambda: len(transport.of("run")) == 2 * JOBS and p.progress.count("outstanding") == JOBS)
+        assert await resend(p.ledger, p.run.id, before=before) == 0

@@ -32,14 +32,21 @@ def held(service: Service) -> Iterator[None]:
     service.change(hold=False)
 
 
+@contextmanager
+def at_work(desk: Desk, service: Service, jobs: int = 10) -> Iterator[Program]:
+    """The run `one` of so many jobs is at work, and no job finishes inside the block."""
+    desk.inputs(jobs, "one.jsonl")
+    with held(service):
+        first = run(desk, service, "one")
+        service.wait("accepted", jobs)
+        yield first
+
+
 def test_a_second_run_is_served_by_the_process_that_works_and_ends_as_if_it_had_worked_itself(
     desk: Desk, service: Service
 ) -> None:
-    desk.inputs(30, "one.jsonl")
     desk.inputs(40, "two.jsonl")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 30)
+    with at_work(desk, service, 30) as first:
         second = run(desk, service, "two")
         told = second.until_said(SERVES)
         assert f"process {first.pid} (run one) since" in told
@@ -61,11 +68,9 @@ def test_a_second_run_is_served_by_the_process_that_works_and_ends_as_if_it_had_
 def test_who_follows_goes_on_in_the_place_of_a_process_that_ends(
     desk: Desk, service: Service, end: signal.Signals
 ) -> None:
-    for name in ("one", "two", "three"):
+    for name in ("two", "three"):
         desk.inputs(20, f"{name}.jsonl")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 20)
+    with at_work(desk, service, 20) as first:
         followers = [run(desk, service, name) for name in ("two", "three")]
         for each in followers:
             each.until_said(SERVES)
@@ -81,12 +86,26 @@ def test_who_follows_goes_on_in_the_place_of_a_process_that_ends(
     assert Counter(Counter(each["n"] for each in service.accepted()).values()) == {3: 20}, "nobody was paid twice"
 
 
+def test_who_follows_goes_on_at_once_when_the_run_of_the_process_that_works_is_over(
+    desk: Desk, service: Service
+) -> None:
+    desk.inputs(40, "two.jsonl")
+    with at_work(desk, service, 20) as first:
+        second = run(desk, service, "two")
+        second.until_said(SERVES)
+        service.wait("accepted", 60)
+        assert desk.call("cancel", "one", "--yes").exit_code == 0
+        assert first.ended().summary["jobs"]["cancelled"] == 20
+        second.until_said(GOES_ON)
+    ended = second.ended()
+    assert ended.exit_code == 0, ended
+    assert len(desk.ids("two.out")) == 40
+    assert len(service.accepted()) == 60, "nothing is paid for twice"
+
+
 def test_who_leaves_off_following_or_is_killed_changes_nothing(desk: Desk, service: Service) -> None:
-    desk.inputs(10, "one.jsonl")
     desk.inputs(20, "two.jsonl")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 10)
+    with at_work(desk, service) as first:
         killed = run(desk, service, "two")
         killed.until_said(SERVES)
         left = run(desk, service, "two")
@@ -108,11 +127,8 @@ def test_who_leaves_off_following_or_is_killed_changes_nothing(desk: Desk, servi
 def test_ctrl_c_at_a_terminal_asks_whether_a_run_that_is_followed_stops_too(
     desk: Desk, service: Service, answer: str, said: str
 ) -> None:
-    desk.inputs(10, "one.jsonl")
     desk.inputs(400, "two.jsonl")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 10)
+    with at_work(desk, service) as first:
         place = ("--endpoint", "ep1", "--serverless-url", service.url, "--queue-depth", "20", "--json")
         asked, heard = pty.openpty()
         second = subprocess.Popen(
@@ -149,11 +165,8 @@ def _until(terminal: int, text: str) -> str:
 
 
 def test_a_bad_input_is_refused_beside_a_process_that_works_and_leaves_no_trace(desk: Desk, service: Service) -> None:
-    desk.inputs(10, "one.jsonl")
     desk.write("two.jsonl", '{"n": 1}\n{"n": \n')
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 10)
+    with at_work(desk, service) as first:
         refused = run(desk, service, "two").ended()
         assert refused.exit_code == 2
         assert "two.jsonl: 1 problem" in refused.stderr
@@ -164,11 +177,8 @@ def test_a_bad_input_is_refused_beside_a_process_that_works_and_leaves_no_trace(
 
 
 def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Service) -> None:
-    desk.inputs(10, "one.jsonl")
     desk.write("mine.py", "def f(job):\n    return 1\n")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 10)
+    with at_work(desk, service) as first:
         refused = desk.call("run", "one.jsonl", "--name", "mine", "--endpoint", "local:mine.py:f")
         assert refused.exit_code == 4
         assert f"process {first.pid} (run one) since" in refused.stderr
@@ -177,11 +187,8 @@ def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Servic
 
 
 def test_serve_works_on_every_run_until_it_is_stopped_and_only_once(desk: Desk, service: Service) -> None:
-    desk.inputs(10, "one.jsonl")
     desk.inputs(20, "two.jsonl")
-    with held(service):
-        first = run(desk, service, "one")
-        service.wait("accepted", 10)
+    with at_work(desk, service) as first:
         desk.until_outstanding(10)
         first.kill()
         serving = desk.start("serve", "--serverless-url", service.url, "--json", *FAST)
@@ -205,11 +212,8 @@ def test_a_run_that_the_process_at_work_cannot_serve_is_held_and_says_so(
     desk: Desk, services: Callable[..., Service]
 ) -> None:
     here, there = services(), services()
-    desk.inputs(10, "one.jsonl")
     desk.inputs(20, "two.jsonl")
-    with held(here):
-        first = run(desk, here, "one")
-        here.wait("accepted", 10)
+    with at_work(desk, here) as first:
         second = run(desk, there, "two")
         assert f"it is held: the process that works on this ledger has no API key for {there.url}" in second.until_said(
             SERVES

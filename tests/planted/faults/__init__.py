@@ -14,8 +14,10 @@ from tests.planted.faults import (
     pacing,
     pipelines,
     processes,
+    programs,
     resuming,
     rules,
+    selecting,
 )
 from tests.planted.faults.fault import Fault
 
@@ -30,6 +32,8 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *pacing.FAULTS,
     *pipelines.FAULTS,
     *resuming.FAULTS,
+    *programs.FAULTS,
+    *selecting.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,132 @@
+"""Which jobs are meant: filters, kinds of failures, what holds them up; and what is done with some of a run's jobs."""
+
+from tests.planted.faults.fault import Fault
+
+FILTERS = "tests/core/test_filters.py"
+SELECTION = "tests/conformance/test_selection.py"
+CHOSEN = f"{SELECTION}::test_the_ledger_chooses_the_jobs_that_a_filter_means"
+MESSAGES = "tests/core/test_error_messages.py"
+DIAGNOSIS = "tests/core/test_diagnosis.py"
+COMMANDS = "tests/engine/test_command_inbox.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="not of an and leaves it one",
+        path="orchestrator/core/filters.py",
+        old="return And(turned) if isinstance(tree, And) is not negated else Or(turned)",
+        new="return And(turned) if isinstance(tree, And) else Or(turned)",
+        tests=(f"{FILTERS}::test_pushing_every_not_down_to_the_terms_changes_nothing", CHOSEN),
+    ),
+    Fault(
+        name="or binds as closely as and",
+        path="orchestrator/core/filter_text.py",
+        old='        while self._takes_word("or"):\n            parts.append(self._all())\n',
+        new='        while self._takes_word("or"):\n            parts.append(self._one())\n',
+        tests=(f"{FILTERS}::test_terms_are_joined_by_words_and_parentheses",),
+    ),
+    Fault(
+        name="longer ago is later",
+        path="orchestrator/core/filter_text.py",
+        old='return Number("ended", _TURNED[comparison], now',
+        new='return Number("ended", comparison, now',
+        tests=(f"{FILTERS}::test_a_term_is_a_field_a_comparison_and_a_value",),
+    ),
+    Fault(
+        name="what a job does not have meets no negation",
+        path="orchestrator/ledger/selection.py",
+        old="            return is_not_true(_condition(one))\n",
+        new="            return ~_condition(one)\n",
+        tests=(CHOSEN,),
+    ),
+    Fault(
+        name="behind a full page the rest of its window is passed over",
+        path="orchestrator/ledger/selection.py",
+        old="rows[-1][0] if len(rows) == most else window[1]",
+        new="window[1]",
+        tests=(CHOSEN,),
+    ),
+    Fault(
+        name="rows that do not count yet are chosen",
+        path="orchestrator/ledger/selection.py",
+        old="            jobs.c.intake_id <= bounds.accepted,\n",
+        new="",
+        tests=(f"{SELECTION}::test_rows_of_an_intake_that_was_not_accepted_are_not_chosen",),
+    ),
+    Fault(
+        name="of an error that came of another the other one is told",
+        path="orchestrator/core/error_messages.py",
+        old="text[text.rfind(_TRACEBACK) :]",
+        new="text[text.find(_TRACEBACK) :]",
+        tests=(f"{MESSAGES}::test_a_message_is_told_by_its_type_and_its_sentence",),
+    ),
+    Fault(
+        name="what varies in a long message makes kinds of it",
+        path="orchestrator/core/error_messages.py",
+        old="return _VARIES.sub(_blank, told(message))[:KIND_MAX]",
+        new="return _VARIES.sub(_blank, told(message)[:KIND_MAX])",
+        tests=(f"{MESSAGES}::test_a_long_message_is_cut",),
+    ),
+    Fault(
+        name="failures of different classes are one kind",
+        path="orchestrator/core/error_messages.py",
+        old="    kind = f\"{trouble}\\n{kind_of(message or '')}\"\n",
+        new='    kind = kind_of(message or "")\n',
+        tests=(f"{MESSAGES}::test_failures_of_a_kind_have_the_same_key",),
+    ),
+    Fault(
+        name="causes are told in the order in which they were looked for",
+        path="orchestrator/core/diagnosis.py",
+        old="    return tuple(sorted(found, key=lambda finding: RANK[finding.cause]))\n",
+        new="    return tuple(found)\n",
+        tests=(f"{DIAGNOSIS}::test_what_nothing_gets_past_comes_first",),
+    ),
+    Fault(
+        name="a limit binds only in the moment in which all of it is used",
+        path="orchestrator/core/diagnosis.py",
+        old="    elif sending.used >= BINDING_SHARE * sending.allowance:\n",
+        new="    elif sending.used >= sending.allowance:\n",
+        tests=(f"{DIAGNOSIS}::test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody",),
+    ),
+    Fault(
+        name="jobs that are cancelled are not cancelled at the service",
+        path="orchestrator/ledger/cancels.py",
+        old="            owed = (await connection.execute(_OWE_ASKED,",
+        new="            owed = 0 and (await connection.execute(_OWE_ASKED,",
+        tests=(f"{COMMANDS}::test_some_jobs_are_cancelled_where_they_are_and_the_run_goes_on",),
+    ),
+    Fault(
+        name="a job whose request is under way escapes its cancelling",
+        path="orchestrator/engine/upkeep/cancelling.py",
+        old="        while whole.submitting:\n",
+        new="        while False:\n",
+        tests=(f"{COMMANDS}::test_a_job_whose_request_is_under_way_is_cancelled_once_that_is_answered",),
+    ),
+    Fault(
+        name="a retry that is carried out again takes what has failed since",
+        path="orchestrator/engine/upkeep/reopening.py",
+        old="each.ended_at is not None and each.ended_at <= command.asked_at",
+        new="each.ended_at is not None",
+        tests=(f"{COMMANDS}::test_a_retry_that_a_crash_cut_off_is_carried_out_once",),
+    ),
+    Fault(
+        name="jobs are tried again without the settings that were given for it",
+        path="orchestrator/engine/upkeep/reopening.py",
+        old="transitions.reopened(job, at=now, afresh=afresh)",
+        new="transitions.reopened(job, at=now, afresh=Afresh())",
+        tests=(f"{COMMANDS}::test_some_jobs_are_tried_again_with_settings_of_their_own",),
+    ),
+    Fault(
+        name="what is gone at the service is sent anew twice",
+        path="orchestrator/engine/upkeep/resending.py",
+        old=" and (job.submission or 0) < before",
+        new="",
+        tests=("tests/engine/test_resending.py::test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again",),
+    ),
+    Fault(
+        name="the jobs of all runs are sent anew",
+        path="orchestrator/engine/upkeep/resending.py",
+        old="if job.run == run and ",
+        new="if ",
+        tests=("tests/engine/test_resending.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",),
+    ),
+)
