@@ -41,7 +41,7 @@ async def seen(path: Path, *, age_s: int, ended: bool = False) -> RunStatus:
 
 
 async def test_looking_believes_the_process_at_work(tmp_path: Path) -> None:
-    found = await seen(tmp_path / "l.db", age_s=1)
+    found = await seen(tmp_path / "l.db", age_s=0)
     assert found.safe_offline_s == pytest.approx(700, abs=30)
     assert found.collected_by is CollectedBy.WEBHOOKS
     assert found.stuck.in_queue == 3

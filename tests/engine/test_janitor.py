@@ -8,6 +8,7 @@ from orchestrator.api.messages import say_recovered
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
+from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.janitor import Recovered
 from orchestrator.settings import OnExpired, OnUncertain, RunSettings
 from tests.engine.process import process
@@ -254,4 +255,4 @@ async def test_other_runs_at_the_same_endpoint_are_collected_and_not_sent(tmp_pa
 
 async def test_a_janitor_with_nothing_to_do_sleeps_until_its_next_duty(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted()) as p:
-        assert await p.janitor._poll() == pytest.approx(30, abs=0.1), "the comparison of the ledger with the plan"
+        assert await p.janitor._poll() == pytest.approx(LOOK_S, abs=0.1), "to keep what was learned"
