@@ -62,7 +62,7 @@ def rule(overlap: Overlap, parallel: int, fires: Sequence[int], live: Iterable[L
             if not fires:
                 return Ruled({}, {}, {})
             return Ruled(dict.fromkeys(fires[:-1], NEWER), {flow.id: NEWER for flow in waiting}, {})
-        case Overlap.REPLACE:
+        case _:  # REPLACE
             return _replaced(parallel, fires, flows)
 
 

@@ -111,3 +111,9 @@ def test_why_jobs_wait_there_is_told_by_the_workers(workers: dict[str, int], cau
 def test_an_endpoint_at_zero_starts_no_worker_for_jobs_of_low_priority() -> None:
     assert found(with_workers(), run=replace(RUN, is_low_priority=True)) == [Cause.SCALED_TO_ZERO]
     assert found(with_workers(), run=replace(RUN, is_low_priority=True, endpoint="xyz")) == [Cause.NO_WORKERS]
+
+
+def test_the_first_workers_may_take_as_long_as_they_usually_do_to_start() -> None:
+    usual = service_rules.START_US_USUAL
+    assert found(with_workers(initializing=2), run=replace(RUN, waited_us=usual)) == []
+    assert found(with_workers(initializing=2), run=replace(RUN, waited_us=usual + 1)) == [Cause.COLD_START]
