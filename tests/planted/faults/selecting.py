@@ -90,8 +90,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs that are cancelled are not cancelled at the service",
         path="orchestrator/ledger/cancels.py",
-        old="            owed = (await connection.execute(_OWE_ASKED,",
-        new="            owed = 0 and (await connection.execute(_OWE_ASKED,",
+        old="            owed = (await connection.execute(",
+        new="            owed = 0 and (await connection.execute(",
         tests=(f"{COMMANDS}::test_some_jobs_are_cancelled_where_they_are_and_the_run_goes_on",),
     ),
     Fault(
