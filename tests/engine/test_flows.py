@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import anyio
@@ -9,24 +10,26 @@ import msgspec
 import pytest
 
 from orchestrator.core.flows import FlowKind
+from orchestrator.core.pipelines import WHOLE, Overlap
+from orchestrator.ledger.commands import Action, NewName
 from orchestrator.units import MINUTE_US, SECOND_US
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
+from tests.ledger.ledgers import obeyed
 from tests.ledger.pipelines import applied, every
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
-FIRST = "p@20260101T010000Z"
-SECOND = "p@20260101T020000Z"
+FIRST = "p@20260101T000600Z"
 
 
 async def test_a_fire_becomes_a_run_with_its_results_written_and_its_input_told_by_its_hash(tmp_path: Path) -> None:
     transport = completing()
     async with flowing(tmp_path, transport=transport) as p:
-        await applied(p.ledger, a_pipeline(tmp_path, every(1)), now=p.ledger.now())
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
         p.scheduler.on_change()
-        await anyio.sleep(3_590)
+        await anyio.sleep(350)
         assert await p.states() == {}
         await anyio.sleep(11 + 20)
         assert await p.states() == {FIRST: "succeeded"}
@@ -87,26 +90,26 @@ async def test_an_input_that_a_command_prints_and_one_whose_command_fails(tmp_pa
     failing = {"input": None, "input_command": ("sh", "-c", "echo no data yet >&2; exit 3")}
     transport = completing()
     async with flowing(tmp_path, transport=transport) as p:
-        good = msgspec.structs.replace(a_pipeline(tmp_path, every(1)), **printing)
+        good = msgspec.structs.replace(a_pipeline(tmp_path, every(0.1)), **printing)
         await applied(p.ledger, good, now=p.ledger.now())
         await applied(p.ledger, msgspec.structs.replace(good, name="q", **failing), now=p.ledger.now())
         p.scheduler.on_change()
-        await anyio.sleep(3_700)
+        await anyio.sleep(400)
         states = await p.states()
         assert states == {FIRST: "succeeded", FIRST.replace("p@", "q@"): "failed"}
         failed = await p.flow(FIRST.replace("p@", "q@"))
         assert failed.why == "the input-command sh ended with exit code 3: no data yet"
     [sent] = transport.of("run")
-    told = f"2026-01-01T01:00:00Z 2026-01-01T00:00:00Z {FIRST} {FIRST}"
+    told = f"2026-01-01T00:06:00Z 2026-01-01T00:00:00Z {FIRST} {FIRST}"
     assert json.loads(sent.body)["input"]["told"] == told
 
 
 async def test_rows_that_are_none_fail_the_flow_and_name_the_line(tmp_path: Path) -> None:
     async with flowing(tmp_path) as p:
-        await applied(p.ledger, a_pipeline(tmp_path, every(1)), now=p.ledger.now())
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
         (tmp_path / "in.jsonl").write_text('{"input": 1}\nno json\n')
         p.scheduler.on_change()
-        await anyio.sleep(3_700)
+        await anyio.sleep(400)
         flow = await p.flow(FIRST)
         assert flow.state == "failed"
         assert "in.jsonl: 1 problem; nothing was sent" in flow.why
@@ -117,11 +120,22 @@ async def test_rows_that_are_none_fail_the_flow_and_name_the_line(tmp_path: Path
 @pytest.mark.parametrize(("failing", "state"), [({1}, "partial"), ({1, 2}, "failed")])
 async def test_a_flow_of_which_jobs_failed_is_partial_or_failed(tmp_path: Path, failing: set[int], state: str) -> None:
     async with flowing(tmp_path, transport=failing_for(failing)) as p:
-        await applied(p.ledger, a_pipeline(tmp_path, every(1)), now=p.ledger.now())
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
         p.scheduler.on_change()
-        await anyio.sleep(3_600 + 1_800)
+        await anyio.sleep(360 + 340)
         flow = await p.flow(FIRST)
         assert (flow.state, flow.why) == (state, f"{len(failing)} job{'s' * (len(failing) > 1)} of 2 without a result")
+
+
+def never_ending() -> Scripted:
+    """A service at which jobs go on until they are cancelled."""
+
+    def status(asked: Asked) -> Reply:
+        cancelled = {each.remote_id for each in transport.of("cancel")}
+        return says("CANCELLED" if asked.remote_id in cancelled else "IN_PROGRESS", asked.remote_id)
+
+    transport = Scripted(run=accepting(), status=status)
+    return transport
 
 
 def failing_for(numbers: set[int]) -> Scripted:
@@ -133,3 +147,108 @@ def failing_for(numbers: set[int]) -> Scripted:
         return says("COMPLETED", asked.remote_id, output=1)
 
     return Scripted(run=accepting(), status=status)
+
+
+async def test_too_many_failed_rows_hold_the_flow_until_a_person_goes_on(tmp_path: Path) -> None:
+    pipeline = a_pipeline(tmp_path, every(0.1))
+    [stage] = pipeline.stages
+    settings = {**stage.settings, "queue-depth": ("25",)}
+    stage = msgspec.structs.replace(stage, max_failed=WHOLE // 10, settings=settings)
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"input": {{"n": {n}}}}}\n' for n in range(200)))
+    async with flowing(tmp_path, transport=failing_for(set(range(1, 26)))) as p:
+        await applied(p.ledger, msgspec.structs.replace(pipeline, stages=(stage,)), now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(360 + 300)
+        flow = await p.flow(FIRST)
+        assert flow.state == "held"
+        assert re.fullmatch(r"2\d of the first 2\d rows of caption have failed, more than max-failed allows", flow.why)
+        assert [work.flow.name for work in p.scheduler.stuck] == [FIRST]
+        assert p.scheduler.is_idle
+        assert any("is held" in line for line in p.warnings)
+
+        assert await p.ledger.flows.proceed(flow.id)
+        p.engine.control.on_change()
+        p.scheduler.on_change()
+        await anyio.sleep(400)
+        flow = await p.flow(FIRST)
+        assert (flow.state, flow.why) == ("partial", "25 jobs of 200 without a result")
+
+
+async def test_a_paused_flow_sends_nothing_and_a_cancelled_one_ends_with_its_run(tmp_path: Path) -> None:
+    transport = never_ending()
+    async with flowing(tmp_path, transport=transport) as p:
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(400)
+        flow = await p.flow(FIRST)
+        assert await p.ledger.flows.pause(flow.id, "looked at")
+        p.engine.control.on_change()
+        p.scheduler.on_change()
+        await anyio.sleep(60)
+        assert (await p.flow(FIRST)).state == "held"
+        assert await p.ledger.flows.cancel(flow.id, "enough")
+        p.engine.control.on_change()
+        p.scheduler.on_change()
+        await anyio.sleep(600)
+        flow = await p.flow(FIRST)
+        assert (flow.state, flow.why) == ("cancelled", "enough")
+    assert transport.of("cancel")
+
+
+async def test_one_that_waits_for_its_input_is_cancelled_at_once(tmp_path: Path) -> None:
+    async with flowing(tmp_path) as p:
+        pipeline = a_pipeline(tmp_path, every(0.1), input_="never.jsonl", wait_for_input_us=5 * 60 * MINUTE_US)
+        await applied(p.ledger, pipeline, now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(370)
+        flow = await p.flow(FIRST)
+        assert await p.ledger.flows.cancel(flow.id, "enough")
+        p.scheduler.on_change()
+        await anyio.sleep(1)
+        assert (await p.flow(FIRST)).state == "cancelled"
+
+
+async def test_a_replaced_flow_is_cancelled_and_the_new_one_begins_when_it_has_ended(tmp_path: Path) -> None:
+    transport = never_ending()
+    async with flowing(tmp_path, transport=transport) as p:
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.5, Overlap.REPLACE)), now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(3_600 - 60)
+        assert list((await p.states()).values()) == ["running"]
+        await anyio.sleep(120)
+        assert list((await p.states()).values()) == ["cancelled", "running"]
+        [first, second] = reversed(await p.ledger.flows.latest(2))
+        assert first.why == "a newer fire takes its place"
+        assert first.ended_at is not None
+        assert second.started_at is not None
+        assert second.started_at >= first.ended_at
+
+
+async def test_a_late_flow_is_told_once_and_failed_flows_in_a_row_pause_the_schedule(tmp_path: Path) -> None:
+    schedule = msgspec.structs.replace(every(0.5), late_after_us=5 * MINUTE_US, pause_after_failures=2)
+    async with flowing(tmp_path) as p:
+        pipeline = a_pipeline(tmp_path, schedule, input_="never.jsonl", wait_for_input_us=10 * MINUTE_US)
+        await applied(p.ledger, pipeline, now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(4 * 1_800)
+        assert list((await p.states()).values()) == ["failed", "failed"]
+        late = [line for line in p.warnings if "is late: it has not ended 5 min after its time" in line]
+        assert len(late) == 2
+        assert any("p is paused after 2 failed flows in a row" in line for line in p.warnings)
+        paused = await p.ledger.pipelines.named("p")
+        assert paused is not None
+        assert paused.note == "2 failed flows in a row"
+
+
+async def test_a_run_that_is_renamed_under_its_flow_is_still_its_run(tmp_path: Path) -> None:
+    transport = never_ending()
+    async with flowing(tmp_path, transport=transport) as p:
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(400)
+        run = await p.ledger.runs.named(f"{FIRST}/caption")
+        assert run is not None
+        await obeyed(p.ledger, Action.RENAME, run=run.id, argument=NewName("renamed"))
+        transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        await anyio.sleep(600)
+        assert (await p.flow(FIRST)).state == "succeeded"
