@@ -11,10 +11,9 @@ import msgspec
 from orchestrator.api.controlling import asked, beside
 from orchestrator.api.look import runs_now
 from orchestrator.api.naming import ambiguous_name, unknown_name
-from orchestrator.core.calendar import fires_from
+from orchestrator.core.calendar import fires_from, instant_of
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.lifecycle import State
-from orchestrator.core.local_times import instant
 from orchestrator.core.names import meant_by
 from orchestrator.core.pipelines import Pipeline
 from orchestrator.engine.dependencies import Dependencies
@@ -260,7 +259,7 @@ def time_of(text: str, pipeline: Pipeline, flag: str) -> int:
     """The time that somebody has given with `flag`, in the zone of the pipeline's schedule. Raises `UsageError`."""
     zone = "UTC" if pipeline.schedule is None else pipeline.schedule.zone
     try:
-        found = instant(text, zone)
+        found = instant_of(text, zone)
     except ValueError as error:
         raise UsageError(f"{flag}: {error}") from None
     if found % SECOND_US:

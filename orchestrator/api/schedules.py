@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.controlling import beside
 from orchestrator.api.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
-from orchestrator.core.calendar import fires_due, next_fires
+from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
 from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.core.local_times import local
@@ -282,7 +282,7 @@ def _of_looking(each: Defined, now: int, held_by: str | None) -> Iterator[tuple[
     schedule, watermark = each.pipeline.schedule, each.watermark
     if schedule is None or watermark is None or watermark.is_paused(now):
         return
-    unseen = fires_due(schedule, each.name, watermark.at_us, now - OVERDUE_US, 1)
+    unseen = fires_between(schedule, each.name, watermark.at_us, now - OVERDUE_US, 1)
     if unseen:
         who = f"{held_by} works on the ledger" if held_by else "nobody works on the ledger"
         text = (

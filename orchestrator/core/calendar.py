@@ -93,18 +93,21 @@ def previous_fire(schedule: Schedule, before_us: int) -> int | None:
     return last_us
 
 
-def fires_due(schedule: Schedule, key: str, after_us: int, until_us: int, limit: int) -> list[Fire]:
-    """The fires of the pipeline `key` that are due in (`after_us`, `until_us`], the first `limit` of them."""
-    due = takewhile(lambda fire: fire.due_us <= until_us, _jittered(schedule, key, after_us))
-    return list(islice((fire for fire in due if fire.due_us > after_us), limit))
+def fires_between(schedule: Schedule, key: str, after_us: int, until_us: int, limit: int) -> list[Fire]:
+    """The first `limit` fires of the pipeline `key` whose times lie in (`after_us`, `until_us`]. Each is due before the
+    next one's time: they keep their order.
+    """
+    fires = takewhile(lambda fire: fire.at_us <= until_us, _jittered(schedule, key, after_us))
+    return list(islice(fires, limit))
 
 
 def _jittered(schedule: Schedule, key: str, after_us: int) -> Iterator[Fire]:
-    """All fires that may be due after `after_us`. Each is due before the next one's time: they keep their order."""
+    nominal = fires_from(schedule, after_us + 1)
     if not schedule.jitter_us:
-        return (Fire(at_us, at_us) for at_us in fires_from(schedule, after_us + 1))
-    nominal = pairwise(fires_from(schedule, after_us + 1 - schedule.jitter_us))
-    return (Fire(at, at + _drawn(key, at, min(schedule.jitter_us, following - at))) for at, following in nominal)
+        return (Fire(at_us, at_us) for at_us in nominal)
+    return (
+        Fire(at, at + _drawn(key, at, min(schedule.jitter_us, following - at))) for at, following in pairwise(nominal)
+    )
 
 
 def _drawn(key: str, at_us: int, below_us: int) -> int:

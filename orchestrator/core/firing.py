@@ -1,13 +1,14 @@
 """One look at a schedule: which of the fires since the last look are due, and which were missed.
 
 Of a schedule only the past is kept: a watermark, up to which each fire is recorded or stands in a gap. What lies ahead
-is worked out anew each time, so that new rules of a zone move nothing that was.
+is worked out anew each time, so that new rules of a zone move nothing that was. All of this goes by nominal times: the
+jitter only puts off when a flow begins.
 """
 
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from orchestrator.core.calendar import Fire, fires_due
+from orchestrator.core.calendar import Fire, fires_between
 from orchestrator.core.pipelines import Schedule
 from orchestrator.units import HOUR_US
 
@@ -29,13 +30,13 @@ class GapKind(StrEnum):
 
 
 class Gap(NamedTuple):
-    """The fires that were due after `after_us` and until `until_us`, for which nothing was done."""
+    """The fires after `after_us` and until `until_us`, for which nothing was done."""
 
     kind: GapKind
     after_us: int
     until_us: int
     first_us: int
-    """The first of them: its nominal time."""
+    """The first of them."""
 
     fires: int
     """How many they are; of `COUNTED_MAX` there may be more."""
@@ -65,7 +66,7 @@ class Watermark(NamedTuple):
 
 def gap(kind: GapKind, schedule: Schedule, key: str, after_us: int, until_us: int) -> Gap | None:
     """The gap of the pipeline `key` in (`after_us`, `until_us`]; None where no fire is in it."""
-    fires = fires_due(schedule, key, after_us, until_us, COUNTED_MAX)
+    fires = fires_between(schedule, key, after_us, until_us, COUNTED_MAX)
     return Gap(kind, after_us, until_us, fires[0].at_us, len(fires)) if fires else None
 
 
@@ -82,9 +83,9 @@ def look(schedule: Schedule, key: str, watermark: Watermark, now: int, most: int
     if after < bygone:
         gaps.append(gap(GapKind.MISSED, schedule, key, after, bygone))
         after = bygone
-    fires = fires_due(schedule, key, after, now, most + 1)
+    fires = fires_between(schedule, key, after, now, most + 1)
     is_all = len(fires) <= most
-    until = max(now, after) if is_all else fires[most - 1].due_us
+    until = max(now, after) if is_all else fires[most - 1].at_us
     return Look(tuple(each for each in gaps if each is not None), tuple(fires[:most]), until, is_all)
 
 

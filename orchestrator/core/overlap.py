@@ -20,6 +20,9 @@ class Live(NamedTuple):
     kind: FlowKind
     state: FlowState
     fire_at: int
+    due_at: int
+    """It does not begin before."""
+
     is_cancelled: bool = False
     """Whether it is being cancelled, and has not ended yet."""
 
@@ -79,7 +82,7 @@ def _replaced(parallel: int, fires: Sequence[int], flows: Sequence[Live]) -> Rul
     )
 
 
-def startable(parallel: int, live: Iterable[Live]) -> list[int]:
+def startable(parallel: int, live: Iterable[Live], now: int) -> list[int]:
     """The numbers of the waiting flows of one pipeline that may begin now, in their order.
 
     Those of schedules and of people begin in the order of their fires, `parallel` at once. Those of backfills have
@@ -88,7 +91,7 @@ def startable(parallel: int, live: Iterable[Live]) -> list[int]:
     flows = sorted(live, key=_in_order)
     backfills = [flow for flow in flows if flow.kind is FlowKind.BACKFILL]
     others = [flow for flow in flows if flow.kind is not FlowKind.BACKFILL]
-    due = [flow.id for flow in others if flow.state is FlowState.WAITING]
+    due = [flow.id for flow in others if flow.state is FlowState.WAITING and flow.due_at <= now]
     begin = due[: max(0, parallel - _begun(others))]
     if len(begin) < len(due):
         return begin

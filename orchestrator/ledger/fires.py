@@ -157,9 +157,15 @@ def _rows_of(found: Found, now: int) -> tuple[list[dict[str, Any]], ...]:
     return (
         [{**common, "fire_at": fire, "skipped": skipped.get(fire)} for fire in at],
         [
-            {**common, "fire_at": fire, "name": flow_name(found.name, fire), "kind": FlowKind.SCHEDULED.value}
-            for fire in at
-            if fire not in skipped
+            {
+                **common,
+                "fire_at": fire.at_us,
+                "due_at": fire.due_us,
+                "name": flow_name(found.name, fire.at_us),
+                "kind": FlowKind.SCHEDULED.value,
+            }
+            for fire in found.look.fires
+            if fire.at_us not in skipped
         ],
         [{"of": flow, "because": why, "now": now} for flow, why in found.ruled.dropped.items()],
         [{"of": flow, "because": why} for flow, why in found.ruled.cancelled.items()],

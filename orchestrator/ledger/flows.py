@@ -45,10 +45,13 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     is_late: bool
     """It was told that it is late."""
 
+    due_at: int
+    """It does not begin before."""
+
     @property
     def live(self) -> Live:
         """What the rules of overlap have to know of it."""
-        return Live(self.id, self.kind, self.state, self.fire_at, self.is_cancelled, self.parallel)
+        return Live(self.id, self.kind, self.state, self.fire_at, self.due_at, self.is_cancelled, self.parallel)
 
 
 class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -81,6 +84,7 @@ _FLOWS: Final = select(
     flows.c.is_cancelled,
     flows.c.is_overruled,
     flows.c.is_late,
+    flows.c.due_at,
 ).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
 
 

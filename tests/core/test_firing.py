@@ -1,9 +1,11 @@
 """One look at a schedule: what is due, what was missed, what a pause left out, and where the watermark stands then."""
 
+from itertools import takewhile
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.calendar import fires_due
+from orchestrator.core.calendar import fires_from
 from orchestrator.core.firing import (
     COUNTED_MAX,
     Gap,
@@ -27,6 +29,13 @@ def test_a_look_finds_what_is_due_since_the_watermark_that_moves_to_now() -> Non
     assert [fire.at_us for fire in found.fires] == [T + HOUR_US, T + 2 * HOUR_US]
     assert (found.gaps, found.until_us, found.is_all) == ((), T + 2 * HOUR_US + 5, True)
     assert look(HOURLY, "p", Watermark(T + 5), T + 6, MANY).fires == ()
+
+
+def test_the_jitter_puts_off_when_a_flow_begins_and_nothing_else() -> None:
+    spread = Schedule(every_us=HOUR_US, jitter_us=30 * MINUTE_US)
+    [fire] = look(spread, "p", Watermark(T), T + HOUR_US, MANY).fires
+    assert fire.at_us == T + HOUR_US < fire.due_us < T + HOUR_US + 30 * MINUTE_US
+    assert look(spread, "p", Watermark(T + HOUR_US), fire.due_us, MANY).fires == ()
 
 
 def test_what_is_overdue_for_longer_than_catch_up_is_missed_to_the_microsecond() -> None:
@@ -74,6 +83,10 @@ def test_a_clock_behind_the_watermark_fires_nothing_and_an_hour_is_told() -> Non
     assert not is_set_back(T, T - HOUR_US)
 
 
+def next_fires_until(schedule: Schedule, until: int) -> list[int]:
+    return list(takewhile(lambda at: at <= until, fires_from(schedule, T + 1)))
+
+
 @given(
     st.integers(1, 90),
     st.integers(0, 200),
@@ -100,8 +113,8 @@ def test_each_fire_is_found_once_or_lies_in_one_gap(
         if pauses:
             watermark = Watermark(watermark.at_us, now, max(now, watermark.at_us) + 30 * MINUTE_US)
             now += 60 * MINUTE_US
-    due = {fire.at_us: fire.due_us for fire in fires_due(schedule, "p", T, watermark.at_us, 10**6)}
-    held = {at: sum(each.after_us < when <= each.until_us for each in gaps) for at, when in due.items()}
+    due = next_fires_until(schedule, watermark.at_us)
+    held = {at: sum(each.after_us < at <= each.until_us for each in gaps) for at in due}
     assert len(fires) == len(set(fires))
     assert all(held[at] + (at in set(fires)) == 1 for at in due)
     assert set(fires) <= set(due)

@@ -9,11 +9,12 @@ from orchestrator.core.pipelines import Overlap
 
 WAITING, RUNNING, HELD = FlowState.WAITING, FlowState.RUNNING, FlowState.HELD
 BACKFILL, TRIGGERED = FlowKind.BACKFILL, FlowKind.TRIGGERED
+NOW = 10_000
 
 
 def live(id_: int, state: FlowState, kind: FlowKind = FlowKind.SCHEDULED, *, parallel: int = 1) -> Live:
     """A flow whose fire is the later the higher its number."""
-    return Live(id_, kind, state, id_, parallel=parallel)
+    return Live(id_, kind, state, id_, NOW, parallel=parallel)
 
 
 def test_in_a_queue_everything_waits() -> None:
@@ -51,34 +52,41 @@ def test_with_replace_the_oldest_is_cancelled() -> None:
 
 
 def test_with_replace_one_that_waits_for_the_end_of_another_is_replaced_too() -> None:
-    ending = Live(1, FlowKind.SCHEDULED, RUNNING, 1, is_cancelled=True)
+    ending = Live(1, FlowKind.SCHEDULED, RUNNING, 1, NOW, is_cancelled=True)
     assert rule(Overlap.REPLACE, 1, [3], [ending, live(2, WAITING)]) == ({}, {2: NEWER}, {})
 
 
 def test_flows_begin_in_the_order_of_their_fires_as_many_as_may_at_once() -> None:
     flows = [live(3, WAITING), live(2, WAITING), live(1, RUNNING)]
-    assert startable(1, flows) == []
-    assert startable(2, flows) == [2]
-    assert startable(9, flows) == [2, 3]
+    assert startable(1, flows, NOW) == []
+    assert startable(2, flows, NOW) == [2]
+    assert startable(9, flows, NOW) == [2, 3]
+
+
+def test_one_that_is_not_due_yet_does_not_begin_and_holds_up_nobody() -> None:
+    put_off = Live(2, FlowKind.SCHEDULED, WAITING, 2, NOW + 1)
+    assert startable(1, [put_off, live(3, WAITING)], NOW) == [3]
+    assert startable(1, [put_off, live(3, WAITING, BACKFILL)], NOW) == [3]
+    assert startable(1, [put_off, live(3, WAITING)], NOW + 1) == [2]
 
 
 def test_one_that_is_held_or_is_being_cancelled_has_its_place_until_it_has_ended() -> None:
-    ending = Live(1, FlowKind.SCHEDULED, RUNNING, 1, is_cancelled=True)
-    assert startable(1, [live(1, HELD), live(2, WAITING)]) == []
-    assert startable(1, [ending, live(2, WAITING)]) == []
+    ending = Live(1, FlowKind.SCHEDULED, RUNNING, 1, NOW, is_cancelled=True)
+    assert startable(1, [live(1, HELD), live(2, WAITING)], NOW) == []
+    assert startable(1, [ending, live(2, WAITING)], NOW) == []
 
 
 def test_backfills_stand_behind_and_have_places_of_their_own() -> None:
     backfills = [live(n, WAITING, BACKFILL, parallel=2) for n in (1, 2, 3)]
-    assert startable(1, [*backfills, live(9, RUNNING), live(10, WAITING)]) == []
-    assert startable(1, [*backfills, live(9, RUNNING)]) == [1, 2]
-    assert startable(1, [*backfills, live(9, WAITING)]) == [9, 1, 2]
-    assert startable(1, [live(0, RUNNING, BACKFILL), *backfills]) == [1]
+    assert startable(1, [*backfills, live(9, RUNNING), live(10, WAITING)], NOW) == []
+    assert startable(1, [*backfills, live(9, RUNNING)], NOW) == [1, 2]
+    assert startable(1, [*backfills, live(9, WAITING)], NOW) == [9, 1, 2]
+    assert startable(1, [live(0, RUNNING, BACKFILL), *backfills], NOW) == [1]
 
 
 lives = st.builds(
     lambda id_, state, kind, cancelled: Live(
-        id_, kind, state, id_, is_cancelled=cancelled and state is not FlowState.WAITING
+        id_, kind, state, id_, NOW, is_cancelled=cancelled and state is not FlowState.WAITING
     ),
     st.integers(1, 500),
     st.sampled_from([WAITING, RUNNING, HELD]),
@@ -102,7 +110,7 @@ def test_whatever_meets_no_fire_is_forgotten_and_never_too_many_run(
 
     left = [flow for flow in flows if flow.id not in ruled.dropped]
     left += [live(fire, WAITING) for fire in fires if fire not in ruled.skipped]
-    begun = set(startable(parallel, left))
+    begun = set(startable(parallel, left, NOW))
     scheduled = [flow for flow in left if flow.kind is not BACKFILL]
     now = sum(flow.state in BEGUN for flow in scheduled)
     assert now + sum(flow.id in begun for flow in scheduled) <= max(parallel, now)

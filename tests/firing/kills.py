@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.calendar import fires_due
+from orchestrator.core.calendar import fires_between
 from orchestrator.core.pipelines import INPUT, Overlap, Pipeline, Schedule, Stage
 from orchestrator.engine.upkeep.looking import Looker
 from orchestrator.ledger import Ledger, open_ledger
@@ -118,8 +118,8 @@ async def _checked(path: Path) -> list[str]:
         for each in await ledger.pipelines.all():
             assert each.pipeline.schedule is not None
             assert each.watermark is not None
-            fires = fires_due(each.pipeline.schedule, each.name, each.applied_at, each.watermark.at_us, ALL)
-            found += await misplaced(ledger, each, {fire.at_us: fire.due_us for fire in fires})
+            fires = fires_between(each.pipeline.schedule, each.name, each.applied_at, each.watermark.at_us, ALL)
+            found += await misplaced(ledger, each, [fire.at_us for fire in fires])
         found += [f"{flow.name} is still {flow.state}" for flow in await ledger.flows.live()]
         for flow in await ledger.flows.latest(None):
             stages = await ledger.flows.stages([flow.id])

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Final
 
 from orchestrator.core.firing import COUNTED_MAX
@@ -12,23 +12,23 @@ from orchestrator.ledger.pipelines import Defined
 ALL: Final = 1_000_000
 
 
-async def misplaced(ledger: Ledger, pipeline: Defined, due: Mapping[int, int]) -> list[str]:
-    """What is wrong with a pipeline whose fires were due (by their nominal times) then: nothing, where each was
-    recorded once or lies in one gap, has one flow or was skipped, and each gap counts its fires.
+async def misplaced(ledger: Ledger, pipeline: Defined, due: Collection[int]) -> list[str]:
+    """What is wrong with a pipeline whose fires were these: nothing, where each was recorded once or lies in one gap, has
+    one flow or was skipped, and each gap counts its fires.
     """
     name = pipeline.name
     fires = await ledger.fires.latest(pipeline.id, ALL)
     gaps = await ledger.fires.gaps(pipeline.id, ALL)
     recorded = Counter(row.fire_at for row in fires)
     found = [f"{name}: {at} was recorded and never due" for at in recorded if at not in due]
-    for at, when in due.items():
-        places = recorded[at] + sum(row.after_at < when <= row.until_at for row in gaps)
+    for at in due:
+        places = recorded[at] + sum(row.after_at < at <= row.until_at for row in gaps)
         if places != 1:
             found.append(f"{name}: the fire {at} is in {places} places")
     found += [f"{name}: {row.fire_at} has no flow" for row in fires if (row.flow is None) == (row.skipped is None)]
     flows = Counter((flow.fire_at, flow.again) for flow in await ledger.flows.latest(None, pipeline=pipeline.id))
     found += [f"{name}: {flow} is there twice" for flow, n in flows.items() if n > 1]
-    moments = sorted(due.values())
+    moments = sorted(due)
     for row in gaps:
         n = bisect_right(moments, row.until_at) - bisect_left(moments, row.after_at + 1)
         if n != row.n and row.n < COUNTED_MAX:

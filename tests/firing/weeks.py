@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 
-from orchestrator.core.calendar import fires_due
+from orchestrator.core.calendar import fires_between
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flows import FlowEvent, FlowKind, FlowState
 from orchestrator.core.overlap import Live, startable
@@ -214,7 +214,7 @@ class Weeks:
             live: dict[int, list[Live]] = defaultdict(list)
             for flow in await ledger.flows.live():
                 live[flow.pipeline].append(flow.live)
-            if begin := [number for flows in live.values() for number in startable(1, flows)]:
+            if begin := [number for flows in live.values() for number in startable(1, flows, self._wall.now())]:
                 await ledger.flows.start(begin)
 
         self._done(work)
@@ -259,15 +259,15 @@ class Weeks:
         self.gaps += len(await ledger.fires.gaps(pipeline.id, ALL))
         return await misplaced(ledger, pipeline, self._due(name, pipeline.watermark.at_us))
 
-    def _due(self, name: str, until: int) -> dict[int, int]:
-        """Every fire that was due while the pipeline was what it was, and when."""
-        due: dict[int, int] = {}
+    def _due(self, name: str, until: int) -> list[int]:
+        """Every fire of the pipeline while it was what it was."""
         changes = [*self._definitions[name], (until, None)]
-        for (since, schedule), (end, _) in pairwise(changes):
-            assert schedule is not None
-            for fire in fires_due(schedule, name, since, min(end, until), ALL):
-                due.setdefault(fire.at_us, fire.due_us)
-        return due
+        return [
+            fire.at_us
+            for (since, schedule), (end, _) in pairwise(changes)
+            if schedule is not None
+            for fire in fires_between(schedule, name, since, min(end, until), ALL)
+        ]
 
 
 def _looker(ledger: Ledger) -> Looker:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from orchestrator.core.calendar import fires_due
+from orchestrator.core.calendar import fires_from
 from orchestrator.core.firing import GapKind, is_set_back, look
 from orchestrator.core.overlap import Live, rule
 from orchestrator.core.wording import counted
@@ -102,8 +102,7 @@ class Looker:
         assert each.pipeline.schedule is not None
         key = (each.definition, each.watermark.at_us)
         if key not in self._next:
-            found = fires_due(each.pipeline.schedule, each.name, each.watermark.at_us, NEVER_US, 1)
-            self._next[key] = found[0].due_us if found else NEVER_US
+            self._next[key] = next(fires_from(each.pipeline.schedule, each.watermark.at_us + 1), NEVER_US)
         return self._next[key]
 
     def _next_of(self, scheduled: Sequence[Defined], now: int) -> int | None:

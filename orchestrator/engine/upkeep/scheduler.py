@@ -129,26 +129,28 @@ class Scheduler:
         if self.firing is Firing.ALWAYS or self._is_to_look:
             self._is_to_look = False
             next_us = (await self.looker.look(now)).next_us
-        await self._go_on()
+        if self.firing is not Firing.ALWAYS:
+            next_us = None
+        ahead = [await self._go_on(now), next_us]
         self._settled.set()
-        if next_us is None or self.firing is not Firing.ALWAYS:
-            return LOOK_S
-        return max(0.0, (next_us - self.clock.now()) / SECOND_US)
+        soonest = min((at for at in ahead if at is not None), default=None)
+        return LOOK_S if soonest is None else max(0.0, (soonest - self.clock.now()) / SECOND_US)
 
-    async def _go_on(self) -> None:
-        """Begins and goes on with what may, and ends what is to end."""
+    async def _go_on(self, now: int) -> int | None:
+        """Begins and goes on with what may, and ends what is to end; returns when the next flow is due."""
         live = await self.ledger.flows.live()
         if not live:
-            return
-        await self._begin(live)
+            return None
+        await self._begin(live, now)
         begun = await self.ledger.flows.live()
         definitions = await self.ledger.pipelines.definitions(flow.definition for flow in begun)
         for flow in begun:
             await self._tell_if_late(flow, definitions[flow.definition])
             if flow.state in BEGUN:
                 await self._follow(flow, definitions[flow.definition])
+        return min((flow.due_at for flow in begun if flow.due_at > now), default=None)
 
-    async def _begin(self, live: list[Flow]) -> None:
+    async def _begin(self, live: list[Flow], now: int) -> None:
         """The flows whose turn has come begin: by what is applied now, not by what each was recorded with."""
         latest = {each.id: each.pipeline.schedule for each in await self.ledger.pipelines.all()}
         of_pipeline: defaultdict[int, list[Flow]] = defaultdict(list)
@@ -157,7 +159,7 @@ class Scheduler:
         begin: list[int] = []
         for pipeline, flows in of_pipeline.items():
             schedule = latest.get(pipeline)
-            begin += startable(1 if schedule is None else schedule.parallel, [flow.live for flow in flows])
+            begin += startable(1 if schedule is None else schedule.parallel, [flow.live for flow in flows], now)
         if begin:
             await self.ledger.flows.start(begin)
 
