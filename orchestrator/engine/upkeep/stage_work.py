@@ -75,10 +75,10 @@ class StageWork:
             return None
         progress = self.session.progress
         failed, ended = progress.count(State.FAILED), progress.total - progress.unfinished
-        if ended < JUDGED_FROM or failed * WHOLE <= self.stage.max_failed * progress.total:
+        if ended < JUDGED_FROM or failed * WHOLE <= self.stage.max_failed * ended:
             return None
-        total = counted(progress.total, "row")
-        return f"{failed:,} of {total} of {self.stage.name} have failed, which is more than max-failed allows"
+        of = f"the first {counted(ended, 'row')} of {self.stage.name}"
+        return f"{failed:,} of {of} have failed, more than max-failed allows"
 
     async def until_over(self, look: Callable[[Self], Awaitable[None]]) -> None:
         """Until no row of it is left and none can come. `look` is called after each change."""
