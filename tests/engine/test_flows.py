@@ -90,11 +90,13 @@ async def test_an_input_that_a_command_prints_and_one_whose_command_fails(tmp_pa
     failing = {"input": None, "input_command": ("sh", "-c", "echo no data yet >&2; exit 3")}
     transport = completing()
     async with flowing(tmp_path, transport=transport) as p:
-        good = msgspec.structs.replace(a_pipeline(tmp_path, every(0.1)), **printing)
-        await applied(p.ledger, good, now=p.ledger.now())
-        await applied(p.ledger, msgspec.structs.replace(good, name="q", **failing), now=p.ledger.now())
+        good = msgspec.structs.replace(a_pipeline(tmp_path, every(24)), **printing)
+        for pipeline in (good, msgspec.structs.replace(good, name="q", **failing)):
+            of = await applied(p.ledger, pipeline, now=p.ledger.now())
+            at = EPOCH_AT + 6 * MINUTE_US
+            await p.ledger.flows.add(of.id, of.name, of.definition, [at], FlowKind.TRIGGERED)
         p.scheduler.on_change()
-        await anyio.sleep(400)
+        await p.idle()
         states = await p.states()
         assert states == {FIRST: "succeeded", FIRST.replace("p@", "q@"): "failed"}
         failed = await p.flow(FIRST.replace("p@", "q@"))

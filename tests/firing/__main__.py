@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.firing.kills import killed
+from tests.crashes.firing import killed
 from tests.firing.weeks import Weeks
 from tests.guarantees.recording import record
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.firing.kills import killed
+from tests.crashes.firing import killed
 
 pytestmark = [pytest.mark.system]
 
