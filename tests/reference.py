@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from orchestrator import declared, declared_pipelines
 from orchestrator.api import emulated
-from orchestrator.api.config import EMULATOR, RUNS, Section
+from orchestrator.api.config import RUNS, Section
+from orchestrator.api.emulated import EMULATOR
 from orchestrator.declaration import Setting
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"

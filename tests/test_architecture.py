@@ -12,7 +12,8 @@ from typing import Final
 
 import pytest
 
-from orchestrator.api.config import EMULATOR, RUNS, Section
+from orchestrator.api.config import RUNS, Section
+from orchestrator.api.emulated import EMULATOR
 
 pytestmark = pytest.mark.no_cover
 

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from orchestrator import declared
-from orchestrator.api import emulated
 from orchestrator.declaration import Kind, Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import CONFIGURATION_DEFAULT, Configuration
@@ -49,12 +48,14 @@ class Section(NamedTuple):
         return self.prefix + setting.key.upper().replace("-", "_")
 
 
-def _by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
+def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
+    """The settings of a section."""
     return {setting.key: setting for setting in settings if setting is not declared.CONFIG}
 
 
-RUNS: Final = Section(_by_key((*declared.RUN, *declared.ACCOUNT, *declared.FILE_ONLY)), ENVIRONMENT_PREFIX)
-EMULATOR: Final = Section(_by_key(emulated.EMULATE), f"{ENVIRONMENT_PREFIX}EMULATE_", "emulate")
+RUNS: Final = Section(by_key((*declared.RUN, *declared.ACCOUNT, *declared.FILE_ONLY)), ENVIRONMENT_PREFIX)
+EMULATE_TABLE: Final = "emulate"
+"""The emulator's part of the file."""
 
 
 class Given(NamedTuple):
@@ -193,7 +194,7 @@ def _members(path: Path, table: str | None) -> Mapping[str, object]:
         raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
-    found = members.pop(EMULATOR.table or "", {})
+    found = members.pop(EMULATE_TABLE, {})
     if not isinstance(found, dict):
         raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")
     return members if table is None else found

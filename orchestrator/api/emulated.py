@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from orchestrator import declared
+from orchestrator.api.config import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.core.addresses import PORT_MAX
 from orchestrator.declaration import SWITCH, Group, number, one_of, path, text, texts, whole
 from orchestrator.emulator.answers import ErrorBodies
@@ -158,3 +159,5 @@ EMULATE: Final[declared.Settings] = (
     *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, TIME_SCALE),
     *(declared.CONFIG, JSON),
 )
+
+EMULATOR: Final = Section(by_key(EMULATE), f"{ENVIRONMENT_PREFIX}EMULATE_", EMULATE_TABLE)

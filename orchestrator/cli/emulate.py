@@ -1,6 +1,6 @@
 """`orchestrator emulate`.
 
-Its settings stand apart from those of runs, in the file and in the environment (`config.EMULATOR`).
+Its settings stand apart from those of runs, in the file and in the environment (`emulated.EMULATOR`).
 """
 
 import os
@@ -10,8 +10,8 @@ from functools import partial
 import typer
 
 from orchestrator.api import emulated
-from orchestrator.api.config import EMULATOR, Choices, choose
-from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.config import Choices, choose
+from orchestrator.api.emulated import EMULATOR, EmulateRequest
 from orchestrator.cli import printing
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, exit_if_refused

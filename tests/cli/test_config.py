@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from orchestrator import declared
-from orchestrator.api.config import EMULATOR, RUNS, choose
-from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.config import RUNS, choose
+from orchestrator.api.emulated import EMULATOR, EmulateRequest
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.settings import (

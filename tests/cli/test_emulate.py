@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.config import EMULATOR
-from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.emulated import EMULATOR, EmulateRequest
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.fleet import Scaler

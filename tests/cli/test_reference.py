@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.config import EMULATOR, RUNS
+from orchestrator.api.config import RUNS
+from orchestrator.api.emulated import EMULATOR
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import CONTRACT_LIMITS
 from orchestrator.core.responses import Trouble
