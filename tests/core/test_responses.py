@@ -31,6 +31,7 @@ from orchestrator.core.responses import (
     of_run,
     of_status,
     read_record,
+    trouble_of,
 )
 from orchestrator.errors import NotSent, Unanswered
 from tests.texts import texts
@@ -335,3 +336,9 @@ def test_a_question_without_an_answer_is_asked_again(trouble: NotSent | Unanswer
 @example(answer(200, math.inf.hex().encode()))
 def test_every_result_of_a_question_means_something(result: Answer | NotSent | Unanswered) -> None:
     assert isinstance(of_status(result, "ab12-u1"), StatusOutcome)
+
+
+def test_only_what_took_no_effect_for_certain_had_a_trouble() -> None:
+    deferred = Deferred(Trouble.THROTTLED, "429")
+    assert trouble_of(deferred) is Trouble.THROTTLED
+    assert trouble_of(NoNews("it cannot be read", b"<html>")) is None

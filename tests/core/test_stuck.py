@@ -74,3 +74,18 @@ def test_each_job_is_in_one_list_at_most_the_longest_first_and_none_that_was_for
     running, waiting = stuck_detector.running(now, 0), stuck_detector.waiting(now, 0)
     assert sorted(suspect.job for suspect in (*running, *waiting)) == sorted(there)
     assert [suspect.since for suspect in running] == sorted(suspect.since for suspect in running)
+
+
+def test_a_resumable_job_that_has_nothing_new_to_report_for_long_is_stalled() -> None:
+    stuck_detector, job, quiet = StuckDetector(), a_job_in(State.OUTSTANDING, id=1), a_job_in(State.OUTSTANDING, id=2)
+    for each in (job, quiet):
+        stuck_detector.observe(each, "IN_PROGRESS", SENT_AT)
+    stuck_detector.moved(job, SENT_AT + 50 * S)
+    assert [each.job for each in stuck_detector.stalled(job.run, SENT_AT + 61 * S, 60 * S)] == [quiet.id]
+    assert [each.since for each in stuck_detector.stalled(job.run, SENT_AT + 111 * S, 60 * S)] == [
+        SENT_AT,
+        SENT_AT + 50 * S,
+    ]
+    assert stuck_detector.stalled(job.run + 1, SENT_AT + 111 * S, 60 * S) == []
+    stuck_detector.forget(job.id)
+    assert [each.job for each in stuck_detector.stalled(job.run, SENT_AT + 111 * S, 60 * S)] == [quiet.id]
