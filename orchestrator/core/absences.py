@@ -23,19 +23,23 @@ class Absences:
         self._known = [0, 0]
         self._missing: list[set[int]] = [set(), set()]
         self._since_life: set[int] = set()
-        self.alive_at = 0
-        """The latest time at which the service certainly knew a job."""
+        self.answered_at = 0
+        """The latest time at which a question was sent that the service answered for a job."""
 
     def accepted(self, now: int) -> None:
         """The service took a job. That it knows the earlier ones does not follow."""
         self._roll(now)
         self._known[0] += 1
 
-    def alive(self, at: int, now: int) -> None:
-        """The service knew a job at `at`: it was answered for, or told of."""
+    def answered(self, at: int, now: int) -> None:
+        """The service knew a job that it was asked for at `at`."""
+        self.told(now)
+        self.answered_at = max(self.answered_at, at)
+
+    def told(self, now: int) -> None:
+        """A webhook told of a job: it is known. Workers may live on at an endpoint that answers nobody, though."""
         self._roll(now)
         self._known[0] += 1
-        self.alive_at = max(self.alive_at, at)
         self._since_life.clear()
 
     def missing(self, submission: int, now: int) -> None:

@@ -410,7 +410,7 @@ class Endpoint:
 
     def on_webhook(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
-        self.absences.alive(now, self.clock.now())
+        self.absences.told(self.clock.now())
         if is_news:
             self._learn(job, record, now)
             self.throughput.observe(now)

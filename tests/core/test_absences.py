@@ -26,7 +26,7 @@ async def are_many(found: Absences, now: int = EPOCH_AT, *, outstanding: int = 0
 def absences(*, missing: int, known: int, at: int = EPOCH_AT) -> Absences:
     found = Absences()
     for _ in range(known):
-        found.alive(at, at)
+        found.answered(at, at)
     for number in range(missing):
         found.missing(number, at)
     return found
@@ -75,6 +75,13 @@ async def test_where_others_are_outstanding_one_should_have_given_a_sign_of_life
     found = absences(missing=20, known=0)
 
     assert await are_many(found, outstanding=5_000, accepted_with_them=5_000), "an endpoint that vanished half-way"
-    found.alive(EPOCH_AT + 1, EPOCH_AT + 1)
+    found.answered(EPOCH_AT + 1, EPOCH_AT + 1)
     assert not await are_many(found, EPOCH_AT + 1, outstanding=5_000, accepted_with_them=5_000)
-    assert found.alive_at == EPOCH_AT + 1
+    assert found.answered_at == EPOCH_AT + 1
+
+
+def test_a_webhook_tells_that_a_job_is_known_but_not_that_questions_are_answered() -> None:
+    found = Absences()
+    found.answered(EPOCH_AT, EPOCH_AT)
+    found.told(EPOCH_AT + 1)
+    assert found.answered_at == EPOCH_AT

@@ -6,11 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.settings import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
-from tests.engine.test_webhook_inbox import tell
+from tests.engine.test_webhook_inbox import submission_of, tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
 
@@ -96,6 +97,21 @@ async def test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the
         assert lost.at / SECOND - (await p.events(1))[0].at / SECOND < 300
         assert len(asked) < 100
         assert await p.counts() == {"succeeded": 30, "lost": 1}
+
+
+async def test_webhooks_of_other_jobs_do_not_show_that_an_endpoint_answers_questions(tmp_path: Path) -> None:
+    transport = Scripted(
+        run=numbered(), status=lambda asked: GONE if asked.at_s < 900 else COMPLETED, health=Reply(404)
+    )
+    async with process(tmp_path / "db", transport, jobs=12) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        for n in range(2, 13):  # workers go on while their endpoint is hidden
+            await anyio.sleep(60)
+            told = says("COMPLETED", (await p.job(n)).remote_id, output={"ok": 1}, delayTime=10, executionTime=20)
+            await tell(p, await submission_of(p, n), told)
+        await p.finish()
+        assert len(transport.of("run")) == 12, "none was paid again"
 
 
 async def test_where_nothing_shows_that_the_endpoint_is_well_a_missing_job_waits_for_the_retention(

@@ -255,7 +255,7 @@ class Collector:
         if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
             self._endpoint.absences.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
-            self._endpoint.absences.alive(sent_at, now)
+            self._endpoint.absences.answered(sent_at, now)
         if isinstance(outcome, Unfinished) and job.segment:
             await self._segments.observe(job, outcome.record, sent_at)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
@@ -455,13 +455,13 @@ class Collector:
     async def _well_after(self, entry: Entry, now: int) -> int | None:
         """The latest 404 of the job, at `now` or before, after which the endpoint was well; None where it was not.
 
-        Where `/health` does not say so, the service may have no such thing: that it has known another job since the 404
-        before this one shows it as well.
+        Where `/health` does not say so, the service may have no such thing: that it has answered for another job since
+        the 404 before this one shows it as well.
         """
         missed_at, entry.missed_at = entry.missed_at, now
         if await self._wellness.is_well(now):
             return now
-        return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None
+        return missed_at if missed_at is not None and self._endpoint.absences.answered_at > missed_at else None
 
     async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
         job = entry.job

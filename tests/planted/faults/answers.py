@@ -279,9 +279,16 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a lost job waits for a health that there is not",
         path="orchestrator/engine/collecting/collector.py",
-        old="        return missed_at if missed_at is not None and self._endpoint.absences.alive_at > missed_at else None\n",
+        old="        return missed_at if missed_at is not None and self._endpoint.absences.answered_at > missed_at else None\n",
         new="        return None\n",
         tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
+    ),
+    Fault(
+        name="webhooks show that an endpoint answers questions",
+        path="orchestrator/engine/endpoint.py",
+        old="        self.absences.told(self.clock.now())\n",
+        new="        self.absences.answered(self.clock.now(), self.clock.now())\n",
+        tests=(MISSING + "test_webhooks_of_other_jobs_do_not_show_that_an_endpoint_answers_questions",),
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
