@@ -25,8 +25,8 @@ class DamagedInputError(Exception):
 class Readable(Protocol):
     """What bytes are read from."""
 
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; none at the end."""
+    def read1(self, size: int, /) -> bytes:
+        """Up to `size` bytes, as many as are there: a pipe may be slow; none at the end."""
         ...
 
 
@@ -62,12 +62,12 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, into: memoryview) -> int:  # type: ignore[override]  # BufferedReader hands over nothing else
         try:
-            data = self._source.read(len(into))
+            data = self._source.read1(len(into))
         except (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError) as error:
-            raise DamagedInputError(f"it cannot be unpacked any further: {error}") from error
+            raise DamagedInputError(f"from here on it cannot be unpacked: {error}") from error
         self._left -= len(data)
         if self._left < 0:
-            raise DamagedInputError(f"it holds more than {self._bytes_max:,} bytes")
+            raise DamagedInputError(f"the input holds more than {self._bytes_max:,} bytes")
         into[: len(data)] = data
         return len(data)
 

@@ -145,8 +145,10 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
             for item in _rows(source, file, reading, begin):
                 last = item.line
                 yield item
-        except (DamagedInputError, OSError) as error:
-            yield Problem(line=last + 1, text=f"from here on: {error}")
+        except DamagedInputError as error:
+            yield Problem(line=last + 1, text=str(error))
+        except OSError as error:
+            yield Problem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
 
 
 def _rows(
@@ -158,7 +160,7 @@ def _rows(
     stream = unpacked(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
     if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
         raise DamagedInputError(
-            f"it has {size:,} bytes; {declared_inputs.MAX_INPUT_BYTES} allows {settings.input_bytes_max:,}"
+            f"the input has {size:,} bytes; {declared_inputs.MAX_INPUT_BYTES} allows {settings.input_bytes_max:,}"
         )
     kind = settings.format or _kind_of(source, stream)
     if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from pyarrow import parquet
 
 from orchestrator.errors import UsageError
 from orchestrator.formats import json_array
-from orchestrator.formats.reading import Places, sources_of
+from orchestrator.formats.reading import Places, Reading, read_inputs, sources_of
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.settings import InputFormat
 from tests.formats.input_files import Put, inputs, problems, read
@@ -196,7 +197,7 @@ def test_a_cut_or_damaged_packed_file_is_told_and_the_rows_before_are_read(
     for broken in (packed[:-20], packed[: len(packed) // 2]):
         found = read(put("a.jsonl", broken))
         assert isinstance(found[-1], Problem)
-        assert "cannot be unpacked any further" in found[-1].text
+        assert "cannot be unpacked" in found[-1].text
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
     assert any(isinstance(item, Problem) for item in read(put("a.jsonl", bytes(damaged))))
@@ -211,7 +212,7 @@ def test_a_bomb_ends_at_its_bound_and_takes_no_memory(put: Put, name: str) -> No
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found[0][1] in (
-        "from here on: it holds more than 1,000,000 bytes",
+        "the input holds more than 1,000,000 bytes",
         "longer than 165,536 bytes; what comes behind it was not read",
     )
     assert peak < 8_000_000
@@ -219,7 +220,7 @@ def test_a_bomb_ends_at_its_bound_and_takes_no_memory(put: Put, name: str) -> No
 
 def test_a_file_that_is_too_large_is_told_before_it_is_read(put: Put) -> None:
     [(_, text)] = problems(put("a.jsonl", '{"a":1}\n' * 100), input_bytes_max=100)
-    assert text == "from here on: it has 800 bytes; --max-input-bytes allows 100"
+    assert text == "the input has 800 bytes; --max-input-bytes allows 100"
 
 
 def test_several_inputs_are_one_and_each_problem_names_its_file(put: Put) -> None:
@@ -292,3 +293,13 @@ def test_what_is_said_wins_over_the_name(put: Put) -> None:
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the input"):
         read(str(tmp_path / "none.csv"))
+
+
+def test_a_pipe_is_read_as_it_comes() -> None:
+    descriptor, into = os.pipe()
+    os.write(into, b'{"a":1}\n{"a":2}\n')
+    rows = read_inputs([f"/dev/fd/{descriptor}"], Reading(environ={}))
+    assert [next(rows).line, next(rows).line] == [1, 2]
+    os.close(into)
+    assert list(rows) == []
+    os.close(descriptor)

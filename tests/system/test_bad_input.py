@@ -95,7 +95,7 @@ def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service, li
 FILES = {
     "not UTF-8": Bad(b'{"prompt": "\xff"}\n', "line 1: .*UTF-8"),
     "UTF-16": Bad(GOOD.encode("utf-16"), "line 1: the file is UTF-16"),
-    "gzip": Bad(b"\x1f\x8b\x08\x00\x00", "line 1: from here on: it cannot be unpacked any further"),
+    "gzip": Bad(b"\x1f\x8b\x08\x00\x00", "line 1: from here on it cannot be unpacked"),
     "CSV": Bad("id,prompt\n1,a fox\n2,a hen\n", "line 1: the file looks like CSV, not like JSON lines"),
     "an array": Bad('[\n{"prompt": "a fox"},\n{"prompt": "a hen"}\n', "element 2: the array ends too early"),
     "empty": Bad("", "the input is empty"),
