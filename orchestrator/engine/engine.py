@@ -28,7 +28,7 @@ from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.control import Control
 from orchestrator.engine.upkeep.flow_work import FlowFiles
-from orchestrator.engine.upkeep.heartbeat import Heart
+from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.pruning import Pruner
@@ -139,7 +139,7 @@ class Engine:
         self.reconciler = Reconciler(ledger=ledger, endpoints=self.endpoints)
         self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.runs.settings_of)
         duties = (
-            Duty("keep what was learned", RECONCILE_EVERY_S, self.endpoints.write_down),
+            Duty("keep what was learned", LOOK_S, self.endpoints.write_down),
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("serve what was held", RECONCILE_EVERY_S, self.serving.serve_held),

@@ -4,11 +4,10 @@ Nothing outlives its `with` block, and nothing may take longer than it was given
 """
 
 import os
-import resource
+import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,18 @@ ORCHESTRATOR: Final = (sys.executable, "-c", "from orchestrator.cli import main;
 
 STOP_S_MAX: Final = 10.0
 STDOUT_BYTES_MAX: Final = 1024 * 1024
+_MEASURER: Final = """
+import json, os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[2:])
+_, status, usage = os.wait4(process.pid, 0)
+took = (time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+with open(sys.argv[1], "w") as file:
+    json.dump((os.waitstatus_to_exitcode(status), *took), file)
+"""
+"""A small process between us and the one that is measured: Linux begins to count a process's memory at what its parent
+had when it was started."""
+
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
@@ -40,8 +51,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """User and system time."""
 
     peak_mb: float
-    """The most memory that was resident, in units of 10^6 bytes. Linux begins to count at what we ourselves had when we
-    started it, so whoever measures must stay small."""
+    """The most memory that was resident, in units of 10^6 bytes."""
 
 
 def orchestrator(
@@ -61,27 +71,33 @@ def measured(
     command: Sequence[str], *, folder: Path, seconds_max: float, environment: Mapping[str, str] | None = None
 ) -> Verdict:
     """Runs `command` in `folder` with `environment` on top of ours, and measures it. Kills it after `seconds_max`."""
+    usage = folder / "usage"
+    usage.unlink(missing_ok=True)
     with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
-        started = time.perf_counter()
-        everything = {**clean_environment(), **(environment or {})}
-        process = subprocess.Popen(command, cwd=folder, env=everything, stdout=stdout, stderr=stderr)
-        watchdog = threading.Timer(seconds_max, process.kill)
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", _MEASURER, str(usage), *command],
+            cwd=folder,
+            env={**clean_environment(), **(environment or {})},
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        watchdog = threading.Timer(seconds_max, os.killpg, (process.pid, signal.SIGKILL))
         watchdog.start()
         try:
-            _, status, usage = os.wait4(process.pid, 0)
+            killed = process.wait()
         finally:
             watchdog.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wall_s = time.perf_counter() - started
+    took = msgspec.json.decode(usage.read_bytes()) if usage.exists() else (killed, seconds_max, 0.0, 0)
     with (folder / "stdout").open("rb") as told:
         beginning = told.read(STDOUT_BYTES_MAX)
     return Verdict(
-        exit_code=process.returncode,
+        exit_code=took[0],
         stdout=beginning,
         stderr=(folder / "stderr").read_text(),
-        wall_s=wall_s,
-        cpu_s=_cpu_s(usage),
-        peak_mb=usage.ru_maxrss * _RSS_UNIT / 1e6,
+        wall_s=took[1],
+        cpu_s=took[2],
+        peak_mb=took[3] * _RSS_UNIT / 1e6,
     )
 
 
@@ -106,10 +122,6 @@ def clean_environment() -> Mapping[str, str]:
     left_out = ("ORCHESTRATOR_", "RUNPOD_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**kept, "ORCHESTRATOR_API_KEY": "benchmark", "PYTHONPATH": str(ROOT)}
-
-
-def _cpu_s(usage: resource.struct_rusage) -> float:
-    return usage.ru_utime + usage.ru_stime
 
 
 class StandIn:

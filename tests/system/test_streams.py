@@ -126,7 +126,7 @@ def test_an_input_that_cannot_be_read_is_refused_whole(desk: Desk, service: Serv
 
     assert (broken.exit_code, folder.exit_code) == (2, 2), (broken, folder)
     assert "/proc/self/mem: 1 problem; nothing was sent\nline 1: from here on it cannot be read" in broken.stderr
-    assert ".: this is a folder; name a file of JSON lines, or join the files in it: cat ./*.jsonl |" in folder.stderr
+    assert "file 1: orchestrator.db: byte 62 is not UTF-8; is it a text file?" in folder.stderr
     assert service.log()["counted"] == {}
     assert desk.states() == {}
 
