@@ -41,7 +41,7 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 
 unit: $(READY)  ## the test suite with its coverage floors
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -n 3 --dist worksteal --cov --cov-report=
+	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
 

@@ -18,7 +18,7 @@ from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 12
 

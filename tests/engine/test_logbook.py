@@ -19,7 +19,7 @@ from tests.ledger.ledgers import a_run, brought_to, opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.world import URL
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 KEY = "rpa_a_very_secret_key"
 

@@ -18,7 +18,7 @@ from tests.ledger.ledgers import brought_to
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 THERE = "https://there.example"
 

@@ -27,7 +27,7 @@ from tests.simulation.database import async_creator
 from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.world import ENDPOINT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 STEPS = """
 def spread(row):

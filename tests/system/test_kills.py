@@ -12,7 +12,7 @@ from tests.system.processes import Desk, Service
 
 pytestmark = pytest.mark.system
 
-JOBS = 700
+JOBS = 400
 RETENTION_S = 60
 """A job whose webhook was lost is asked for after a quarter of it, or after half a minute: a test is not to wait so long."""
 
