@@ -88,6 +88,7 @@ class Engine:
         self.taking: TaskGroup
         """Where whatever takes new work lives."""
 
+        self._is_working = False
         self._is_collecting = False
         settings_of: dict[int, RunSettings] = {}
         self.services = Services(connection, dependencies, view, outer)
@@ -231,6 +232,9 @@ class Engine:
             self.task_pool = TaskPool(self.in_flight)
             try:
                 async with anyio.create_task_group() as self.taking:
+                    self._is_working = True
+                    if self.heart.is_asked_to_stop:
+                        self.taking.cancel_scope.cancel()
                     yield
                     self._say_in_flight()
                     self.taking.cancel_scope.cancel()
@@ -249,9 +253,10 @@ class Engine:
             self._view.say(f"in flight for other runs: {flying:,}; they have up to {IN_FLIGHT_S_MAX:.0f} s to end")
 
     def stop(self) -> None:
-        """Ends `working`."""
+        """Ends `working`, also if that is still to begin."""
         self.heart.is_asked_to_stop = True
-        self.taking.cancel_scope.cancel()
+        if self._is_working:
+            self.taking.cancel_scope.cancel()
 
     async def _stop_when_lost(self) -> None:
         await self.watch.lost.wait()

@@ -3,12 +3,19 @@
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.engine import open_engine
+from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.upkeep.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.errors import StoppedError
+from orchestrator.settings import ConnectionSettings
 from tests.engine.test_side_by_side import HERE, Accepting, a_run, engine_at
 from tests.ledger.ledgers import opened
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -57,3 +64,16 @@ async def test_a_process_that_is_cut_off_says_nothing_and_waits_for_nothing(tmp_
         await works(tmp_path / "l.db")
     assert anyio.current_time() - began_s < 3.5
     assert await last_word(tmp_path / "l.db") is None
+
+
+async def test_who_is_asked_to_stop_before_it_works_takes_nothing_on(tmp_path: Path) -> None:
+    async with open_engine(
+        tmp_path / "db", ConnectionSettings(), Dependencies(clock=VirtualClock(), connect=async_creator), Silent()
+    ) as engine:
+        engine.stop()
+        is_reached = False
+        async with engine.working():
+            await anyio.lowlevel.checkpoint()
+            is_reached = True
+        assert not is_reached
+    assert await last_word(tmp_path / "db") == ASKED_TO_STOP
