@@ -76,4 +76,3 @@ async def test_who_is_asked_to_stop_before_it_works_takes_nothing_on(tmp_path: P
             await anyio.lowlevel.checkpoint()
             is_reached = True
         assert not is_reached
-    assert await last_word(tmp_path / "db") == ASKED_TO_STOP

@@ -192,7 +192,6 @@ FAULTS: tuple[Fault, ...] = (
         new="        return True\n",
         tests=(
             "tests/conformance/test_heartbeats.py::test_what_was_said_over_half_a_minute_ago_is_not_believed_nor_what_is_so_far_ahead",
-            "tests/engine/test_heartbeat.py::test_without_news_looking_goes_through_the_jobs",
         ),
     ),
     Fault(
