@@ -1,11 +1,9 @@
 """Pipelines' files: checked, shown with what they come to, and recorded as new versions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -15,7 +13,8 @@ from orchestrator.api.pipeline_files import read_pipeline
 from orchestrator.core.calendar import next_fires
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flow_paths import moment, path, templates
-from orchestrator.core.pipelines import EPOCH, Pipeline, Schedule
+from orchestrator.core.local_times import local
+from orchestrator.core.pipelines import Pipeline, Schedule
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
@@ -162,17 +161,13 @@ def _shown(pipeline: Pipeline, file: Path, now: int, outcome: Recording, version
 def _fire(pipeline: Pipeline, fire_us: int) -> FireToCome:
     at = moment(pipeline, fire_us)
     return FireToCome(
-        fire=_local(fire_us, at.zone).isoformat(timespec="seconds"),
+        fire=local(fire_us, at.zone),
         flow=at.flow,
         paths={
             ".".join(filter(None, (table.removeprefix("stage."), key))): path(pipeline, template, at)
             for (table, key), template in templates(pipeline).items()
         },
     )
-
-
-def _local(at_us: int, zone: str) -> datetime:
-    return (EPOCH + timedelta(microseconds=at_us)).astimezone(ZoneInfo(zone))
 
 
 def _in_words(schedule: Schedule | None) -> str:
