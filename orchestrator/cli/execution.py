@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import typer
 
@@ -54,6 +54,8 @@ from orchestrator.views import (
     Summary,
     WholeJob,
 )
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     import anyio
@@ -238,6 +240,23 @@ def exit_if_refused() -> Iterator[None]:
         yield
     except UsageError as error:
         raise typer.Exit(explain(error)) from None
+
+
+class Understood(NamedTuple, Generic[T]):
+    """What the flags of a command that works on a ledger come to."""
+
+    asked: T
+    choices: Choices
+    as_json: bool
+    quiet: bool
+
+
+def understood(flags: Mapping[str, object], prepare: Callable[[Choices], T]) -> Understood[T]:
+    """What `prepare` makes of the flags, the environment and the file; ends the command where they are refused."""
+    with exit_if_refused():
+        choices = choose(flags, os.environ)
+        asked = prepare(choices)
+        return Understood(asked, choices, choices.is_on(declared.JSON), choices.is_on(declared.QUIET))
 
 
 def carry_out(flags: Mapping[str, object], prepare: Prepare) -> NoReturn:

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from orchestrator import declared
-from orchestrator.api.config import Choices, choose
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.detaching import detach
 from orchestrator.cli.display import QuietView, view_for_stderr
-from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused
+from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused, understood
 from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import resume_request, run_request, warnings
@@ -58,10 +58,7 @@ def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
-    with exit_if_refused():
-        choices = choose(flags, os.environ)
-        request = prepare(choices)
-        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
+    request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         printing.warn(line)
     if choices.is_on(declared.DETACH):

@@ -10,10 +10,10 @@ import msgspec
 import typer
 
 from orchestrator import declared
-from orchestrator.api.config import Choices, choose
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.display import QuietView, view_for_stderr
-from orchestrator.cli.execution import App, execute, exit_if_refused
+from orchestrator.cli.execution import App, execute, understood
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import key_warning, serve_request
 from orchestrator.settings import ServeRequest
@@ -35,10 +35,7 @@ def add_serve(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
-    with exit_if_refused():
-        choices = choose(flags, os.environ)
-        request = prepare(choices)
-        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
+    request, _, as_json, quiet = understood(flags, prepare)
     if (open_way := key_warning(request.connection.serverless_url)) is not None:
         printing.warn(open_way)
     work = partial(_serve, load, request, view_for_stderr(quiet=quiet), as_json=as_json)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from orchestrator import declared
-from orchestrator.api.config import Choices, choose
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.display import QuietView, view_for_stderr
-from orchestrator.cli.execution import App, execute, exit_if_refused
+from orchestrator.cli.execution import App, execute, understood
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import serve_request
 from orchestrator.core.policy import parse_duration
@@ -62,10 +62,7 @@ def add_tick(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Tick]) -> None:
-    with exit_if_refused():
-        choices = choose(flags, os.environ)
-        asked = prepare(choices)
-        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
+    asked, _, as_json, quiet = understood(flags, prepare)
     work = partial(_tick, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
     raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().tick))
 

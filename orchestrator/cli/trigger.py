@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator import declared
-from orchestrator.api.config import Choices, choose
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.display import QuietView, view_for_stderr
@@ -21,7 +21,7 @@ from orchestrator.cli.execution import (
     AtLedger,
     carry_out_at_ledger,
     execute,
-    exit_if_refused,
+    understood,
 )
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import serve_request
@@ -90,10 +90,7 @@ class _Trigger:
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
-    with exit_if_refused():
-        choices = choose(flags, os.environ)
-        asked = prepare(choices)
-        as_json, quiet = choices.is_on(declared.JSON), choices.is_on(declared.QUIET)
+    asked, _, as_json, quiet = understood(flags, prepare)
     work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
     raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().trigger))
 
