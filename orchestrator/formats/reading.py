@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 _WILD: Final = "*?["
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _WHITE_SPACE: Final = b" \t\r\n"
+_object: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,8 +203,12 @@ def _reader_of_texts(reading: Reading) -> Callable[[int, bytes], Row | Problem]:
     records = reading.records()
 
     def read(number: int, text: bytes) -> Row | Problem:
-        members = members_of(number, text)
-        return members if isinstance(members, Problem) else records.read(number, msgspec.json.decode(text))
+        try:
+            record = _object.decode(text)
+        except (ValueError, RecursionError) as error:
+            members = members_of(number, text)  # which explains, but for numbers that only a record cannot hold
+            return members if isinstance(members, Problem) else Problem(line=number, text=f"not usable: {error}")
+        return records.read(number, record)
 
     return read
 

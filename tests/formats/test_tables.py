@@ -138,6 +138,12 @@ def test_any_column_can_be_the_id_and_is_not_sent(put: Put) -> None:
         ('{"key": "", "p": 1}', "custom_id has 0 characters; it takes 1 to 256"),
         ("[1]", "an array, not an object; write one object a line"),
         ('{"key": "a"}', "the input is empty; the service would drop the job"),
+        ('{"key": "a", "n": 1e999}', "not usable: Number out of range - at `$[...]`"),
+        (
+            r'{"key": "a", "s": "\ud83d"}',
+            "not JSON: half of a surrogate pair, an escape such as \\ud83d without the other half after it",
+        ),
+        ("[" * 5_000, "not usable: nested too deeply"),
     ],
 )
 def test_a_record_without_an_id_or_an_input_is_told(put: Put, line: str, told: str) -> None:
