@@ -23,6 +23,7 @@ from orchestrator.core.policy import Policy
 from orchestrator.errors import UsageError
 from orchestrator.formats import folder, json_array, openai_batch, parquet, tables
 from orchestrator.formats.compression import DamagedInputError, bare_name, is_compressed, unpacked
+from orchestrator.formats.json_text import NESTED_TOO_DEEPLY
 from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
 from orchestrator.formats.lines import read_lines
 from orchestrator.formats.records import RecordReader
@@ -223,6 +224,8 @@ def _reader_of_requests(reading: Reading) -> Callable[[int, bytes], Row | Proble
         try:
             custom_id, input_ = openai_batch.input_of(members)
             return rows.row_of(number, input_, custom_id)
+        except RecursionError:
+            return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
             return Problem(line=number, text=str(error))
 

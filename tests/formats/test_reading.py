@@ -109,6 +109,15 @@ def test_a_request_that_is_none_is_told(put: Put, change: dict[str, Any], told: 
     assert problems(put("batch.jsonl", "\n".join(lines))) == [(2, told)]
 
 
+def test_around_the_deepest_nesting_requests_and_records_are_read_or_refused_in_words(put: Put) -> None:
+    deep = ["[" * depth + "]" * depth for depth in range(600, 1_010)]
+    requests = [json.dumps(REQUEST).replace('"n": 1', f'"n": {each}') for each in deep]
+    found = read(put("batch.jsonl", "\n".join(requests)), format=InputFormat.OPENAI_BATCH)
+    found += read(put("a.jsonl", "\n".join(f'{{"key": "k", "n": {each}}}' for each in deep)), id_field="key")
+    assert len(found) == 2 * len(deep)
+    assert {item.text for item in found if isinstance(item, Problem)} == {"not usable: nested too deeply"}
+
+
 def test_a_request_without_an_id_is_told_which_one_it_needs(put: Put) -> None:
     line = json.dumps({key: value for key, value in REQUEST.items() if key != "custom_id"})
     told = "a request of an OpenAI Batch file has body, custom_id, method, url; custom_id is missing"
