@@ -16,6 +16,7 @@ What starts real processes comes first, and then the whole runs on virtual time:
 them is to be what all the workers wait for at the end.
 """
 
+import signal
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,8 @@ hypothesis.settings.load_profile("suite")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_time(seed=0): the async tests of this module run on virtual time")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # we may have been started in the background (&)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start must not ignore it, too
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -179,8 +179,7 @@ def _become(start: Sequence[Any], streams: Sequence[int]) -> NoReturn:
     """The program: what the interpreter and the installed command do before and after its `main`."""
     target, arguments, folder, environment, before = start
     code: object = 1
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started to ignore it (nohup), or these (&)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started to ignore it (nohup)
     try:
         if before is not None:
             before()
