@@ -286,8 +286,14 @@ def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
     return CONTRACT_LIMITS[operation]
 
 
+WITHHELD_ASKED = 3
+"""A result that nobody got by so many questions, one of them in the last third of its time, was kept by the service."""
+
+
 def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
-    """A result that was there long enough for a program that ran was collected, if it could know how long that was."""
+    """A result that was there long enough for a program that ran was collected, if it could know how long that was, and
+    unless the service answered one question after the other with something else.
+    """
     if facts.plan.is_untold:
         return
     faults = facts.plan.faults
@@ -302,11 +308,18 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         until = min(fate.forgotten_at or row.at, _true(facts, row))
         up_us = facts.up_us(end.at, until)
-        if up_us > enough_us:
+        if up_us > enough_us and not _is_withheld(facts, remote_id or "", end.at, until):
             yield (
                 f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
                 f"of which we could ask for {up_us / SECOND_US:.1f} s, was given up as {row.trouble}"
             )
+
+
+def _is_withheld(facts: Facts, remote_id: str, since: int, until: int) -> bool:
+    """Whether a result was asked for often enough, and late enough, while it was there, and was never told."""
+    asked = [at for at in facts.questions.get(remote_id, ()) if since <= at < until]
+    is_told = any(since <= at < until for at in facts.told.get(remote_id, ()))
+    return not is_told and len(asked) >= WITHHELD_ASKED and asked[-1] >= until - (until - since) // 3
 
 
 def the_time_scale_is_known(facts: Facts, books: Books) -> Iterator[str]:

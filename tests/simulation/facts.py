@@ -75,6 +75,8 @@ class Facts:
         """When a process took going on with which run for pointless."""
         self.told: defaultdict[str, list[int]] = defaultdict(list)
         """When the program got the true result of a job of the service's."""
+        self.questions: defaultdict[str, list[int]] = defaultdict(list)
+        """When a question for which job left for `/status`."""
         self.own_webhooks: dict[int, int] = {}
         """When a webhook first brought the own record of which submission."""
         self.sent: list[tuple[int, bytes]] = []

@@ -134,9 +134,11 @@ class Play:
         return self.facts
 
     def _left(self, request: httpx.Request) -> None:
-        """A process sends a request. Notes which job is to be executed by it."""
+        """A process sends a request. Notes which job is to be executed by it, or asked for."""
         _, _, number = request.content.partition(b'"input":')
         operation, _, remote_id = request.url.path.partition("/v2/")[2].partition("/")[2].partition("/")
+        if operation == "status":
+            self.facts.questions[remote_id].append(self.facts.true.now())
         raw_input = without_resume(number[: number.index(b"}") + 1]) if operation == "run" else b""
         if operation == "retry" and (fate := self.facts.fates.get(remote_id)) is not None:
             raw_input = fate.input

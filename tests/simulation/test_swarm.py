@@ -64,9 +64,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 def spoilt(world: Facts) -> Iterator[Facts]:
     """The same, to be tampered with."""
     ledger, output, said = world.ledger.read_bytes(), world.runs[0].output.read_bytes(), list(world.said)
-    lives = list(world.lives)
+    lives, told = list(world.lives), {remote_id: list(times) for remote_id, times in world.told.items()}
     yield world
     world.lives[:] = lives
+    world.told.clear()
+    world.told.update(told)
+    world.questions.clear()
     world.ledger.write_bytes(ledger)
     world.runs[0].output.write_bytes(output)
     world.said[:] = said
@@ -135,6 +138,14 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     spoilt.lives[0] = (spoilt.lives[0][0], an_hour_later)
     found = {text.partition(":")[0] for text in violations(spoilt)}
     assert {"nothing_expired", "nothing_that_was_told_is_paid_again"} <= found
+
+    # One that was asked for again and again, and withheld, is the service's; not so one that was told, or asked early.
+    spoilt.told.clear()
+    for late_us, is_found in ((1800 * SECOND_US, True), (3000 * SECOND_US, False)):
+        spoilt.questions[remote_id] = [end.at, end.at + 1, end.at + late_us]
+        assert is_found == ("nothing_expired" in {text.partition(":")[0] for text in violations(spoilt)})
+    spoilt.told[remote_id] = [end.at + 2]
+    assert "nothing_expired" in {text.partition(":")[0] for text in violations(spoilt)}
 
 
 @pytest.mark.no_cover
