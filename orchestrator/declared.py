@@ -26,6 +26,7 @@ SERVICE: Final = "Service"
 JOBS: Final = "Jobs"
 LONG: Final = "Long jobs"
 TROUBLE: Final = "When things go wrong"
+BRAKES: Final = "Brakes"
 SHOWN: Final = "What is shown"
 
 ATTEMPTS_MAX: Final = 1_000
@@ -37,6 +38,7 @@ _file: Final = Group(RunRequest, FILES)
 _job: Final = Group(RunSettings, JOBS)
 _trouble: Final = Group(RunSettings, TROUBLE)
 _long: Final = Group(RunSettings, LONG)
+_brake: Final = Group(RunSettings, BRAKES)
 
 # --- the service, and how it is reached
 
@@ -327,6 +329,16 @@ RETRY_FAILED: Final = Setting(
     panel=TROUBLE,
 )
 
+# --- brakes
+
+PRICE_PER_SECOND: Final = _brake(
+    "price-per-second",
+    written.amount("PRICE"),
+    "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are told by it.",
+    more="Best set for each endpoint in the [file](#configuration).",
+    default="costs are not told",
+)
+
 # --- what is shown
 
 DETACH: Final = Setting(
@@ -380,6 +392,7 @@ RUN: Final[Settings] = (
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
+    PRICE_PER_SECOND,
     *(DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
@@ -390,3 +403,6 @@ SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_
 DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)
+
+OF_ENDPOINTS: Final[Settings] = (PRICE_PER_SECOND,)
+"""What the configuration file can say of single endpoints."""

@@ -112,6 +112,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     give_up_after_us: int | None = None
     """The run ends when it got nowhere for so long; None: however long."""
 
+    price_per_second: float | None = None
+    """What a second of execution costs at its endpoint, in any currency; None: that is not known."""
+
     priority: int = 0
     """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""
 

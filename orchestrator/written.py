@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, get_args
 
@@ -10,7 +11,7 @@ from orchestrator.core.admission import QueueDepth
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
-from orchestrator.declaration import Form, duration, parsed
+from orchestrator.declaration import Form, Kind, duration, parsed
 from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace
 from orchestrator.units import MILLISECOND_US
 
@@ -139,6 +140,23 @@ def patience(duration_us: int) -> int:
     if duration_us < PATIENCE_US_MIN:
         raise ValueError(f"so long it takes at least to get anywhere: {format_duration(PATIENCE_US_MIN)}")
     return duration_us
+
+
+AMOUNT_MAX: Final = 1_000_000_000
+
+_AMOUNT: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,15})?")
+
+
+def amount(metavar: str) -> Form[float]:
+    """Amounts of money, and prices, in whatever currency: more than nothing."""
+
+    def parse(texts: Sequence[str]) -> float:
+        found = float(texts[-1]) if _AMOUNT.fullmatch(texts[-1]) else 0.0
+        if not 0 < found <= AMOUNT_MAX:
+            raise ValueError(f'"{texts[-1]:.40}" is no amount; write a number like 25 or 0.00031, without a currency')
+        return found
+
+    return Form(Kind.NUMBER, metavar, parse, lambda value: (format(Decimal(repr(value)), "f"),))
 
 
 OFF: Final = "off"

@@ -9,6 +9,7 @@ that the user wrote. Values stay text until a command asks for them: what it doe
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -56,6 +57,14 @@ def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
 RUNS: Final = Section(by_key((*declared.RUN, *declared.ACCOUNT, *declared.FILE_ONLY)), ENVIRONMENT_PREFIX)
 EMULATE_TABLE: Final = "emulate"
 """The emulator's part of the file."""
+
+ENDPOINTS_TABLE: Final = "endpoints"
+"""What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
+
+_TABLE_FOR_EACH: Final = f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
+
+OF_ENDPOINTS: Final = Section(by_key(declared.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
+"""What can be said of one. It wins over what the file says of all."""
 
 
 class Given(NamedTuple):
@@ -130,13 +139,12 @@ def choose(
     cannot be read or has a wrong key.
     """
     named = given.get(declared.CONFIG.name) or environment.get(RUNS.variable(declared.CONFIG)) or None
-    return Choices(
-        section,
-        file=_of_file(_file(named), section),
-        environment=_of_environment(environment, section),
-        flags=_of_flags(given, section, said),
-        named=None if named is None else str(named),
-    )
+    path = _file(named)
+    file, set_here = _of_file(path, section), _of_environment(environment, section)
+    flags = _of_flags(given, section, said)
+    if path is not None and section is RUNS:
+        file = {**file, **_of_endpoint(path, {**file, **set_here, **flags}.get(declared.ENDPOINT.key))}
+    return Choices(section, file=file, environment=set_here, flags=flags, named=None if named is None else str(named))
 
 
 def _file(named: object) -> Path | None:
@@ -169,9 +177,28 @@ def _of_environment(environment: Mapping[str, str], section: Section) -> Layer:
 
 
 def _of_file(path: Path | None, section: Section) -> Layer:
-    given: dict[str, Given] = {}
     where = f"{path}" if section.table is None else f"[{section.table}] of {path}"
-    for name, value in _members(path, section.table).items() if path else ():
+    return _layer(_members(path, section.table) if path else {}, section, where)
+
+
+def _of_endpoint(path: Path, chosen: Given | None) -> Layer:
+    """What the file says of the endpoint that was chosen. What it says of the others is checked, too."""
+    found: Layer = {}
+    for endpoint, members in _members(path, ENDPOINTS_TABLE).items():
+        where = f"[{ENDPOINTS_TABLE}.{endpoint}] of {path}"
+        if not isinstance(members, dict):
+            raise UsageError(
+                f"{path}: {ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
+            )
+        layer = _layer(members, OF_ENDPOINTS, where)
+        if chosen is not None and chosen.texts[-1] == endpoint:
+            found = layer
+    return found
+
+
+def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer:
+    given: dict[str, Given] = {}
+    for name, value in members.items():
         key = name.replace("_", "-")
         if key not in section.settings:
             raise UsageError(f"{where}: {_unknown(key, name, section)}")
@@ -194,10 +221,12 @@ def _members(path: Path, table: str | None) -> Mapping[str, object]:
         raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
-    found = members.pop(EMULATE_TABLE, {})
-    if not isinstance(found, dict):
+    emulate, endpoints = members.pop(EMULATE_TABLE, {}), members.pop(ENDPOINTS_TABLE, {})
+    if not isinstance(emulate, dict):
         raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")
-    return members if table is None else found
+    if not isinstance(endpoints, dict):
+        raise UsageError(f"{path}: {_TABLE_FOR_EACH}")
+    return {None: members, EMULATE_TABLE: emulate, ENDPOINTS_TABLE: endpoints}[table]
 
 
 def _unknown(key: str, name: str, section: Section) -> str:
@@ -223,6 +252,6 @@ def text_of(value: object) -> str:
         case bool():
             return str(value).lower()
         case float():
-            return format(value, "f")  # never 1e-05, which no duration is
+            return format(Decimal(repr(value)), "f").lower()  # never 1e-05, and with every digit of a price
         case _:
             return str(value)

@@ -39,6 +39,7 @@ class RunOptions(TypedDict, total=False):
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None
     stop_after_failures: int | None
+    price_per_second: float | None
     on_uncertain: Literal["resubmit", "hold", "fail"] | None
     uncertain_after: Duration | None
     on_expired: Literal["resubmit", "fail"] | None

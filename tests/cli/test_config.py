@@ -86,6 +86,7 @@ def test_every_key_can_stand_in_the_file() -> None:
         retry-failed = true
         stop-after-failures = 50
         give-up-after = "2h"
+        price-per-second = 0.00031
         on-stuck = "resubmit"
         resumable = true
         progress-every = "5m"
@@ -228,3 +229,40 @@ def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
     assert choose({}, {})[declared.UNCERTAIN_AFTER] == 50
     write("uncertain-after = nan")
     assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith('uncertain-after in orchestrator.toml: "nan"')
+
+
+def test_a_price_is_that_of_the_endpoint_and_keeps_every_digit() -> None:
+    write("""
+        price-per-second = 0.5
+        [endpoints.abc]
+        price-per-second = 0.0001583
+        [endpoints.other]
+        price_per_second = 2
+    """)
+    prices = {"abc": 0.0001583, "other": 2.0, "third": 0.5}
+    for endpoint, price in prices.items():
+        settings = asked("--endpoint", endpoint, ORCHESTRATOR_API_KEY="k").settings
+        assert settings is not None
+        assert settings.price_per_second == price
+    told = asked("--endpoint", "abc", ORCHESTRATOR_API_KEY="k", ORCHESTRATOR_PRICE_PER_SECOND="3").settings
+    assert told is not None
+    assert told.price_per_second == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("endpoints = 3", "a table for each endpoint"),
+        ("[endpoints]\nabc = 3", "a table for each endpoint"),
+        ("[endpoints.abc]\nttl = '1h'", 'there is no key "ttl"'),
+        ("[endpoints.abc]\nprice-per-second = '1'", "must be a number"),
+        ("[endpoints.abc]\nprice-per-second = 0", "[endpoints.abc] of orchestrator.toml"),
+        ("price-per-second = -1", "is no amount"),
+        ("price-per-second = inf", "is no amount"),
+    ],
+)
+def test_what_is_wrong_with_a_price_is_said_with_its_place(text: str, error: str) -> None:
+    write(text)
+    result = invoke(FakeApp(), "run", "i.jsonl", "--endpoint", "abc", ORCHESTRATOR_API_KEY="k")
+    assert result.exit_code == 2
+    assert error in result.stderr

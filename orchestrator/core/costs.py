@@ -1,0 +1,163 @@
+"""What executions cost: the seconds for which a worker had them, times a price; and what those to come will.
+
+The service bills a worker's time, so a job's share of that is its execution time, which it tells with the answer. What
+is not in it: workers that start, wait or load a model, storage, and other parties' charges. Amounts are in whatever
+currency the price is in. Of what is outstanding only an expectation is known, so it has an error: two standard
+deviations of what may come, of the mean's own uncertainty too.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Final, Self
+
+import msgspec
+
+MILLISECONDS: Final = 1_000
+
+FEW_TOLD: Final = 5
+"""From fewer executions nothing is concluded: each that is outstanding may take as long as it is allowed to."""
+
+DEVIATIONS: Final = 2.0
+
+ROUNDING: Final = 1e-9
+"""The part of a job by which a sum of floats may be off."""
+
+
+class Took(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The executions that have ended of a run, an endpoint or a day, added up."""
+
+    told: int = 0
+    """Those whose time the service has told."""
+
+    total_ms: int = 0
+    """That of all these."""
+
+    squares: float = 0.0
+    """The sum of their squares, in seconds."""
+
+    untold: int = 0
+    """Those that were executed, or may have been, and of which no time was told."""
+
+    failed: int = 0
+    """Those of all these that failed, timed out or gave no usable output."""
+
+    @classmethod
+    def one(cls, execution_ms: int | None, *, failed: bool = False) -> Self:
+        """A single one; None where its time was not told."""
+        if execution_ms is None:
+            return cls(untold=1, failed=int(failed))
+        seconds = execution_ms / MILLISECONDS
+        return cls(told=1, total_ms=execution_ms, squares=seconds * seconds, failed=int(failed))
+
+    @classmethod
+    def together(cls, parts: Iterable["Took"]) -> Self:
+        """All of these."""
+        told = total_ms = untold = failed = 0
+        squares = 0.0
+        for part in parts:
+            told, total_ms, untold = told + part.told, total_ms + part.total_ms, untold + part.untold
+            squares, failed = squares + part.squares, failed + part.failed
+        return cls(told=told, total_ms=total_ms, squares=squares, untold=untold, failed=failed)
+
+    @property
+    def ended(self) -> int:
+        """All of them."""
+        return self.told + self.untold
+
+    @property
+    def mean_s(self) -> float:
+        """What one took, in the mean; 0 where none was told."""
+        return self.total_ms / MILLISECONDS / self.told if self.told else 0.0
+
+    @property
+    def variance_s2(self) -> float:
+        """How much they differ, as the variance of the kind that they are drawn from."""
+        if self.told < 2:  # noqa: PLR2004
+            return 0.0
+        return max(0.0, self.squares - self.told * self.mean_s**2) / (self.told - 1)
+
+
+class Cost(msgspec.Struct, frozen=True, gc=False):
+    """An amount, and by how much it may be off either way."""
+
+    amount: float
+    error: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.amount + other.amount, math.hypot(self.error, other.error))
+
+    def __str__(self) -> str:
+        return money(self.amount) if money(self.error) == money(0) else f"{money(self.amount)} ± {money(self.error)}"
+
+
+NOTHING: Final = Cost(0.0)
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a run, or all that is at an endpoint, costs at a price for each second of execution."""
+
+    price: float
+    took: Took = Took()
+    """What has ended of it."""
+
+    like: Took = Took()
+    """What has ended of its like: of its endpoint. It tells what to expect until `took` does."""
+
+    longest_ms: int
+    """For how long the service lets a job be executed."""
+
+    @property
+    def _known(self) -> Took | None:
+        """What tells how long an execution takes; None where too little does."""
+        return next((each for each in (self.took, self.like) if each.told >= FEW_TOLD), None)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough has ended to expect something of what is outstanding."""
+        return self._known is not None
+
+    @property
+    def each(self) -> float:
+        """What one more execution is expected to cost; while nothing is known, what it may cost at most."""
+        known = self._known
+        return self.price * (self.longest_ms / MILLISECONDS if known is None else known.mean_s)
+
+    @property
+    def spent(self) -> Cost:
+        """What has ended: of that whose time was not told, what is to be expected of it."""
+        return Cost(self.price * self.took.total_ms / MILLISECONDS) + self.expected(self.took.untold)
+
+    def expected(self, executions: int) -> Cost:
+        """What so many executions will cost; while nothing is known, what they may cost at most, or anything less."""
+        if not executions:
+            return NOTHING
+        known = self._known
+        amount = self.each * executions
+        if known is None:
+            return Cost(amount, amount)
+        variance = known.variance_s2 * executions * (1 + executions / known.told)
+        return Cost(amount, DEVIATIONS * self.price * math.sqrt(variance))
+
+    def more(self, budget: float, outstanding: int) -> int:
+        """How many more may be sent while so many are: what was spent and what is to be expected stay within it."""
+        left = budget - self.spent.amount - self.expected(outstanding).amount
+        if left < 0:
+            return 0
+        each = self.each
+        return int(min(left / each + ROUNDING, MORE_MAX)) if each else MORE_MAX
+
+
+MORE_MAX: Final = 1_000_000_000
+"""As many as anybody could send: what costs nothing is in any budget."""
+
+
+def money(amount: float) -> str:
+    """An amount for people: to the hundredth, and what is small to two digits."""
+    if abs(amount) >= 1 or not amount:
+        return f"{amount:,.2f}"
+    digits = max(2, 1 - math.floor(math.log10(abs(amount))))
+    return "0.00" if digits > SMALLEST else f"{amount:.{digits}f}"
+
+
+SMALLEST: Final = 7
+"""So many digits behind the point are shown of an amount; what is less is nothing."""
