@@ -4,12 +4,11 @@ from typing import Any, Final
 
 from orchestrator import written
 from orchestrator.core.addresses import parse_address, webhook_base_url
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_inputs import INPUTS
 from orchestrator.settings import (
-    PRIORITY_MAX,
-    PRIORITY_MIN,
     AccountSettings,
     ConnectionSettings,
     Include,

@@ -53,11 +53,6 @@ BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 INPUT_BYTES_MAX_DEFAULT: Final = 64 * 1024 * MIB
 """So much may be in an input, unpacked: a small file can hold any amount of zeros."""
 
-
-PRIORITY_MIN: Final = -10
-PRIORITY_MAX: Final = 10
-"""The bounds of a run's weight in its endpoint's turns."""
-
 EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000
 """How long events are kept: 30 days."""
 

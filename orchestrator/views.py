@@ -452,6 +452,9 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | None
     """Of its own, since it was tried again with that."""
 
+    priority: int
+    """Within its run: of jobs that were never sent those with a higher one go first."""
+
     endpoint: str
     """Where it was sent last, or is to be sent: another than the run's where it was tried again so."""
 

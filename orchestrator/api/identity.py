@@ -12,6 +12,7 @@ from orchestrator.api.controlling import rebind
 from orchestrator.api.naming import run_named
 from orchestrator.api.remembering import told
 from orchestrator.core.addresses import leads_to_loopback
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -21,7 +22,7 @@ from orchestrator.formats.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands import MAY_BE_TAKEN
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL, PRIORITY_MAX, PRIORITY_MIN, STANDARD_INPUT, RunRequest, RunSettings
+from orchestrator.settings import LOCAL, STANDARD_INPUT, RunRequest, RunSettings
 
 
 def check_given(request: RunRequest) -> None:

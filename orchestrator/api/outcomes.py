@@ -27,7 +27,8 @@ class Job:
     `input` is what the worker gets, as anything that is JSON. `custom_id` is your name for it, 1 to 256 characters, one
     for each job of a run; without one it is made from the input. `policy` has any of the keys `execution_timeout`,
     `ttl` (durations as text, seconds or `timedelta`) and `low_priority`, and wins over the run's. `s3_config` is the
-    service's `s3Config`, with secrets by name (`env:NAME`).
+    service's `s3Config`, with secrets by name (`env:NAME`). Of the jobs of a run that were never sent those of a higher
+    `priority`, -10 to 10, go first.
 
         Job({"prompt": "a lighthouse"}, custom_id="night-17", policy={"execution_timeout": "2m"})
     """
@@ -36,11 +37,18 @@ class Job:
     custom_id: str | None = None
     policy: Mapping[str, Any] | None = None
     s3_config: Mapping[str, Any] | None = None
+    priority: int = 0
 
     def given(self) -> Given:
         """The same, as it is read into a row. Raises `UsageError` for a policy that is none."""
         policy = None if self.policy is None else policy_of(self.policy)
-        return Given(input=self.input, custom_id=self.custom_id, policy=policy, s3_config=self.s3_config)
+        return Given(
+            input=self.input,
+            custom_id=self.custom_id,
+            policy=policy,
+            s3_config=self.s3_config,
+            priority=self.priority,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,6 +197,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
         job=_row(story.job),
         paid_at_most=story.job.paid_at_most,
         max_attempts=story.attempts_max,
+        priority=story.priority,
         endpoint=story.endpoint,
         policy=None if story.policy is None else msgspec.Raw(story.policy),
         remote_id=None if outcome is None else outcome.remote_id,

@@ -18,8 +18,9 @@ from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import finished
 from orchestrator.cli.options import also
 from orchestrator.core import wording
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.flows import ENDED
-from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, Wish
+from orchestrator.settings import Wish
 from orchestrator.views import RunControl
 
 Json = Annotated[bool | None, options.option(declared.JSON, "How the run stands, as JSON.")]

@@ -176,6 +176,8 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
     yield "attempts", f"{job.attempts}{since}; {found.paid_at_most} {'in all ' if since else ''}may have been paid"
     if found.max_attempts is not None:
         yield "at most", f"{counted(found.max_attempts, 'attempt')}, since it was tried again so"
+    if found.priority:
+        yield "priority", f"{found.priority} within its run"
     yield "endpoint", found.endpoint
     if found.policy is not None:
         yield "policy", bytes(found.policy).decode()

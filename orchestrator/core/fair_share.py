@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 PRIORITY_MAX: Final = 10
-"""The highest priority; the lowest is as far below zero."""
+"""The highest priority, of a run among others as of a job within its run."""
+
+PRIORITY_MIN: Final = -PRIORITY_MAX
 
 STEP: Final = 1.25
 """How many times the weight of a run is that of one whose priority is one less."""

@@ -107,6 +107,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy: bytes | None = None
     """What it was reopened with, as JSON; each field wins over its line's and the run's policy."""
 
+    priority: int = 0
+    """Of jobs that were never sent those with a higher one go first."""
+
     segment: int = 0
     """The number of its latest segment, if it is resumable; each `/run` has another one, whatever became of it."""
 

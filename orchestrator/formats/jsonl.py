@@ -1,25 +1,26 @@
 """Reading JSON Lines: one JSON object a line, UTF-8, in one of two forms.
 
-- Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy` and `s3Config`, and
-  nothing else.
+- Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy`, `s3Config` and
+  `priority`, and nothing else.
 - Bare form: the whole object is the input, but for a top-level `custom_id`, which names the row and is not sent.
 
 A file keeps to one form. An `input` that is not an object (`{"input": "text"}`) makes no job form: it is a parameter of
 the worker that happens to have this name, unless the line is meant as a job, which shows in a null, in a `policy`,
 `s3Config` or `webhook` beside it, or in a line of job form before it. Then it is refused.
 
-Blank lines, a byte order mark, CR LF, and null for a `policy` or `s3Config` that is not there are fine. Problems are
-values, one for each bad line, so that all are seen.
+Blank lines, a byte order mark, CR LF, and null for a `policy`, `s3Config` or `priority` that is not there are fine.
+Problems are values, one for each bad line, so that all are seen.
 """
 
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
 import msgspec
 
 from orchestrator import declared
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
@@ -40,7 +41,7 @@ DERIVED_ID_CHARS: Final = 16
 
 NO_POLICY: Final = Policy()
 
-_JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config")
+_JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config", "priority")
 _NEAR: Final = 0.8
 """How alike a key must be to be a mistyped `input`: "inputs" and "imput" are, "output" is not."""
 
@@ -49,6 +50,7 @@ _JOB_FORM_SIGNS: Final = frozenset({"policy", "s3Config", "webhook"})
 _JOB_FORM: Final = 'in job form ({"input": {...}, ...})'
 _BARE_FORM: Final = "a bare input (no input object in it)"
 
+_Priority = Annotated[int, msgspec.Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -119,6 +121,7 @@ class RowReader:
     def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
         custom_id = decode_custom_id(bytes(members["custom_id"])) if "custom_id" in members else None
         policy = s3_config = None
+        priority = 0
         extra_bytes = self._run_policy_bytes
         if self._is_job_form(members):
             self._keep_to_one_form(number, _JOB_FORM)
@@ -127,11 +130,12 @@ class RowReader:
             policy, policy_bytes = self._policy(_given(members, "policy"))
             s3_config, s3_config_bytes = self._s3_config(_given(members, "s3Config"))
             extra_bytes = policy_bytes + s3_config_bytes
+            priority = _priority(_given(members, "priority"))
         else:
             _refuse_mistaken(members)
             self._keep_to_one_form(number, _BARE_FORM)
             input_ = text if custom_id is None else _bare_input(text)
-        return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes)
+        return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes, priority)
 
     def row_of(self, number: int, input_: bytes, custom_id: str | None) -> Row:
         """The row with this input, the text of a JSON object. Raises `ValueError` in words for its author."""
@@ -145,6 +149,7 @@ class RowReader:
         policy: bytes | None,
         s3_config: bytes | None,
         extra_bytes: int,
+        priority: int = 0,
     ) -> Row:
         if self._is_resumable:
             extra_bytes += RESUME_BYTES
@@ -166,6 +171,7 @@ class RowReader:
             digest=digest.digest(),
             policy=policy,
             s3_config=s3_config,
+            priority=priority,
         )
 
     def _is_job_form(self, members: Mapping[str, msgspec.Raw]) -> bool:
@@ -209,6 +215,16 @@ class RowReader:
 def _given(members: Mapping[str, msgspec.Raw], key: str) -> bytes | None:
     raw = bytes(members[key]) if key in members else b"null"
     return None if raw == b"null" else raw
+
+
+def _priority(raw: bytes | None) -> int:
+    if raw is None:
+        return 0
+    try:
+        return msgspec.json.decode(raw, type=_Priority)
+    except msgspec.ValidationError:
+        wanted = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
+        raise ValueError(f"priority must be {wanted}, not {raw.decode():.40}") from None
 
 
 def _policy_bytes(policy: Policy) -> int:

@@ -22,7 +22,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     without white space around it; `digest` the SHA-256 of its canonical form, so that inputs that differ only in white
     space or key order have the same one. `policy` (compact JSON, the service's names) is what the row itself asks for;
     the run's policy is merged under it when the job is sent. `s3_config` (compact JSON) holds references to environment
-    variables in place of secrets.
+    variables in place of secrets. Of the rows that were never sent those of a higher `priority` go first.
     """
 
     line: int
@@ -32,6 +32,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     policy: bytes | None
     s3_config: bytes | None
+    priority: int = 0
 
 
 class Record(NamedTuple):

@@ -25,6 +25,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     custom_id: str | None = None
     policy: Policy | None = None
     s3_config: Mapping[str, Any] | None = None
+    priority: int = 0
 
 
 class ValueReader:
@@ -65,6 +66,8 @@ def _parts(given: Given) -> dict[str, Any]:
         parts["policy"] = msgspec.Raw(encode_policy(given.policy))
     if given.s3_config is not None:
         parts["s3Config"] = given.s3_config
+    if given.priority:
+        parts["priority"] = given.priority
     return parts
 
 

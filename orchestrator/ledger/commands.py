@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.job import Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
@@ -29,7 +30,7 @@ from orchestrator.ledger.records import values
 from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.tables import commands, counts, runs
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import PRIORITY_MAX, PRIORITY_MIN, RunSettings, Wish
+from orchestrator.settings import RunSettings, Wish
 from orchestrator.units import HOUR_US
 
 ANSWER_S: Final = 5.0

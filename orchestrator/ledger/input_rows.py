@@ -34,6 +34,8 @@ class InputRow(Protocol):
     def policy(self) -> bytes | None: ...
     @property
     def s3_config(self) -> bytes | None: ...
+    @property
+    def priority(self) -> int: ...
 
 
 class PackedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -47,6 +49,7 @@ class PackedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: bytes
     policy: bytes | None
     s3_config: bytes | None
+    priority: int = 0
 
     @property
     def size(self) -> int:
@@ -70,6 +73,7 @@ def _packed(row: InputRow) -> PackedRow:
         digest=row.digest[:DIGEST_BYTES],
         policy=row.policy,
         s3_config=row.s3_config,
+        priority=row.priority,
     )
 
 
@@ -209,4 +213,5 @@ def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:
         "line": row.line,
         "policy": row.policy,
         "s3_config": row.s3_config,
+        "priority": row.priority,
     }

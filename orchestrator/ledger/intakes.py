@@ -18,6 +18,7 @@ import msgspec
 from sqlalchemy import Select, bindparam, delete, exists, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.doors import Doors, Noun
@@ -62,7 +63,7 @@ async def next_job(connection: AsyncConnection) -> int:
     return (latest or 0) + 1
 
 
-_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line")
+_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line", "priority")
 _PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
 
 
@@ -76,7 +77,7 @@ async def rows_insert(connection: AsyncConnection, intake: Intake, fresh: Mappin
     if not fresh:
         return first
     for job, (custom_id, row) in enumerate(fresh.items(), start=first):
-        job_rows.append((job, run, endpoint, custom_id, number, row.line))
+        job_rows.append((job, run, endpoint, custom_id, number, row.line, row.priority))
         payload_rows.append((job, row.input, row.packed, row.digest, row.policy, row.s3_config))
     await _JOB.execute(connection, job_rows)
     await _PAYLOAD.execute(connection, payload_rows)
@@ -113,10 +114,14 @@ _PAGE: Final = (
     & (intake_known.c.job_id > bindparam("after"))
     & (intake_known.c.job_id <= bindparam("last"))
 )
-_LINES: Final = (
+_PLACES: Final = (
     update(jobs)
-    .values(line=intake_known.c.line)
-    .where(jobs.c.id == intake_known.c.job_id, _PAGE, jobs.c.line != intake_known.c.line)
+    .values(line=intake_known.c.line, priority=intake_known.c.priority)
+    .where(
+        jobs.c.id == intake_known.c.job_id,
+        _PAGE,
+        (jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),
+    )
 )
 _WISHES: Final = (
     update(payloads)
@@ -139,15 +144,15 @@ _KNOWN_COUNT: Final = select(func.count(), func.max(_KNOWN_PAGE.c.job_id))
 
 
 async def _revise_some(connection: AsyncConnection, intake: int, *, after: int, most: int) -> tuple[int, int | None]:
-    """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, policy and
-    s3Config; returns how many, and the last one's number.
+    """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, priority,
+    policy and s3Config; returns how many, and the last one's number.
 
     Only rows that differ are written: an unchanged input of a million rows costs little here.
     """
     page = {"intake": intake, "after": after}
     number, last = (await connection.execute(_KNOWN_COUNT, {**page, "most": most})).one()
     if number:
-        await connection.execute(_LINES, {**page, "last": last})
+        await connection.execute(_PLACES, {**page, "last": last})
         await connection.execute(_WISHES, {**page, "last": last})
     return number, last
 
@@ -176,10 +181,10 @@ _DOOMED: Final = (
         jobs.c.endpoint_id == bindparam("endpoint"),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
         jobs.c.due_at == 0,
+        jobs.c.priority.in_(literal_column(str(priority)) for priority in range(PRIORITY_MIN, PRIORITY_MAX + 1)),
         jobs.c.id >= bindparam("first_job"),
         jobs.c.intake_id == bindparam("intake"),
     )
-    .order_by(jobs.c.id)
     .limit(bindparam("most"))
 )
 """By the index of what may be claimed: of the rows from its first job on, most may be those of other runs."""

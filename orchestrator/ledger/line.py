@@ -1,17 +1,18 @@
 """The line in which a run's queued jobs stand, and how far a claim looks along it.
 
 First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then fresh
-ones in input order. Jobs that are not worth sending now are passed over, and nothing is written: the next look begins
-behind them.
+ones, those of a higher priority first, and of the same one in input order. Jobs that are not worth sending now are
+passed over, and nothing is written: the next look begins behind them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Select, bindparam, literal_column
+from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import with_own
@@ -38,11 +39,20 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int = 0
     """When the last one was due of those that waited for a time."""
 
+    due_priority: int = PRIORITY_MAX
+    """Its priority."""
+
     due_job: int = 0
     """Its number."""
 
+    fresh_priority: int = PRIORITY_MAX
+    """The priority of the last fresh one."""
+
     fresh_job: int = 0
-    """The number of the last fresh one."""
+    """Its number."""
+
+    newest_job: int = 0
+    """The highest number of a fresh one: who comes later has a higher one, and may belong before the last one."""
 
     ttl_us: int = 0
     """The longest TTL that was passed over; 0 where none was."""
@@ -50,10 +60,13 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     def and_then(self, met: Sequence[Job], ttl_us: int) -> "Passed":
         """The same and `met`, who are next in the line; `ttl_us` is the longest TTL by now."""
         changes = {"ttl_us": ttl_us}
-        if met and not met[-1].due_at:
-            changes["fresh_job"] = met[-1].id
+        fresh = [job for job in met if not job.due_at]
+        if fresh:
+            changes["newest_job"] = max(self.newest_job, *(job.id for job in fresh))
+        if (last := next((job for job in reversed(fresh) if job.priority <= self.fresh_priority), None)) is not None:
+            changes |= {"fresh_priority": last.priority, "fresh_job": last.id}
         if (due := next((job for job in reversed(met) if job.due_at), None)) is not None:
-            changes |= {"due_at": due.due_at, "due_job": due.id}
+            changes |= {"due_at": due.due_at, "due_priority": due.priority, "due_job": due.id}
         return msgspec.structs.replace(self, **changes)
 
 
@@ -141,11 +154,19 @@ _QUEUED = (
 )
 _TO_RUN = jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now"))
 _DUE = _QUEUED.where(jobs.c.due_at > bindparam("due_at"), jobs.c.due_at <= bindparam("now"))
-_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.id)
+_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.priority.desc(), jobs.c.id)
 _BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
 _BY_RUN = _DUE.where(_TO_RUN)
-_AT = _QUEUED.where(jobs.c.due_at == bindparam("due_at"), jobs.c.id > bindparam("job")).order_by(jobs.c.id)
-_BY_RUN_AT = _AT.where(_TO_RUN)
+_AT = _QUEUED.where(_TO_RUN, jobs.c.due_at == bindparam("due_at"), jobs.c.id > bindparam("job")).order_by(jobs.c.id)
+_OF_PRIORITY = _AT.where(jobs.c.priority == bindparam("priority"))
+_ABOVE_PRIORITY = _AT.where(jobs.c.priority > bindparam("priority"))
+_NEXT_PRIORITY = select(func.max(jobs.c.priority)).where(
+    jobs.c.run_id == bindparam("run"),
+    jobs.c.endpoint_id == bindparam("endpoint"),
+    jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+    jobs.c.due_at == bindparam("due_at"),
+    jobs.c.priority < bindparam("priority"),
+)
 
 
 async def jobs_claimable(
@@ -161,16 +182,42 @@ async def jobs_claimable(
     """Up to `most` queued jobs of `run` for `endpoint`, in the order of the line, whose next attempt is by `/retry`, or
     by `/run`.
     """
-    found: list[Job] = []
+    page = _Page(connection, {"run": run, "endpoint": endpoint, "now": now}, most)
+    if behind.due_at:
+        await page.add_at(behind.due_at, behind.due_priority, behind.due_job)
+    await page.add(_BY_RETRY if by_retry else _BY_RUN, due_at=behind.due_at)
+    if by_retry:
+        return page.found
+    if behind.newest_job and behind.fresh_priority < PRIORITY_MAX:  # sorted, as `newest_job` goes by their numbers
+        await page.add(_ABOVE_PRIORITY, due_at=0, priority=behind.fresh_priority, job=behind.newest_job)
+    await page.add_at(0, behind.fresh_priority, behind.fresh_job)
+    return page.found
 
-    async def add(query: Select[Any], **parameters: int) -> None:
-        left = {"run": run, "endpoint": endpoint, "most": most - len(found), **parameters}
-        found.extend([job_of(row) for row in await connection.execute(query, left)])
 
-    if behind.due_at:  # SQLite finds a place in their index by equal columns only; so this is a question of its own
-        await add(_BY_RUN_AT, due_at=behind.due_at, job=behind.due_job, now=now)
-    if len(found) < most:
-        await add(_BY_RETRY if by_retry else _BY_RUN, due_at=behind.due_at, now=now)
-    if len(found) < most and not by_retry:
-        await add(_AT, due_at=0, job=behind.fresh_job)
-    return found
+class _Page:
+    """The jobs that are found at a place, question after question, until they are `most`."""
+
+    def __init__(self, connection: AsyncConnection, place: Mapping[str, int], most: int) -> None:
+        self.found: list[Job] = []
+        self._connection = connection
+        self._place = place
+        self._most = most
+
+    async def add(self, query: Select[Any], **parameters: int) -> None:
+        left = self._most - len(self.found)
+        if left > 0:
+            found = await self._connection.execute(query, {**self._place, "most": left, **parameters})
+            self.found.extend([job_of(row) for row in found])
+
+    async def add_at(self, due_at: int, priority: int, job: int) -> None:
+        """Who is due then, behind `job` of `priority`. SQLite finds a place in their index by equal columns only."""
+        below = priority if job else PRIORITY_MAX + 1
+        if job:
+            await self.add(_OF_PRIORITY, due_at=due_at, priority=priority, job=job)
+        while len(self.found) < self._most and below > PRIORITY_MIN:
+            asked = {**self._place, "due_at": due_at, "priority": below}
+            highest: int | None = (await self._connection.execute(_NEXT_PRIORITY, asked)).scalar()
+            if highest is None:
+                return
+            await self.add(_OF_PRIORITY, due_at=due_at, priority=highest, job=0)
+            below = highest

@@ -89,6 +89,7 @@ def select_jobs() -> Select[Any]:
         jobs.c.attempts_max,
         jobs.c.policy,
         jobs.c.segment,
+        jobs.c.priority,
     ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
 
 
@@ -116,6 +117,7 @@ def job_of(row: Sequence[Any]) -> Job:
         attempts_max=row[18],
         policy=row[19],
         segment=row[20],
+        priority=row[21],
     )
 
 

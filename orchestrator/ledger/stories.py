@@ -56,6 +56,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """Its line's, with what it was tried again with."""
 
     attempts_max: int | None
+    priority: int
     endpoint: str
     """Where it was sent last, or is to be sent."""
 
@@ -95,6 +96,7 @@ class Stories(Noun):
                 input=await _input(view, job.job),
                 policy=await _policy(view, job.job),
                 attempts_max=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
+                priority=await view.value(select(jobs.c.priority).where(jobs.c.id == job.job)),
                 endpoint=await view.value(_ENDPOINT.where(jobs.c.id == job.job)),
                 events=events,
                 submissions=await _submissions(view, events),

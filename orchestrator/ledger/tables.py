@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0015"
+SCHEMA_VERSION: Final = "0016"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -135,6 +135,7 @@ intake_known = Table(
     Column("line", INTEGER, nullable=False),
     Column("policy", BLOB),
     Column("s3_config", BLOB),
+    Column("priority", INTEGER, nullable=False, server_default="0"),
     PrimaryKeyConstraint("intake_id", "job_id"),
     **KEPT_BY_KEY,
 )
@@ -176,6 +177,7 @@ jobs = Table(
     Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
     Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
+    Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
     CheckConstraint(one_of("state", State), name="jobs_state_known"),
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
     CheckConstraint(
@@ -198,7 +200,11 @@ jobs = Table(
 )
 
 Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
-Index("jobs_claimable", jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, **only_where(f"state = '{State.QUEUED}'"))
+Index(
+    "jobs_claimable",
+    *(jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, jobs.c.priority.desc()),
+    **only_where(f"state = '{State.QUEUED}'"),
+)
 Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(one_of("state", AT_SERVICE)))
 
 payloads = Table(

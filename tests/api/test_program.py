@@ -131,6 +131,13 @@ async def test_rows_are_appended_behind_those_that_are_there(tmp_path: Path) -> 
             await orc.append("nobody", numbers(1))
 
 
+async def test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run(tmp_path: Path) -> None:
+    async with desk(tmp_path, seconds=lambda _: 1.0, workers=1) as d, d.orchestrator() as orc:
+        inputs = [Job({"n": n}, priority=priority) for n, priority in enumerate([0, -1, 10, 0, 1])]
+        run = await orc.submit(inputs, endpoint=ENDPOINT, name="captions", all_or_nothing=True)
+        assert await outputs(run.results()) == [2, 4, 0, 3, 1]
+
+
 async def test_a_bad_row_ends_the_input_and_those_before_it_are_sent(tmp_path: Path) -> None:
     async with desk(tmp_path) as d, d.orchestrator() as orc:
         with pytest.raises(InputError) as refused:

@@ -15,7 +15,7 @@ def plain() -> Iterator[dict[str, object]]:
 
 
 async def coming() -> AsyncIterator[Job]:
-    yield Job({"n": 1}, custom_id="one", policy={"ttl": "2h"})
+    yield Job({"n": 1}, custom_id="one", policy={"ttl": "2h"}, priority=3)
 
 
 def worker(job: dict[str, Any]) -> object:

@@ -12,7 +12,7 @@ from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
 from orchestrator.ledger.payloads import Payload
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, TTL_US, S, a_row
-from tests.ledger.ledgers import a_run, brought_to, job_now, jobs_now
+from tests.ledger.ledgers import a_run, added, brought_to, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -46,6 +46,22 @@ async def test_jobs_that_waited_go_first_in_order_of_their_due_time_then_fresh_o
         assert [each.job.id for each in await claim(ledger, most=4)] == [4, 2, 1, 3]
         assert [each.job.id for each in await claim(ledger)] == [6]
         assert await claim(ledger) == []
+
+
+async def test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first(
+    open_backend: OpenBackend,
+) -> None:
+    priorities = {3: 1, 4: -10, 5: 10, 7: 1, 8: -10}
+    async with open_backend() as ledger:
+        await a_run(ledger, [a_row(n, priority=priorities.get(n, 0)) for n in range(1, 10)])
+        await queued(ledger, 8, due_at=NOW - S)
+        await queued(ledger, 6, due_at=NOW - S)
+        await queued(ledger, 7, due_at=NOW - S)
+        await queued(ledger, 9, due_at=NOW - 2 * S)
+
+        assert [each.job.id for each in await claim(ledger, most=5)] == [9, 7, 6, 8, 5]
+        assert [each.job.id for each in await claim(ledger, most=2)] == [3, 1]
+        assert [each.job.id for each in await claim(ledger)] == [2, 4]
 
 
 async def test_a_claim_takes_no_more_than_it_was_asked_for(open_backend: OpenBackend) -> None:
@@ -220,6 +236,40 @@ async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_writte
         assert [len(await ledger.history.of(job.id)) for job in before] == [0, 0, 1, 0, 1, 0]
 
         assert [each.job.id for each in await claim(ledger)] == [1, 2, 4, 6]
+
+
+async def test_a_look_goes_on_behind_those_of_every_priority_and_meets_newcomers_who_belong_before_them(
+    open_backend: OpenBackend,
+) -> None:
+    async with open_backend() as ledger:
+        rows = {1: (0, 1), 2: (0, 1), 3: (5, 1), 4: (-1, 1), 5: (5, TTL_US), 6: (-1, TTL_US)}
+        await a_run(ledger, [a_row(n, priority=p, policy=b"%d" % ttl_us) for n, (p, ttl_us) in rows.items()])
+        first = await along(ledger)
+        assert ([each.job.id for each in first.claims], first.passed.fresh_priority) == ([5], 5)
+        run = await ledger.runs.named("run")
+        assert run is not None
+        intake = await ledger.intakes.start(run)
+        late = {7: (9, 1), 8: (0, TTL_US), 9: (9, TTL_US)}
+        await added(ledger, intake, [a_row(n, priority=p, policy=b"%d" % ttl_us) for n, (p, ttl_us) in late.items()])
+        await ledger.intakes.accept(intake)
+
+        second = await along(ledger, most=2, behind=first.passed)
+        assert [each.job.id for each in second.claims] == [9, 8]
+        last = await along(ledger, behind=second.passed)
+        assert [each.job.id for each in last.claims] == [6]
+        assert (await along(ledger, behind=last.passed)).is_at_end
+
+
+async def test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, [a_row(n) for n in range(1, 4)])
+        run = await ledger.runs.named("run")
+        assert run is not None
+        intake = await ledger.intakes.start(run)
+        await added(ledger, intake, [a_row(1), a_row(2), a_row(3, priority=1)])
+        await ledger.intakes.accept(intake)
+
+        assert [each.job.id for each in await claim(ledger)] == [3, 1, 2]
 
 
 async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers(

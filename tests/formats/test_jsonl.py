@@ -53,7 +53,7 @@ def problem(line: bytes | str, **options: object) -> str:
 def test_a_line_in_job_form_gives_its_parts() -> None:
     line = (
         b'{"custom_id":"a","input":{"n":1e5,"s":"\\u00e9"},"policy":{"ttl":10000,"executionTimeout":5000},'
-        b'"s3Config":{"accessSecret":"env:S3_SECRET","accessId":"env:S3_ID","bucketName":"b"}}'
+        b'"s3Config":{"accessSecret":"env:S3_SECRET","accessId":"env:S3_ID","bucketName":"b"},"priority":-3}'
     )
 
     assert row(line) == Row(
@@ -64,6 +64,7 @@ def test_a_line_in_job_form_gives_its_parts() -> None:
         digest=hashlib.sha256('{"n":100000.0,"s":"é"}'.encode()).digest(),
         policy=b'{"executionTimeout":5000,"ttl":10000}',
         s3_config=b'{"accessId":"env:S3_ID","accessSecret":"env:S3_SECRET","bucketName":"b"}',
+        priority=-3,
     )
 
 
@@ -197,8 +198,11 @@ def test_blank_lines_a_byte_order_mark_and_any_line_end_are_fine() -> None:
         (b'{"input":{"a":1},"customId":"u"}', 'unknown key "customId" beside input; did you mean custom_id?'),
         (
             b'{"input":{"a":1},"x":1}',
-            'unknown key "x" beside input; a line in job form takes input, custom_id, policy, s3Config',
+            'unknown key "x" beside input; a line in job form takes input, custom_id, policy, s3Config, priority',
         ),
+        (b'{"input":{"a":1},"priority":11}', "priority must be a whole number from -10 to 10, not 11"),
+        (b'{"input":{"a":1},"priority":true}', "priority must be a whole number from -10 to 10, not true"),
+        (b'{"input":{"a":1},"priority":"\xc3\xa9"}', 'priority must be a whole number from -10 to 10, not "é"'),
         (
             b'{"input":{"a":1},"policy":{"ttl":1}}',
             "policy.ttl is 1 ms; the service takes 10000 (10 s) to 604800000 (7 days)",

@@ -68,7 +68,11 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "claim by run": ("jobs_claimable", a_claim),
     "claim by retry": ("jobs_claimable", partial(a_claim, by_retry=True)),
     "claim behind others": (
-        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND rowid>? AND rowid<?)",
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND priority=? AND rowid>? AND rowid<?)",
+        partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
+    ),
+    "of the next priority": (
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND priority<?)",
         partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
     ),
     "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=False, now=AT)),
@@ -105,7 +109,10 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         "sqlite_autoindex_jobs_1 (run_id=? AND custom_id=?)",
         lambda ledger: ledger.selection.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
     ),
-    "unfinished intake": ("jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND rowid>?)", cleared),
+    "unfinished intake": (
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND priority=? AND rowid>?)",
+        cleared,
+    ),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
     "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
     "events": (

@@ -136,8 +136,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who is due at the same time as one that was passed over is forgotten",
         path="orchestrator/ledger/line.py",
-        old="    if behind.due_at:  #",
-        new="    if False:  #",
+        old="    if behind.due_at:\n",
+        new="    if False:\n",
         tests=(f"{CLAIMS}::test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers",),
     ),
     Fault(

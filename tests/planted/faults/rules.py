@@ -144,8 +144,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the retries starve behind fresh jobs",
         path="orchestrator/ledger/line.py",
-        old="    if len(found) < most and not by_retry:\n",
-        new="    if not by_retry:\n        found.clear()\n",
+        old="    await page.add_at(0, behind",
+        new="    page.found.clear()\n    await page.add_at(0, behind",
         tests=("tests/conformance/test_claims.py",),
         worlds=("mixed-faults", 0, 2),
     ),

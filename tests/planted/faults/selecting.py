@@ -8,6 +8,7 @@ CHOSEN = f"{SELECTION}::test_the_ledger_chooses_the_jobs_that_a_filter_means"
 MESSAGES = "tests/core/test_error_messages.py"
 DIAGNOSIS = "tests/core/test_diagnosis.py"
 COMMANDS = "tests/engine/test_command_inbox.py"
+CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -128,5 +129,38 @@ FAULTS: tuple[Fault, ...] = (
         old="if job.run == run and ",
         new="if ",
         tests=("tests/engine/test_resending.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",),
+    ),
+    Fault(
+        name="jobs go in input order whatever their priority",
+        path="orchestrator/ledger/input_rows.py",
+        old="        priority=row.priority,\n",
+        new="",
+        tests=(
+            f"{CLAIMS}::test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first",
+            "tests/api/test_program.py::test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run",
+        ),
+    ),
+    Fault(
+        name="jobs of a lower priority than the highest are never found",
+        path="orchestrator/ledger/line.py",
+        old="            below = highest\n",
+        new="            below = PRIORITY_MIN\n",
+        tests=(f"{CLAIMS}::test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first",),
+    ),
+    Fault(
+        name="who comes later waits for those behind whom the look has got, whatever its priority",
+        path="orchestrator/ledger/line.py",
+        old="if behind.newest_job and behind.fresh_priority < PRIORITY_MAX:",
+        new="if False:",
+        tests=(
+            f"{CLAIMS}::test_a_look_goes_on_behind_those_of_every_priority_and_meets_newcomers_who_belong_before_them",
+        ),
+    ),
+    Fault(
+        name="a job keeps the priority of its first line",
+        path="orchestrator/ledger/intakes.py",
+        old="(jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),",
+        new="jobs.c.line != intake_known.c.line,",
+        tests=(f"{CLAIMS}::test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there",),
     ),
 )
