@@ -16,6 +16,7 @@ from orchestrator.settings import (
     OnExpired,
     OnStuck,
     OnUncertain,
+    Pinned,
     RunRequest,
     RunSettings,
 )
@@ -29,6 +30,11 @@ BRAKES: Final = "Brakes"
 SHOWN: Final = "What is shown"
 
 ATTEMPTS_MAX: Final = 1_000
+
+
+def pinned_ref(pinned: Pinned) -> str:
+    """How what was pinned is named."""
+    return pinned.ref
 
 
 _service: Final = Group(ConnectionSettings, SERVICE)
@@ -259,16 +265,31 @@ RESULT_RETENTION: Final = _job(
     "How long the service keeps a result for us; at least 1s.",
     field="retention_us",
 )
-OUTPUT_REQUIRED: Final = Setting(
-    "output-required",
-    SWITCH,
-    "Whether a job that completes without any output has failed (class `invalid_output`).",
-    of=RunSettings,
-    has_flag=False,
-)
 
 # --- when things go wrong
 
+REQUIRE_OUTPUT: Final = Setting(
+    "require-output",
+    SWITCH,
+    "A job that completes without any output, or with `null`, has failed ([class `invalid_output`](retries.md)).",
+    of=RunSettings,
+    field="output_required",
+    panel=TROUBLE,
+)
+SCHEMA: Final = _trouble(
+    "schema",
+    parsed("FILE", written.schema_file, pinned_ref),
+    "A [JSON Schema](retries.md#what-counts-as-a-result) that outputs have to fit: one that does not has failed (class"
+    " `invalid_output`).",
+    default="none",
+)
+CHECK: Final = _trouble(
+    "check",
+    parsed("MODULE:FUNCTION", written.check_function, pinned_ref),
+    "A [function of yours](retries.md#what-counts-as-a-result), or FILE.py:FUNCTION, that is given each output: where"
+    " it raises or returns None or False, the job has failed (class `invalid_output`).",
+    default="none",
+)
 ON_STUCK: Final = _trouble(
     "on-stuck",
     one_of(OnStuck),
@@ -389,6 +410,7 @@ RUN: Final[Settings] = (
     *(OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
+    *(REQUIRE_OUTPUT, SCHEMA, CHECK),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     PRICE_PER_SECOND,
@@ -401,7 +423,7 @@ RESUME: Final[Settings] = (
 SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
-FILE_ONLY: Final[Settings] = (OUTPUT_REQUIRED, BODY_BYTES_MAX)
+FILE_ONLY: Final[Settings] = (BODY_BYTES_MAX,)
 
 OF_ENDPOINTS: Final[Settings] = (PRICE_PER_SECOND,)
 """What the configuration file can say of single endpoints."""

@@ -258,6 +258,9 @@ STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE,
 STAGE_FILES: Final[Settings] = (declared.OUTPUT, declared.ERRORS)
 """What of the settings of a stage's run are paths with placeholders."""
 
+STAGE_VALIDATORS: Final[Settings] = (declared.SCHEMA, declared.CHECK)
+"""What of them are files that count from the folder of the pipeline's own, and have to be usable."""
+
 STAGE_RUN: Final[Settings] = (
     *(declared.ENDPOINT, declared.SERVERLESS_URL, *STAGE_FILES, declared.INCLUDE, declared.BODY_BYTES_MAX),
     *(

@@ -87,6 +87,16 @@ IN_FLIGHT_S_MAX: Final = 10.0
 """How long requests in flight may go on once we stop; what is unanswered then is uncertain."""
 
 
+class Pinned(msgspec.Struct, frozen=True):
+    """A file of the user's, or a function in one, as it was when it was named: another file is another validator."""
+
+    ref: str
+    """A full path, with `:FUNCTION` behind it where a function is meant; or `MODULE:FUNCTION`."""
+
+    sha256: str
+    """Of the file."""
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
@@ -114,7 +124,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""
 
     output_required: bool = False
-    """Whether `COMPLETED` without any output is a failure."""
+    """Whether `COMPLETED` without any output, or with null, is a failure."""
+
+    schema: Pinned | None = None
+    """The JSON Schema that outputs have to fit."""
+
+    check: Pinned | None = None
+    """The function that outputs have to please."""
 
     resumable: bool = False
     """Whether its jobs outlive their submissions: each goes on from its newest checkpoint (`core.resuming`)."""

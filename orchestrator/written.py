@@ -1,5 +1,8 @@
 """How the values of settings are written: from the texts that people give, and back to them."""
 
+import hashlib
+import importlib.util
+import os
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -12,7 +15,7 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, 
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Kind, duration, parsed
-from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace
+from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
 from orchestrator.units import MILLISECOND_US
 
 QUEUE_DEPTH_MAX: Final = 10_000_000
@@ -92,6 +95,42 @@ def keys(texts: Sequence[str]) -> Mapping[str, str]:
 def variables(held: Mapping[str, str]) -> list[str]:
     """`held` as they are written; what a program gave is a key itself, which is not for messages either."""
     return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]
+
+
+def schema_file(text: str) -> Pinned:
+    """A file that holds a JSON Schema, as it is now."""
+    return _pinned(os.path.realpath(file_path(text)), "")
+
+
+def check_function(text: str) -> Pinned:
+    """A function of the user's, as the file that it is in is now: of a module that can be imported, or of a file.
+
+    A module of the folder at hand is found as its file: another process may be in another folder.
+    """
+    place, _, function = text.rpartition(":")
+    if not place or not function.isidentifier():
+        raise ValueError(f'"{text:.80}" names no function; write MODULE:FUNCTION or FILE.py:FUNCTION')
+    if place.endswith(".py"):
+        return _pinned(os.path.realpath(file_path(place)), f":{function}")
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise ValueError(f'"{place:.80}" is neither a module nor a file that ends in .py')
+    beside = Path(*place.split(".")).with_suffix(".py")
+    if beside.is_file():
+        return _pinned(os.path.realpath(beside), f":{function}")
+    try:
+        spec = importlib.util.find_spec(place)
+    except Exception as error:  # noqa: BLE001  a package is imported for that, and may do anything
+        raise ValueError(f"the module {place} cannot be imported: {type(error).__name__}: {error}") from None
+    if spec is None or spec.origin is None or not spec.has_location:
+        raise ValueError(f"there is no module {place}, nor a file {beside}")
+    return Pinned(text, _pinned(spec.origin, "").sha256)
+
+
+def _pinned(path: str, behind: str) -> Pinned:
+    try:
+        return Pinned(f"{path}{behind}", hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    except OSError as error:
+        raise ValueError(f"{path}: this file cannot be read ({error.strerror})") from None
 
 
 def pacing(text: str) -> Pacing:

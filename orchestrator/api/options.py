@@ -35,7 +35,9 @@ class RunOptions(TypedDict, total=False):
     low_priority: bool | None
     queue_depth: int | Literal["auto", "off"] | None
     result_retention: Duration | None
-    output_required: bool | None
+    require_output: bool | None
+    schema: str | PathLike[str] | None
+    check: str | None
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None
     stop_after_failures: int | None

@@ -16,10 +16,11 @@ from orchestrator.core.names import nearest
 from orchestrator.core.pipelines import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.stages import in_order, problems
 from orchestrator.declaration import Setting
+from orchestrator.engine.collecting.validator import validator_of
 from orchestrator.engine.step_functions import step_function
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates import check_templates
-from orchestrator.settings import LOCAL
+from orchestrator.settings import LOCAL, RunSettings
 
 PROBLEMS_MAX: Final = 20
 
@@ -194,21 +195,27 @@ class _Reading:
     def _texts(self, table: str, members: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
         """The settings of a stage's run, each found to be readable."""
         found = {}
-        for setting, key, given in self._given(table, members, declared_pipelines.STAGE_RUN):
+        for setting, key, told in self._given(table, members, declared_pipelines.STAGE_RUN):
+            given = tuple(self._placed(setting, each) for each in told)
             try:
-                setting.form.read(given)
+                read = setting.form.read(given)
+                if setting in declared_pipelines.STAGE_VALIDATORS:
+                    validator_of(RunSettings(**{setting.name: read}))
                 if setting is declared_inputs.MAP:
                     check_templates(setting.form.read(given))
                 if setting in declared_pipelines.STAGE_FILES:
                     declared_pipelines.output_template(given[-1])
             except (ValueError, UsageError) as error:
                 self._add(table, key, str(error))
-            found[setting.key] = tuple(map(self._placed, given)) if setting is declared.ENDPOINT else given
+            found[setting.key] = given
         return found
 
-    def _placed(self, endpoint: str) -> str:
-        """An endpoint that is a function of the user's, with the full path of its file."""
-        return f"{LOCAL}{self._folder / endpoint.removeprefix(LOCAL)}" if endpoint.startswith(LOCAL) else endpoint
+    def _placed(self, setting: Setting[Any], text: str) -> str:
+        """A file or a function of the user's, with its full path: it counts from the folder of the pipeline's file."""
+        if setting is declared.ENDPOINT and text.startswith(LOCAL):
+            return f"{LOCAL}{self._folder / text.removeprefix(LOCAL)}"
+        is_function = setting is declared.CHECK and text.rpartition(":")[0].endswith(".py")
+        return str(self._folder / text) if is_function or (setting is declared.SCHEMA and text) else text
 
     # --- keys and values
 

@@ -485,7 +485,7 @@ def outcome_of(
         submission=job.submission,
         remote_id=record.remote_id or job.remote_id,
         status=record.status or None,
-        output=record.output if trouble is None else None,
+        output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,
         trouble=trouble,
         message=message,
         delay_ms=record.delay_ms,

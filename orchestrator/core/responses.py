@@ -465,15 +465,16 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def verdict_of(record: Record, *, output_required: bool) -> Verdict:
+def verdict_of(record: Record, *, output_required: bool, rejected: str | None = None) -> Verdict:
     """Whether a finished record is a result, and if not, which trouble it is.
 
     `COMPLETED` without output is a result unless the run requires output: a handler may have nothing to say.
+    `rejected` is why the run's validator rejects the output, if it does.
     """
     if record.status == "COMPLETED":
-        if record.output is None and output_required:
-            return Verdict(Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output")
-        return Verdict(None)
+        if output_required and record.output in (None, b"null"):
+            rejected = "the output is null" if record.output else "the service said COMPLETED and gave no output"
+        return Verdict(None) if rejected is None else Verdict(Trouble.INVALID_OUTPUT, rejected)
     message = record.error or f"the service said {record.status} and gave no reason"
     match record.status:
         case "TIMED_OUT":

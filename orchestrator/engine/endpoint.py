@@ -13,7 +13,7 @@ from orchestrator.core import gates
 from orchestrator.core.absences import Absences
 from orchestrator.core.admission import Throughput
 from orchestrator.core.circuit_breaker import QUESTIONS, SUBMISSIONS, CircuitBreaker, Connectivity
-from orchestrator.core.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
+from orchestrator.core.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.durations import Durations
 from orchestrator.core.error_messages import told
 from orchestrator.core.gates import EndpointFacts, suspected
@@ -51,7 +51,7 @@ from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.history import Took
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.settings import RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
 from orchestrator.views import CollectedBy
 
@@ -470,30 +470,19 @@ class Endpoint:
                 )
             case Alarm.ENOUGH:
                 reason = f"{counted(streak.in_row, 'execution')} in a row failed, the last one with: {sample}"
-                if self._run(run).stop(reason):
-                    self._changed()
+                self.stop_run(run, reason)
             case None:
                 pass
+
+    def stop_run(self, run: int, reason: str) -> None:
+        """Going on submitting jobs of `run` is pointless until somebody mends something."""
+        if self._run(run).stop(reason):
+            self._changed()
 
     def _run(self, run: int) -> RunHealth:
         if (found := self._runs.get(run)) is None:
             found = self._runs[run] = RunHealth()
         return found
-
-    def settle_at(self, job: Job, now: int) -> int:
-        """When an uncertain submission of `job` is to be settled, if no webhook adopts it before."""
-        if self.is_local:
-            return now
-        settings = self.settings_of[job.run]
-        if settings.on_uncertain is OnUncertain.HOLD and job.ttl_at is not None:
-            return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
-        grace_us = uncertain_grace_us(
-            job,
-            webhooks=self.webhooks,
-            p95_us=self.durations.whole.p95_us,
-            wanted_us=settings.uncertain_after_us,
-        )
-        return now + grace_us
 
     def _changed(self) -> None:
         for wake in self._on_change:

@@ -11,6 +11,7 @@ from orchestrator.core.job import Job
 from orchestrator.core.learned import Learned
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.engine.collecting.collector import Collector
+from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.sending.dispatcher import Dispatcher
@@ -75,6 +76,7 @@ class Endpoints:
     clock: Clock
     settings_of: Mapping[int, RunSettings]
     limits: LimitKeeper
+    validators: Validators
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]
     _served: dict[int, ServedEndpoint] = field(init=False, default_factory=dict)
@@ -149,7 +151,7 @@ class Endpoints:
             changed=changed,
         )
         self.limits.add(endpoint.id, run.endpoint, limits)
-        collector = Collector(endpoint=endpoint, ledger=self.ledger, task_pool=task_pool)
+        collector = Collector(endpoint=endpoint, ledger=self.ledger, task_pool=task_pool, validators=self.validators)
         dispatcher = Dispatcher(
             endpoint=endpoint,
             ledger=self.ledger,

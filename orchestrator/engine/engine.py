@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from orchestrator.core.job import PAID_TWICE
+from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.endpoints import Endpoints
@@ -23,7 +24,7 @@ from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
 from orchestrator.engine.services import Services
 from orchestrator.engine.serving import Serving
-from orchestrator.engine.task_pool import TaskPool
+from orchestrator.engine.task_pool import Request, TaskPool
 from orchestrator.engine.upkeep.canceller import Canceller
 from orchestrator.engine.upkeep.command_inbox import CommandInbox
 from orchestrator.engine.upkeep.control import Control
@@ -99,11 +100,13 @@ class Engine:
             warn=view.warn,
         )
         self.limits = LimitKeeper(ledger=ledger, say=view.say)
+        self.validators = Validators(settings_of, view.warn)
         self.endpoints = Endpoints(
             ledger=ledger,
             clock=clock,
             settings_of=settings_of,
             limits=self.limits,
+            validators=self.validators,
             warn=view.warn,
             scrub=self._secrets.scrub,
         )
@@ -113,6 +116,8 @@ class Engine:
             clock=clock,
             endpoint_of=self.endpoints.get,
             hint=self.endpoints.hint,
+            validators=self.validators,
+            launch=self._judge,
             paid_twice=self._paid_twice,
             owed=self.canceller.wake,
         )
@@ -147,6 +152,9 @@ class Engine:
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
         return Janitor(ledger, self.endpoints, self.runs.settings_of, duties)
+
+    def _judge(self, request: Request) -> None:
+        self.task_pool.launch(request)
 
     def _paid_twice(self, run: int, n: int) -> None:
         if (session := self.runs.sessions.get(run)) is not None:
@@ -269,8 +277,9 @@ class Engine:
     async def take_on(self, run: Run) -> RunSession:
         """Serves `run` from now on; nothing of it is sent before its session's `send`. Inside `working`.
 
-        Raises `UsageError` where its endpoint cannot be used.
+        Raises `UsageError` where its endpoint cannot be used, or its validator.
         """
+        self.validators.load(self.runs.settings_of.get(run.id, run.settings))
         await self.reach(run)
         session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
         for there in await self.ledger.runs.elsewhere(run.id):

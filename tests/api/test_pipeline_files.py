@@ -112,7 +112,7 @@ def test_everything_that_can_be_said_is_read(read: Callable[[str], Pipeline], tm
 
 
 def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipeline]) -> None:
-    text = SHORTEST + 'max-attempts=5\nttl="2h"\non_expired="fail"\nlow-priority=true\noutput-required=true\n'
+    text = SHORTEST + 'max-attempts=5\nttl="2h"\non_expired="fail"\nlow-priority=true\nrequire-output=true\n'
     assert declared_pipelines.run_settings(read(text).stages[0].settings) == RunSettings(
         max_attempts=5,
         policy=Policy(ttl_ms=7_200_000, low_priority=True),

@@ -52,8 +52,7 @@ def test_the_file_can_be_named_by_flag_or_variable() -> None:
     assert attempts(ORCHESTRATOR_CONFIG="other.toml") == 7
 
 
-def test_every_key_can_stand_in_the_file() -> None:
-    write("""
+EVERY_KEY = """
         endpoint = "local:f.py:f"
         name = "captions"
         ledger = "l.db"
@@ -102,13 +101,21 @@ def test_every_key_can_stand_in_the_file() -> None:
         detach = false
         json = true
         quiet = true
-        output-required = true
+        require-output = true
+        schema = "s.json"
+        check = "c.py:good"
         body-bytes-max = 1000
         overwrite = true
         log-file = "o.log"
         log-format = "json"
         afresh = false
-    """)
+"""
+
+
+def test_every_key_can_stand_in_the_file() -> None:
+    Path("s.json").write_text("{}", encoding="utf-8")
+    Path("c.py").touch()
+    write(EVERY_KEY)
     assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
     app = FakeApp()
     result = invoke(app, "run", "i.jsonl")
@@ -215,8 +222,8 @@ def test_a_wrong_variable_is_named() -> None:
 
 
 def test_a_key_without_a_flag_has_no_variable_either() -> None:
-    choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5", "ORCHESTRATOR_OUTPUT_REQUIRED": "true"})
-    assert [choices[setting] for setting in declared.FILE_ONLY] == [None, None]
+    choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5"})
+    assert [choices[setting] for setting in declared.FILE_ONLY] == [None]
 
 
 def test_an_empty_list_says_nothing() -> None:

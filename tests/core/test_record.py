@@ -297,8 +297,10 @@ def test_no_damaged_byte_makes_reading_raise(fields: dict[str, object], data: st
 # --- how a finished one ended ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", [b"null", b"{}", b'{"n":1}'])
-@pytest.mark.parametrize("output_required", [True, False])
+@pytest.mark.parametrize(
+    ("output", "output_required"),
+    [(b"{}", True), (b'{"n":1}', True), (b"null", False), (b"{}", False), (b'{"n":1}', False)],
+)
 def test_completed_with_an_output_is_a_result(output: bytes, output_required: bool) -> None:
     assert verdict_of(record("COMPLETED", output=output), output_required=output_required) == Verdict(None)
 
@@ -311,6 +313,13 @@ def test_completed_without_a_required_output_is_invalid() -> None:
     assert verdict_of(record("COMPLETED"), output_required=True) == Verdict(
         Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output"
     )
+    assert verdict_of(record("COMPLETED", output=b"null"), output_required=True).message == "the output is null"
+
+
+def test_what_the_validator_rejects_is_invalid_for_its_reason() -> None:
+    found = verdict_of(record("COMPLETED", output=b"7"), output_required=True, rejected="too small")
+    assert found == Verdict(Trouble.INVALID_OUTPUT, "too small")
+    assert verdict_of(record("FAILED", error="because"), output_required=False, rejected="x").message == "because"
 
 
 @pytest.mark.parametrize(

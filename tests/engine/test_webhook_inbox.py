@@ -284,6 +284,8 @@ async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
             clock=p.clock,
             endpoint_of=p.endpoints.get,
             hint=lambda _: None,
+            validators=p.engine.validators,
+            launch=p.task_pool.launch,
             waiting_max=waiting_max,
             bytes_max=bytes_max,
         )

@@ -48,6 +48,7 @@ from orchestrator.core.responses import (
 from orchestrator.core.retry import backoff_us
 from orchestrator.core.stuck import QUEUED
 from orchestrator.engine.collecting.segments import Segments
+from orchestrator.engine.collecting.validators import GOOD, Validators
 from orchestrator.engine.collecting.verdicts import finished, in_trouble
 from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
@@ -77,8 +78,9 @@ LATE_US: Final = 300_000_000
 class Collector:
     """Collects for one endpoint. `task_pool` is where questions in flight live."""
 
-    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool) -> None:
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: Validators) -> None:
         self._endpoint = endpoint
+        self._validators = validators
         self._ledger = ledger
         self._clock = endpoint.clock
         self._task_pool = task_pool
@@ -364,9 +366,22 @@ class Collector:
         margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
         end = await self._segments.end(job, record) if job.segment else None
         is_result = record.status == "COMPLETED" and (end is None or end.report is None)
-        why = None if is_result else await self._ledger.cancels.why(submission=job.submission or 0)
-        step = finished(self._endpoint, job, record, reason="status", margin_us=margin_us, cancel_why=why, end=end)
-        self._post(entry, step)
+        judged = await self._validators.judged(job.run, record) if is_result else GOOD
+        is_taken = is_result and judged.invalid is None
+        why = None if is_taken else await self._ledger.cancels.why(submission=job.submission or 0)
+        self._post(
+            entry,
+            finished(
+                self._endpoint,
+                job,
+                record,
+                reason="status",
+                margin_us=margin_us,
+                cancel_why=why,
+                end=end,
+                judged=judged,
+            ),
+        )
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
         """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""

@@ -11,6 +11,7 @@ from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decod
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.retry import Abandon, backoff_us, decide
+from orchestrator.engine.collecting.validators import GOOD, Judged
 from orchestrator.engine.endpoint import Endpoint
 
 NO_POLICY: Final = Policy()
@@ -26,21 +27,22 @@ def finished(
     margin_us: int | None,
     cancel_why: CancelWhy | None = None,
     end: SegmentEnd | None = None,
+    judged: Judged = GOOD,
 ) -> Transition:
     """The step for `job` whose latest execution has ended as `record` says.
 
     `cancel_why`: why we have asked for it to be cancelled, if we have. It may fail before that is done. `end`: how its
-    segment ended, if it is resumable.
+    segment ended, if it is resumable. `judged`: what the run's validator says of its output.
     """
     settings = endpoint.settings_of[job.run]
-    verdict = verdict_of(record, output_required=settings.output_required)
+    verdict = verdict_of(record, output_required=settings.output_required, rejected=judged.invalid)
     now = endpoint.clock.now()
     if end is not None and end.report is not None:
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         endpoint.succeeded(job.run)
-        return transitions.completed(job, outcome, reason=reason, at=now, end=end)
+        return completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
     if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
         stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
@@ -53,6 +55,16 @@ def finished(
         return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
     endpoint.failed(job.run, verdict.message)
     return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
+
+
+def completed(
+    endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str, judged: Judged, end: SegmentEnd | None = None
+) -> Transition:
+    """The step for `job`, of which `outcome` is the result; where nobody could judge that, its run goes no further."""
+    if judged.unjudged is not None:
+        endpoint.stop_run(job.run, f"{judged.unjudged}; once that is mended: orchestrator runs recheck")
+        reason = f"{reason}, not judged: {judged.unjudged}"
+    return transitions.completed(job, outcome, reason=reason, at=endpoint.clock.now(), end=end)
 
 
 def _given_back(

@@ -25,8 +25,10 @@ from orchestrator.core.owing import CancelWhy
 from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
 from orchestrator.core.resuming import SegmentEnd, Standing, segment_end
 from orchestrator.engine.collecting.segments import is_resumable
-from orchestrator.engine.collecting.verdicts import finished
+from orchestrator.engine.collecting.validators import GOOD, Judged, Validators
+from orchestrator.engine.collecting.verdicts import completed, finished
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.task_pool import Request
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs import Submitted
@@ -47,6 +49,7 @@ BYTES_MAX: Final = 64 * MIB
 """No more are taken into memory once their outputs come to this."""
 
 Hint = Callable[[Job], None]
+_Key = tuple[int, str]
 PaidTwice = Callable[[int, int], None]
 
 
@@ -85,7 +88,8 @@ class WebhookInbox:
 
     A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
     from there, in pages, once memory is empty. `paid_twice` is told how many submissions of a run turned out to be one
-    too many; `owed` is called when one that is owed a `/cancel` can be named at last.
+    too many; `owed` is called when one that is owed a `/cancel` can be named at last. An output that `validators` look
+    at leaves the line meanwhile, so that the others do not wait; `launch` runs what does that.
     """
 
     def __init__(
@@ -95,6 +99,8 @@ class WebhookInbox:
         clock: Clock,
         endpoint_of: Callable[[int], Endpoint | None],
         hint: Hint,
+        validators: Validators,
+        launch: Callable[[Request], None],
         paid_twice: PaidTwice = lambda _run, _n: None,
         owed: Callable[[], None] = lambda: None,
         waiting_max: int = WAITING_MAX,
@@ -104,6 +110,10 @@ class WebhookInbox:
         self._clock = clock
         self._endpoint_of = endpoint_of
         self._hint = hint
+        self._validators = validators
+        self._launch = launch
+        self._being_judged: dict[_Key, Notice] = {}
+        self._judged: dict[_Key, Judged] = {}
         self._paid_twice = paid_twice
         self._owed = owed
         self._waiting_max = waiting_max
@@ -126,7 +136,8 @@ class WebhookInbox:
     async def note(self, notice: Notice) -> None:
         """Makes `notice` durable; raises `StorageError` when it could not be."""
         await self._ledger.note(notice)
-        if self._unread is None and (len(self._waiting) >= self._waiting_max or self._bytes >= self._bytes_max):
+        held = len(self._waiting) + len(self._being_judged)
+        if self._unread is None and (held >= self._waiting_max or self._bytes >= self._bytes_max):
             self._unread = 0
         if self._unread is not None:
             self._passed_over += 1
@@ -142,8 +153,10 @@ class WebhookInbox:
 
     async def catch_up(self) -> None:
         """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
-        while self._waiting or self._unread is not None:
+        while self._waiting or self._unread is not None or self._being_judged:
             await self._poll()
+            if self._being_judged and not self._waiting:
+                await anyio.sleep(GATHER_S)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes through notices until cancelled; what is left stays in the ledger for the next process."""
@@ -163,9 +176,34 @@ class WebhookInbox:
                 return HELD_US / SECOND_US if self._held else IDLE_S
             batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
             self._bytes -= sum(map(_size, batch))
-            for notice in await self._go_through(batch):
+            again = await self._go_through(batch)
+            for notice in again:
                 self._wait(notice)
+            for key in {_key(notice) for notice in batch} - {_key(notice) for notice in again}:
+                self._judged.pop(key, None)
             return GATHER_S
+
+    def _judge(self, notice: Notice, run: int, record: Record) -> None:
+        """Has the output looked at, and the notice come back with what was found."""
+        key = _key(notice)
+        if key in self._being_judged:
+            return
+        self._being_judged[key] = notice
+
+        async def judge() -> None:
+            try:
+                self._judged[key] = await self._validators.judged(run, record)
+            finally:
+                del self._being_judged[key]
+            self._wait(notice)
+            self._wakeup.wake()
+
+        self._launch(judge)
+
+    def _is_to_be_judged(self, notice: Notice, run: int) -> bool:
+        record = notice.record
+        is_result = record is not None and record.status == "COMPLETED"
+        return is_result and _key(notice) not in self._judged and self._validators.is_needed(run)
 
     def _hold(self, notice: Notice) -> None:
         """The answer to its submission is the authority for what the service calls the job, and is still to come."""
@@ -213,6 +251,8 @@ class WebhookInbox:
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
                 self._hold(notice)
+            elif notice.record is not None and self._is_to_be_judged(notice, job.run):
+                self._judge(notice, job.run, notice.record)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
@@ -316,13 +356,13 @@ class WebhookInbox:
         """News of a submission that was given up for another, or of a job that was given up altogether: only a result
         counts, and the first one wins.
         """
-        if not is_legal(job.state, Event.COMPLETED) or not self._is_result(record, job, endpoint):
+        if not is_legal(job.state, Event.COMPLETED) or not self._is_result(notice, record, job, endpoint):
             return None
         margin_us = self._margin_us(notice, job, endpoint)
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
         reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
-        return transitions.completed(job, outcome, reason=reason, at=self._clock.now())
+        return completed(endpoint, job, outcome, reason=reason, judged=self._judged.get(_key(notice), GOOD))
 
     def _of_latest(
         self,
@@ -334,7 +374,7 @@ class WebhookInbox:
         cancel_why: CancelWhy | None,
         end: SegmentEnd | None,
     ) -> Transition | None:
-        is_result = (end is None or end.report is None) and self._is_result(record, job, endpoint)
+        is_result = (end is None or end.report is None) and self._is_result(notice, record, job, endpoint)
         if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
             self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
             return None
@@ -343,14 +383,30 @@ class WebhookInbox:
                 return None
             return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
         margin_us = self._margin_us(notice, job, endpoint)
-        return finished(endpoint, job, record, reason="webhook", margin_us=margin_us, cancel_why=cancel_why, end=end)
+        return finished(
+            endpoint,
+            job,
+            record,
+            reason="webhook",
+            margin_us=margin_us,
+            cancel_why=cancel_why,
+            end=end,
+            judged=self._judged.get(_key(notice), GOOD),
+        )
 
-    def _is_result(self, record: Record, job: Job, endpoint: Endpoint) -> bool:
-        return verdict_of(record, output_required=endpoint.settings_of[job.run].output_required).trouble is None
+    def _is_result(self, notice: Notice, record: Record, job: Job, endpoint: Endpoint) -> bool:
+        rejected = self._judged.get(_key(notice), GOOD).invalid
+        is_required = endpoint.settings_of[job.run].output_required
+        return verdict_of(record, output_required=is_required, rejected=rejected).trouble is None
 
     def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
         now = self._clock.now()  # which an earlier process may have been ahead of
         return margin_left(min(notice.received_at, now), endpoint.retention_us(job.run), now)
+
+
+def _key(notice: Notice) -> _Key:
+    """What tells it from every other one."""
+    return notice.submission, "" if notice.record is None else notice.record.status
 
 
 def _size(notice: Notice) -> int:

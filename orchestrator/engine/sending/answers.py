@@ -16,6 +16,7 @@ from orchestrator.core.responses import (
 )
 from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.settling import settle_at
 from orchestrator.units import SECOND_US
 
 
@@ -52,7 +53,7 @@ def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int, ttl_us: int |
 def _unanswered(endpoint: Endpoint, job: Job, reason: str, *, sent_at: int, now: int) -> Transition:
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    return transitions.unanswered(job, settle_at=endpoint.settle_at(job, now), reason=reason, at=now)
+    return transitions.unanswered(job, settle_at=settle_at(endpoint, job, now), reason=reason, at=now)
 
 
 def deferred(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
@@ -72,5 +73,5 @@ def interrupted(endpoint: Endpoint, job: Job, *, sent_at: int, now: int) -> Tran
     """We end before the answer to the request for `job` is there."""
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    settle_at = endpoint.settle_at(job, now)
-    return transitions.left_unanswered(job, settle_at=settle_at, reason="interrupted before the answer came", at=now)
+    at = settle_at(endpoint, job, now)
+    return transitions.left_unanswered(job, settle_at=at, reason="interrupted before the answer came", at=now)

@@ -23,6 +23,7 @@ from orchestrator.core.retry import backoff_us, is_tried_again
 from orchestrator.engine.collecting.verdicts import in_trouble
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.endpoints import Endpoints
+from orchestrator.engine.settling import settle_at
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
@@ -229,10 +230,8 @@ def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool)
         return queued_again(job, now)
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
-    settle_at = endpoint.settle_at(job, now)
-    return transitions.left_unanswered(
-        job, settle_at=settle_at, reason="the process ended before the answer came", at=now
-    )
+    at = settle_at(endpoint, job, now)
+    return transitions.left_unanswered(job, settle_at=at, reason="the process ended before the answer came", at=now)
 
 
 def queued_again(job: Job, now: int) -> Transition:

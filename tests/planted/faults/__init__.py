@@ -18,6 +18,7 @@ from tests.planted.faults import (
     resuming,
     rules,
     selecting,
+    validating,
 )
 from tests.planted.faults.fault import Fault
 
@@ -34,6 +35,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *resuming.FAULTS,
     *programs.FAULTS,
     *selecting.FAULTS,
+    *validating.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -92,8 +92,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run that stops after failures stops its whole endpoint",
         path="orchestrator/engine/endpoint.py",
-        old="                if self._run(run).stop(reason):\n                    self._changed()\n",
-        new="                self.stop_submitting(reason)\n",
+        old="        if self._run(run).stop(reason):\n            self._changed()\n",
+        new="        self.stop_submitting(reason)\n",
         tests=(
             "tests/engine/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
         ),

@@ -74,8 +74,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="our own crashes use up a job's uncertain tries",
         path="orchestrator/engine/upkeep/janitor.py",
-        old="    return transitions.left_unanswered(\n        job, settle_at",
-        new="    return transitions.unanswered(\n        job, settle_at",
+        old="    return transitions.left_unanswered(job, settle_at",
+        new="    return transitions.unanswered(job, settle_at",
         tests=("tests/engine/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",),
     ),
     Fault(

@@ -1,0 +1,41 @@
+"""Outputs that are judged, and what becomes of those that cannot be."""
+
+from tests.planted.faults.fault import Fault
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="an output that is rejected is thrown away",
+        path="orchestrator/core/job.py",
+        old="        output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,\n",
+        new="        output=record.output if trouble is None else None,\n",
+        tests=("tests/engine/test_validators.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",),
+    ),
+    Fault(
+        name="what a webhook brings is not judged",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
+        old="        return is_result and _key(notice) not in self._judged and self._validators.is_needed(run)\n",
+        new="        return False\n",
+        tests=("tests/engine/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
+    ),
+    Fault(
+        name="a run goes on though nobody can judge its outputs",
+        path="orchestrator/engine/collecting/verdicts.py",
+        old="    if judged.unjudged is not None:\n",
+        new="    if False:\n",
+        tests=("tests/engine/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+    ),
+    Fault(
+        name="a check that ends its thread is a verdict",
+        path="orchestrator/engine/collecting/validator.py",
+        old='        raise CheckDiedError(f"it ended with {type(error).__name__}") from error\n',
+        new='        return f"it ended with {type(error).__name__}"\n',
+        tests=("tests/engine/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+    ),
+    Fault(
+        name="a file that has changed judges as if it were the one that was named",
+        path="orchestrator/engine/collecting/validator.py",
+        old="    if now.sha256 != pinned.sha256:\n",
+        new="    if False:\n",
+        tests=("tests/engine/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",),
+    ),
+)
