@@ -94,8 +94,13 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
     since = await ledger.jobs.outstanding_since()
 
+    elsewhere: dict[int, list[str]] = {}
+    for run in await ledger.runs.elsewhere(None if only is None else only.id):
+        elsewhere.setdefault(run.id, []).append(run.endpoint)
+
     def state(run: Run) -> RunState:
         found = run_state(run, seen, present, safe_s.get(run.id), now)
+        found = replace(found, elsewhere=elsewhere.get(run.id, ()))
         return replace(found, waited_us=now - since[run.id]) if run.id in since else found
 
     return Facts(
@@ -112,7 +117,8 @@ def _how_it_is(service: ServiceState) -> str:
 
 def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
     """The endpoints to ask: those of open runs, and the one that was named."""
-    found = dict.fromkeys((run.service_url, run.endpoint) for run in facts.open_runs if run.service_url != LOCAL)
+    open_runs = [run for run in facts.open_runs if run.service_url != LOCAL]
+    found = dict.fromkeys((url, endpoint) for run in open_runs for endpoint, url in run.places)
     if request.endpoint is not None and not found:
         return [(request.connection.serverless_url.rstrip("/"), request.endpoint)]
     return list(found)

@@ -32,6 +32,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     endpoint: str
     service_url: str = ""
+    elsewhere: Sequence[str] = ()
+    """Other endpoints of its service, to which jobs of it were sent again."""
+
     counts: Mapping[str, int]
     is_paused: bool = False
     is_cancelled: bool = False
@@ -75,6 +78,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     waited_us: int | None = None
     """How long the first of its jobs has been at the service; None where none is, or nobody looked."""
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """The endpoints at which jobs of it may be, each with the URL of the service."""
+        return [(endpoint, self.service_url) for endpoint in (self.endpoint, *self.elsewhere)]
 
     @property
     def unfinished(self) -> int:
@@ -189,4 +197,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def runs_at(self, service: ServiceState) -> list[RunState]:
         """The open runs at that endpoint."""
         its = (service.endpoint, service.service_url)
-        return [run for run in self.open_runs if (run.endpoint, run.service_url) == its]
+        return [run for run in self.open_runs if its in run.places]

@@ -10,10 +10,12 @@ import httpx
 import pytest
 
 from orchestrator.api import job_show, limits, limits_set
+from orchestrator.api.doctoring import doctor
 from orchestrator.api.handle import Run
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings import ConnectionSettings, DoctorRequest
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 
@@ -147,3 +149,7 @@ async def test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_
         await anyio.sleep(30)
         [told] = await orc.status()
         assert "v2/big" in (told.held_up or "")
+        request = DoctorRequest(ledger=d.ledger, connection=ConnectionSettings(serverless_url=URL, api_key="key"))
+        found = await doctor(request, d.dependencies)
+        assert f"{BIG} at {URL}" in [each.about for each in found.findings]
+        assert f"{ENDPOINT} at {URL}" in found.asked

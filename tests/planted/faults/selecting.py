@@ -163,4 +163,13 @@ FAULTS: tuple[Fault, ...] = (
         new="jobs.c.line != intake_known.c.line,",
         tests=(f"{CLAIMS}::test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there",),
     ),
+    Fault(
+        name="doctor asks no endpoint to which jobs were sent again",
+        path="orchestrator/core/facts.py",
+        old="for endpoint in (self.endpoint, *self.elsewhere)]",
+        new="for endpoint in (self.endpoint,)]",
+        tests=(
+            "tests/engine/test_elsewhere.py::test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_more",
+        ),
+    ),
 )
