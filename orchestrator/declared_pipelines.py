@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
+from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from orchestrator import declared, written
@@ -123,8 +124,14 @@ def _news(given: Sequence[str]) -> tuple[News, ...]:
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("https://", "http://")):
-        raise ValueError(f'"{text:.80}" is no URL; write it as https://…')
+    """Its path may be a secret, so that it is not repeated."""
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("this is no URL; write it as https://…, with %XX for what is not ASCII")
     return text
 
 

@@ -10,6 +10,7 @@ import msgspec
 from orchestrator import declared_pipelines
 from orchestrator.api.controlling import beside
 from orchestrator.api.pipeline_files import read_pipeline
+from orchestrator.api.telling import key_of
 from orchestrator.core.calendar import next_fires
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flow_paths import moment, path, templates
@@ -74,13 +75,13 @@ async def apply(
     Raises `UsageError` where anything is wrong with any of them: then none is recorded.
     """
     dependencies = dependencies or Dependencies()
-    now = dependencies.clock.now()
+    now, environ = dependencies.clock.now(), dependencies.environ
     pipelines = _all_of(files, now)
     if check:
-        return [_shown(each, file, now, Recording.CHECKED, None) for file, each in pipelines.items()]
+        return [_shown(each, file, now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
     await _make(ledger, dependencies)
     async with beside(ledger, dependencies) as opened:
-        return [await _recorded(opened, each, file, view or Silent()) for file, each in pipelines.items()]
+        return [await _recorded(opened, each, file, view or Silent(), environ) for file, each in pipelines.items()]
 
 
 def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
@@ -107,8 +108,6 @@ def _not_yet(pipeline: Pipeline) -> Iterator[str]:
     """What can be said, and nothing does it."""
     if pipeline.keep_us is not None:
         yield declared_pipelines.KEEP.key
-    if pipeline.notify is not None:
-        yield "[notify]"
     for stage in pipeline.stages:
         table = f"stage.{stage.name}"
         for setting, value in ((declared_pipelines.GATHER, stage.gather), (declared_pipelines.COMMAND, stage.command)):
@@ -126,24 +125,36 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
             pass
 
 
-async def _recorded(ledger: Ledger, pipeline: Pipeline, file: Path, view: View) -> Applied:
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: Path, view: View, environ: Mapping[str, str]) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
     looker = Looker(ledger=ledger, say=view.say, warn=view.warn)
     while True:
         now = ledger.now()
         before = await looker.settle(pipeline.name, now)
         if before is not None and before.pipeline == pipeline:
-            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version)
+            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version, environ)
         missed = None
         if before is not None and before.watermark is not None and before.watermark.at_us < now:
             schedule = before.pipeline.schedule
             assert schedule is not None
             missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
         if await ledger.pipelines.define(pipeline, now=now, before=before, gap=missed):
-            return _shown(pipeline, file, now, Recording.RECORDED, 1 if before is None else before.version + 1)
+            version = 1 if before is None else before.version + 1
+            return _shown(pipeline, file, now, Recording.RECORDED, version, environ)
 
 
-def _shown(pipeline: Pipeline, file: Path, now: int, outcome: Recording, version: int | None) -> Applied:
+def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
+    """What can be done as it is, and may not be meant."""
+    if pipeline.notify is not None:
+        try:
+            key_of(pipeline.notify, environ)
+        except UsageError as error:
+            yield f"{error}; whoever serves needs it"
+
+
+def _shown(
+    pipeline: Pipeline, file: Path, now: int, outcome: Recording, version: int | None, environ: Mapping[str, str]
+) -> Applied:
     schedule = pipeline.schedule
     fires = [now] if schedule is None else next_fires(schedule, now, FIRES_SHOWN)
     return Applied(
@@ -154,7 +165,7 @@ def _shown(pipeline: Pipeline, file: Path, now: int, outcome: Recording, version
         stages=tuple(stage.name for stage in pipeline.stages),
         fires_at=_in_words(schedule),
         fires=tuple(_fire(pipeline, fire) for fire in fires),
-        warnings=(),
+        warnings=tuple(_warnings(pipeline, environ)),
     )
 
 

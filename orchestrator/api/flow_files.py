@@ -8,10 +8,9 @@ import hashlib
 import shlex
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,9 +22,10 @@ from orchestrator import declared
 from orchestrator.api import messages
 from orchestrator.api.config import Choices
 from orchestrator.api.files import row_batches, write_files
+from orchestrator.api.telling import told_to
 from orchestrator.core.flow_paths import moment, path
-from orchestrator.core.pipelines import EPOCH, Pipeline, Stage, run_name
-from orchestrator.core.placeholders import Moment, expanded
+from orchestrator.core.pipelines import Pipeline, Stage, run_name
+from orchestrator.core.placeholders import Moment, expanded, variables
 from orchestrator.core.policy import format_duration
 from orchestrator.declared_pipelines import run_settings
 from orchestrator.engine.dependencies import Dependencies
@@ -40,6 +40,7 @@ from orchestrator.formats.replace import check_writable
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows import Flow
+from orchestrator.ledger.outbox import Notification
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
@@ -220,7 +221,7 @@ class LocalFiles:
 
     async def _print(self, command: list[str], printed: Path, pipeline: Pipeline, at: Moment) -> None:
         """Has a command print the input, which is then read like any other."""
-        environ = {**self.dependencies.environ, **_variables(at)}
+        environ = {**self.dependencies.environ, **variables(at)}
         try:
             with printed.open("wb") as file:
                 done = await anyio.run_process(
@@ -251,6 +252,12 @@ class LocalFiles:
         output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
         return output, errors
 
+    # --- what people are told
+
+    async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
+        """Sends a notification, as `Tells` has it."""
+        return await told_to(told, pipeline, self.dependencies)
+
 
 def _make_folder(output: Path) -> None:
     """A path with the time in it may name a new folder each month."""
@@ -269,14 +276,6 @@ def files_of(engine: Engine, connection: ConnectionSettings, dependencies: Depen
         view=view,
         webhook_bytes=lambda: engine.listener.url_bytes,
     )
-
-
-def _variables(at: Moment) -> Mapping[str, str]:
-    """What commands find in their environment."""
-    found = {"ORCHESTRATOR_FIRE": _iso(at.fire_us), "ORCHESTRATOR_FLOW": at.flow}
-    if at.previous_us is not None:
-        found["ORCHESTRATOR_PREVIOUS"] = _iso(at.previous_us)
-    return found
 
 
 def _choices(stage: Stage) -> Choices:
@@ -301,7 +300,3 @@ def _fingerprint(path: Path) -> tuple[int, ...]:
     except OSError as error:
         raise UsageError(f"{path}: cannot read the input ({error.strerror})") from None
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _iso(at_us: int) -> str:
-    return f"{EPOCH + timedelta(microseconds=at_us):%Y-%m-%dT%H:%M:%SZ}"

@@ -15,12 +15,13 @@ from orchestrator.core.calendar import fires_from, instant_of
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.lifecycle import State
 from orchestrator.core.names import meant_by
-from orchestrator.core.pipelines import Pipeline
+from orchestrator.core.pipelines import News, Pipeline
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands import Action
 from orchestrator.ledger.flows import Flow, StageRow
+from orchestrator.ledger.outbox import Notification
 from orchestrator.ledger.pipelines import Defined
 from orchestrator.units import SECOND_US
 from orchestrator.views import RunStatus
@@ -68,6 +69,20 @@ class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
     held_up: str | None = None
 
 
+class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What people are told of a flow. Times are microseconds since the epoch, UTC."""
+
+    news: News
+    owed_at: int
+    tries: int
+    told_at: int | None
+    """When somebody took it."""
+
+    given_up_at: int | None
+    problem: str
+    """Why nobody has taken it yet."""
+
+
 class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
     """A flow, and its stages that have begun."""
 
@@ -76,6 +91,8 @@ class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
     """Of its pipeline: the one that it keeps."""
 
     stages: tuple[StageStatus, ...]
+    notifications: tuple[NotificationStatus, ...] = ()
+    """Oldest first."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +153,12 @@ async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None =
         by_name = {run.run: run for run in now}
         names = {run.id: run.name for run in runs}
         shown = tuple(_stage_status(stage, by_name.get(names.get(stage.run or 0, ""))) for stage in stages)
-        return FlowShown(flow=status_of(flow), version=await opened.pipelines.version(flow.definition), stages=shown)
+        return FlowShown(
+            flow=status_of(flow),
+            version=await opened.pipelines.version(flow.definition),
+            stages=shown,
+            notifications=tuple(map(_notification, await opened.outbox.of_flow(flow.id))),
+        )
 
 
 def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
@@ -158,6 +180,17 @@ def status_of(flow: Flow) -> FlowStatus:
         ended_at=flow.ended_at,
         why=flow.why,
         late=flow.is_late,
+    )
+
+
+def _notification(told: Notification) -> NotificationStatus:
+    return NotificationStatus(
+        news=told.news,
+        owed_at=told.owed_at,
+        tries=told.tries,
+        told_at=told.told_at,
+        given_up_at=told.given_up_at,
+        problem=told.problem,
     )
 
 

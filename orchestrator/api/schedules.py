@@ -21,6 +21,7 @@ from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger.outbox import Notification
 from orchestrator.ledger.pipelines import Defined
 from orchestrator.units import HOUR_US, MINUTE_US
 
@@ -30,6 +31,9 @@ OVERDUE_US: Final = 15 * MINUTE_US
 MISSED_US: Final = 24 * HOUR_US
 """Fires that were found missed within this time are told."""
 
+
+UNTOLD_MAX: Final = 1_000
+"""So many notifications that nobody took are counted."""
 
 _TOLD: Final = (FlowState.SUCCEEDED, FlowState.PARTIAL, FlowState.FAILED)
 """How flows end that say something of the next ones."""
@@ -60,16 +64,18 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """A fire, or a stretch of fires for which nothing was done. Times are microseconds since the epoch, UTC."""
+    """A fire, a stretch of fires for which nothing was done, or something of which nobody could be told. Times are
+    microseconds since the epoch, UTC.
+    """
 
     fire_at: int
-    """The fire, or the first of them."""
+    """The fire, or the first of them; or when somebody was to be told."""
 
     until_at: int | None = None
     """Of a stretch: until when they were due."""
 
     what: str
-    """The state of its flow, or: skipped, missed, paused."""
+    """The state of its flow, or: skipped, missed, paused; or what was not told."""
 
     flow: str | None = None
     fires: int = 1
@@ -85,7 +91,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
     pipeline: str
     kind: str
-    """late, missed, failing, paused or unseen."""
+    """late, missed, failing, untold or unseen."""
 
     text: str
 
@@ -181,7 +187,16 @@ async def schedules_history(
             )
             for row in await opened.fires.gaps(pipeline.id, most)
         ]
-        return sorted((*fires, *gaps), key=lambda each: -each.fire_at)[:most]
+        untold = [
+            History(
+                fire_at=told.owed_at,
+                what=f"{told.news} not told",
+                flow=told.flow,
+                why=f"{'given up' if told.given_up_at else 'tried again'}: {told.problem}",
+            )
+            for told in await opened.outbox.untold(pipeline.id, most)
+        ]
+        return sorted((*fires, *gaps, *untold), key=lambda each: -each.fire_at)[:most]
 
 
 # --- to pause, to continue, to remove
@@ -274,8 +289,17 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
         )
     texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
     texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.HELD]
+    untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - MISSED_US)
+    texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)
     return [Trouble(pipeline=each.name, kind=kind, text=text) for kind, text in texts]
+
+
+def _untold(told: Sequence[Notification]) -> Iterator[str]:
+    """In a line: if one cannot be told, the others cannot, either."""
+    if told:
+        more = "at least " if len(told) == UNTOLD_MAX else ""
+        yield f"{more}{counted(len(told), 'notification')} could not be sent: {told[0].problem}"
 
 
 def _of_looking(each: Defined, now: int, held_by: str | None) -> Iterator[tuple[str, str]]:

@@ -112,7 +112,11 @@ def _check_made(ledger: Path) -> None:
 
 
 async def _until_idle(_engine: Engine, scheduler: Scheduler) -> None:
-    await scheduler.until_idle()
+    while True:
+        await scheduler.until_idle()
+        await scheduler.notifier.until_idle()
+        if scheduler.is_idle:
+            break
     if scheduler.stuck:
         raise _stopped(scheduler)
 
@@ -156,6 +160,7 @@ class WorkingOff:
                 scheduler = await engine.carry_out_flows(files, firing)
                 self._view.ready()
                 await until(engine, scheduler)
+                await scheduler.notifier.until_idle()
                 await engine.finish()
             around.cancel_scope.cancel()
 

@@ -15,10 +15,12 @@ from orchestrator.cli.options import also
 from orchestrator.core.flows import FlowState
 from orchestrator.core.local_times import local
 from orchestrator.core.policy import rough_duration
+from orchestrator.core.wording import counted
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows import FlowShown, FlowStatus, StageStatus  # at run time `--help` would pay for it
+    # at run time `--help` would pay for it
+    from orchestrator.api.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
     from orchestrator.api.lineage import RowOfFlow
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
@@ -107,6 +109,17 @@ def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
         yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
         if stage.held_up is not None:
             yield f"{stage.stage} waits", stage.held_up
+    for told in found.notifications:
+        yield f"{told.news} told", _told(told)
+
+
+def _told(told: "NotificationStatus") -> str:
+    if told.told_at is not None:
+        return local(told.told_at, "UTC")
+    if told.given_up_at is not None:
+        return f"to nobody, and given up: {told.problem}"
+    tried = f", after {counted(told.tries, 'try', 'tries')}: {told.problem}" if told.tries else ""
+    return f"to nobody yet{tried}"
 
 
 def _stage_row(stage: "StageStatus") -> Iterable[str]:

@@ -71,7 +71,7 @@ def _add_looks(schedules: typer.Typer, load: Callable[[], App]) -> None:
     @schedules.command()
     @shared
     def check(name: SomeName = None) -> AtLedger:
-        """Exit with 1 if anything is late, missed, held or failing, or if nobody has looked."""
+        """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told."""
         return partial(_check, load, name)
 
 

@@ -48,6 +48,8 @@ def template_problems(pipeline: Pipeline) -> Iterator[Problem]:
     everywhere += [("", "input-command", text) for text in pipeline.input_command]
     for stage in pipeline.stages:
         everywhere += [(f"stage.{stage.name}", "command", text) for text in stage.command]
+    if pipeline.notify is not None and any(map(placeholders, pipeline.notify.command)):
+        yield "notify", "command", "placeholders are not for it: all that there is to say comes on its standard input"
     for table, key, text in everywhere:
         for word, argument in placeholders(text):
             if word is Word.PREVIOUS and pipeline.schedule is None:

@@ -55,6 +55,18 @@ class Moment(NamedTuple):
         return flow_name(self.pipeline, self.fire_us, self.number)
 
 
+def variables(at: Moment) -> Mapping[str, str]:
+    """What commands of a flow find in their environment."""
+    found = {"ORCHESTRATOR_FIRE": _iso(at.fire_us), "ORCHESTRATOR_FLOW": at.flow}
+    if at.previous_us is not None:
+        found["ORCHESTRATOR_PREVIOUS"] = _iso(at.previous_us)
+    return found
+
+
+def _iso(at_us: int) -> str:
+    return f"{EPOCH + timedelta(microseconds=at_us):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     """All that stand in `text`. Raises `ValueError` for one that is none."""
     return tuple(_read(match) for match in _PART.finditer(text) if match[0] not in ("{{", "}}"))

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
 from orchestrator.client.descriptors import open_files_allowed
+from orchestrator.client.hooks import PostHook, post_hook
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
@@ -81,6 +82,8 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """How many files the process may have open, raised as far as the system allows."""
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
+
+    post_hook: PostHook = post_hook
 
     say_every_s: float = LOOK_S
     """How often to see whether there is something else to say of this process, for those who look from outside."""

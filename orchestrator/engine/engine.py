@@ -32,6 +32,7 @@ from orchestrator.engine.upkeep.flow_work import FlowFiles
 from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
+from orchestrator.engine.upkeep.notifier import Notifier
 from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.resending import resent
@@ -336,12 +337,21 @@ class Engine:
     async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
         """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""
         relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get)
+        notifier = Notifier(
+            ledger=self.ledger,
+            clock=self.clock,
+            files=files,
+            scrub=self._secrets.scrub,
+            warn=self._view.warn,
+            is_at_work=firing is not Firing.HANDED_OVER,
+        )
         scheduler = Scheduler(
             ledger=self.ledger,
             clock=self.clock,
             files=files,
             serving=self.serving,
             relay=relay,
+            notifier=notifier,
             asked=self.control.on_change,
             say=self._view.say,
             warn=self._view.warn,
@@ -350,6 +360,7 @@ class Engine:
         self.commands.register(Action.TICK, scheduler.tick_asked)
         self.watch.subscribe(scheduler.on_change)
         await self.taking.start(relay.serve)
+        await self.taking.start(notifier.serve)
         await self.taking.start(scheduler.serve)
         return scheduler
 

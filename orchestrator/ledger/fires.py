@@ -13,6 +13,7 @@ from orchestrator.core.overlap import Ruled
 from orchestrator.core.pipelines import flow_name
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.flow_tables import fires, flows, gaps, pipelines, schedules
+from orchestrator.ledger.outbox import missed_owe
 from orchestrator.ledger.records import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
 from orchestrator.ledger.writer import Transaction
@@ -142,7 +143,8 @@ async def _record(connection: AsyncConnection, found: Sequence[Found], now: int)
             await connection.execute(statement, rows)
     for each in found:
         for gap in each.look.gaps:
-            await gap_add(connection, each.pipeline, gap, now)
+            if await gap_add(connection, each.pipeline, gap, now) and gap.kind is GapKind.MISSED:
+                await missed_owe(connection, each.pipeline, gap, now)
     if found:
         await connection.execute(_MOVE, [{"of": each.pipeline, "until": each.look.until_us} for each in found])
     if over := [{"of": each.pipeline} for each in found if each.watermark.paused_at is not None]:
@@ -172,15 +174,15 @@ def _rows_of(found: Found, now: int) -> tuple[list[dict[str, Any]], ...]:
     )
 
 
-async def gap_add(connection: AsyncConnection, pipeline: int, gap: Gap, now: int) -> None:
-    """Records a gap. One that begins where the last one of its kind ends is the same stretch."""
+async def gap_add(connection: AsyncConnection, pipeline: int, gap: Gap, now: int) -> bool:
+    """Records a gap. One that begins where the last one of its kind ends is the same stretch: then False."""
     longer = (
         update(gaps)
         .where(gaps.c.pipeline_id == pipeline, gaps.c.kind == gap.kind.value, gaps.c.until_at == gap.after_us)
         .values(until_at=gap.until_us, n=gaps.c.n + gap.fires, recorded_at=now)
     )
     if (await connection.execute(longer)).rowcount:
-        return
+        return False
     row = {
         "pipeline_id": pipeline,
         "kind": gap.kind.value,
@@ -191,3 +193,4 @@ async def gap_add(connection: AsyncConnection, pipeline: int, gap: Gap, now: int
         "recorded_at": now,
     }
     await connection.execute(insert(gaps), row)
+    return True

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BLOB,
     INTEGER,
     TEXT,
+    Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
@@ -17,10 +18,12 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
+    literal_column,
 )
 
 from orchestrator.core.firing import GapKind
 from orchestrator.core.flows import ENDED, LIVE, FlowKind, FlowState
+from orchestrator.core.pipelines import News
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 from orchestrator.ledger.tables import metadata, one_of
 
@@ -138,3 +141,30 @@ stages = Table(
 """The stages of a flow that have begun."""
 
 Index("stages_of_run", stages.c.run_id)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("pipeline_id", INTEGER, ForeignKey("pipelines.id"), nullable=False),
+    Column("flow_id", INTEGER),  # NULL: it is of the schedule
+    Column("news", TEXT, nullable=False),
+    Column("body", BLOB, nullable=False),  # as it is sent: JSON
+    Column("owed_at", INTEGER, nullable=False),
+    Column("due_at", INTEGER, nullable=False),  # it is sent then, or again
+    Column("tries", INTEGER, nullable=False, server_default="0"),
+    Column("told_at", INTEGER),  # somebody has taken it
+    Column("given_up_at", INTEGER),
+    Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+    CheckConstraint(one_of("news", News), name="outbox_news_known"),
+    CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="outbox_told_or_given_up"),
+    **NO_NUMBER_TWICE,  # a receiver knows a message again by what its number is a part of
+)
+"""Notifications, which are owed by the transaction that causes them."""
+
+_UNSETTLED: Final = "told_at IS NULL AND given_up_at IS NULL"
+UNSETTLED: Final = literal_column(f"({_UNSETTLED})", type_=Boolean())
+"""SQL that says that a notification is still owed, as its index has it."""
+
+Index("outbox_owed", outbox.c.due_at, **only_where(_UNSETTLED))
+Index("outbox_of_flow", outbox.c.flow_id)

@@ -8,11 +8,13 @@ from sqlalchemy import bindparam, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before
+from orchestrator.core.notifications import OF_EVENT
 from orchestrator.core.overlap import Live
-from orchestrator.core.pipelines import flow_name
+from orchestrator.core.pipelines import News, flow_name
 from orchestrator.ledger.control import wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
+from orchestrator.ledger.outbox import flow_owe, pause_owe
 from orchestrator.ledger.records import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.writer import Transaction
@@ -285,10 +287,18 @@ class Flows(Noun):
 
         await self._doors.write(block)
 
-    async def tell_late(self, flow: int) -> bool:
-        """It was told that a flow is late; False where it had been."""
+    async def tell_late(self, flow: int, why: str) -> bool:
+        """It is told that a flow is late; False where it had been."""
         change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
-        return await self._doors.execute(change) > 0
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            is_news = (await connection.execute(change)).rowcount > 0
+            if is_news:
+                await flow_owe(connection, flow, News.LATE, why, self._doors.now())
+            return is_news
+
+        return await self._doors.write(block)
 
     async def end(self, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None) -> bool:
         """A flow ends. Where it is the last of `pause_after` failed ones in a row, its schedule is paused with it; then
@@ -306,7 +316,11 @@ class Flows(Noun):
 
 async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:
     found = await connection.execute(_STEPS[event], {"of": flow, "because": why, "now": now})
-    return found.rowcount > 0
+    if not found.rowcount:
+        return False
+    if (news := OF_EVENT.get(event)) is not None:
+        await flow_owe(connection, flow, news, why, now)
+    return True
 
 
 async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish) -> None:
@@ -329,9 +343,14 @@ async def _pause(connection: AsyncConnection, flow: int, after_failures: int, no
     states = (await connection.execute(last)).scalars().all()
     if len(states) < after_failures or set(states) != {FlowState.FAILED.value}:
         return False
+    note = f"{after_failures} failed flows in a row"
     paused = (
         update(schedules)
         .where(schedules.c.pipeline_id == of, schedules.c.paused_at.is_(None))
-        .values(paused_at=now, note=f"{after_failures} failed flows in a row")
+        .values(paused_at=now, note=note)
+        .returning(schedules.c.pipeline_id)
     )
-    return (await connection.execute(paused)).rowcount > 0
+    pipeline = (await connection.execute(paused)).scalar()
+    if pipeline is not None:
+        await pause_owe(connection, pipeline, note, None, now)
+    return pipeline is not None

@@ -29,6 +29,7 @@ from orchestrator.ledger.learned import LearnedOfEndpoints
 from orchestrator.ledger.limits import ChosenLimits
 from orchestrator.ledger.margins import MarginsOfRuns
 from orchestrator.ledger.notices import Notices
+from orchestrator.ledger.outbox import Outbox
 from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.pipelines import Pipelines
 from orchestrator.ledger.pruning import Pruning
@@ -82,6 +83,7 @@ class Ledger:
         self.fires = Fires(doors)
         self.flows = Flows(doors)
         self.handovers = Handovers(doors)
+        self.outbox = Outbox(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

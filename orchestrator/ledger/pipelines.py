@@ -11,6 +11,7 @@ from orchestrator.core.pipelines import Pipeline
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.fires import gap_add
 from orchestrator.ledger.flow_tables import definitions, pipelines, schedules
+from orchestrator.ledger.outbox import pause_owe
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.writer import Transaction
 
@@ -157,7 +158,16 @@ class Pipelines(Noun):
         somebody has changed it meanwhile.
         """
         values = {"watermark": now, "paused_at": now, "paused_until": until, "note": note}
-        return await self._doors.execute(update(schedules).where(_AS_BEFORE).values(**values), _as_of(before)) > 0
+        change = update(schedules).where(_AS_BEFORE).values(**values)
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            is_paused = (await connection.execute(change, _as_of(before))).rowcount > 0
+            if is_paused:
+                await pause_owe(connection, before.id, note, until, now)
+            return is_paused
+
+        return await self._doors.write(block)
 
     async def proceed(self, before: Defined, *, now: int, gap: Gap | None, catch_up: bool) -> bool:
         """It fires again: for what comes after `now`, or, to catch up, as if it had not been paused. `gap` is what the

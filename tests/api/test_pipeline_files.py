@@ -224,7 +224,11 @@ def test_stages_stand_in_the_order_in_which_rows_come(read: Callable[[str], Pipe
             "7: stage.embed.format: it says how the input is read, and this stage does not read it",
         ),
         ("[stage.caption]", "[notify]\n[stage.caption]", "4: notify: write either url or command"),
-        ("[stage.caption]", "[notify]\nurl='ftp://x'\n[stage.caption]", '5: notify.url: "ftp://x" is no URL'),
+        ("[stage.caption]", "[notify]\nurl='ftp://x'\n[stage.caption]", "5: notify.url: this is no URL"),
+        ("[stage.caption]", "[notify]\nurl='https:///p'\n[stage.caption]", "5: notify.url: this is no URL"),
+        ("[stage.caption]", "[notify]\nurl='https://x:p/'\n[stage.caption]", "5: notify.url: this is no URL"),
+        ("[stage.caption]", "[notify]\nurl='https://x/ä'\n[stage.caption]", "5: notify.url: this is no URL"),
+        ("[stage.caption]", "[notify]\ncommand=['mail', '{flow}']\n[stage.caption]", "5: notify.command: placeholders"),
         (
             "[stage.caption]",
             "[notify]\ncommand=['mail']\nsecret='env:X'\n[stage.caption]",

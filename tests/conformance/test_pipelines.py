@@ -273,7 +273,7 @@ async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_w
 async def test_that_a_flow_is_late_is_told_once(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         flow = await a_flow(ledger)
-        assert [await ledger.flows.tell_late(flow.id) for _ in range(2)] == [True, False]
+        assert [await ledger.flows.tell_late(flow.id, "why") for _ in range(2)] == [True, False]
 
 
 async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_continued_are_forgiven(

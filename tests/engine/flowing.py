@@ -1,8 +1,9 @@
 """A process that carries out flows on virtual time: the engine and the files that users run, and a service of rows."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 
 from orchestrator.api.flow_files import LocalFiles
 from orchestrator.client import Service
+from orchestrator.client.hooks import post_hook
 from orchestrator.clock import Clock
 from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
 from orchestrator.engine.dependencies import Dependencies
@@ -80,8 +82,10 @@ async def flowing(
     firing: Firing = Firing.ALWAYS,
     commits: CommitWatch | None = None,
     delay: Callable[[], float] | None = None,
+    environ: Mapping[str, str] | None = None,
+    receiver: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[Flowing]:
-    """A process on the ledger in `folder` that fires, and carries out what does."""
+    """A process on the ledger in `folder` that fires, and carries out what does; `receiver` gets what is told."""
     path = folder / "l.db"
     clock = clock or VirtualClock()
     transport = transport or completing()
@@ -92,7 +96,8 @@ async def flowing(
 
     dependencies = Dependencies(
         clock=clock,
-        environ={},
+        environ=environ or {},
+        post_hook=partial(post_hook, transport=receiver or httpx.MockTransport(lambda _: httpx.Response(204))),
         service=service,
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
         intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held

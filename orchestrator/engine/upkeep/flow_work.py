@@ -15,6 +15,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pipelines import Pipeline, Stage
 from orchestrator.core.wording import counted
 from orchestrator.engine.serving import Serving
+from orchestrator.engine.upkeep.notifier import Notifier, Tells
 from orchestrator.engine.upkeep.stage_relay import MakesRows, StageRelay
 from orchestrator.engine.upkeep.stage_work import StageWork
 from orchestrator.errors import UsageError, leading
@@ -23,8 +24,8 @@ from orchestrator.ledger.flows import Flow
 from orchestrator.ledger.runs import Run
 
 
-class FlowFiles(MakesRows, Protocol):
-    """Brings flows their inputs and takes their results: the engine knows no files."""
+class FlowFiles(MakesRows, Tells, Protocol):
+    """Brings flows their inputs, and takes their results and what is told of them: the engine knows no files."""
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in: once its input is there. Raises `UsageError` where that cannot be, or does not
@@ -51,6 +52,7 @@ class FlowWork:
     files: FlowFiles
     serving: Serving
     relay: StageRelay
+    notifier: Notifier
     say: Callable[[str], None]
     warn: Callable[[str], None]
     asked: Callable[[], None]
@@ -132,6 +134,7 @@ class FlowWork:
             return
         if await self.ledger.flows.pause(self.flow.id, why):
             self.asked()
+            self.notifier.on_change()
             self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator continue {self.flow.name}")
         await self.look_again()
 
@@ -154,6 +157,7 @@ class FlowWork:
         schedule = self.pipeline.schedule
         pause_after = None if schedule is None else schedule.pause_after_failures
         is_paused = await self.ledger.flows.end(self.flow.id, event, why, pause_after=pause_after)
+        self.notifier.on_change()
         tell = self.say if event is FlowEvent.SUCCEEDED else self.warn
         tell(f"{self.flow.name} has {_ENDED[event]}{f': {why}' if why else ''}")
         if is_paused:

@@ -21,6 +21,7 @@ from orchestrator.core.policy import format_duration
 from orchestrator.engine.serving import Serving
 from orchestrator.engine.upkeep.flow_work import FlowFiles, FlowWork
 from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.engine.upkeep.notifier import Notifier
 from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
@@ -59,6 +60,7 @@ class Scheduler:
     files: FlowFiles
     serving: Serving
     relay: StageRelay
+    notifier: Notifier
     asked: Callable[[], None]
     """Is called once something is asked of runs."""
 
@@ -84,6 +86,7 @@ class Scheduler:
         self._is_to_look = True
         if self.firing is Firing.HANDED_OVER:
             self.firing = Firing.ASKED
+            self.notifier.is_at_work = True
         self.on_change()
         return Reply("it looks at the schedules, and carries out what is due")
 
@@ -132,6 +135,7 @@ class Scheduler:
         if self.firing is not Firing.ALWAYS:
             next_us = None
         ahead = [await self._go_on(now), next_us]
+        self.notifier.on_change()
         self._settled.set()
         soonest = min((at for at in ahead if at is not None), default=None)
         return LOOK_S if soonest is None else max(0.0, (soonest - self.clock.now()) / SECOND_US)
@@ -174,6 +178,7 @@ class Scheduler:
                 files=self.files,
                 serving=self.serving,
                 relay=self.relay,
+                notifier=self.notifier,
                 asked=self.asked,
                 say=self.say,
                 warn=self.warn,
@@ -199,5 +204,6 @@ class Scheduler:
         late_after_us = None if pipeline.schedule is None else pipeline.schedule.late_after_us
         if late_after_us is None or flow.is_late or self.clock.now() <= flow.fire_at + late_after_us:
             return
-        if await self.ledger.flows.tell_late(flow.id):
-            self.warn(f"{flow.name} is late: it has not ended {format_duration(late_after_us)} after its time")
+        why = f"it has not ended {format_duration(late_after_us)} after its time"
+        if await self.ledger.flows.tell_late(flow.id, why):
+            self.warn(f"{flow.name} is late: {why}")

@@ -1,0 +1,36 @@
+"""What people are told of flows, and what becomes of it: reuse, and what is kept."""
+
+from tests.planted.faults.fault import Fault
+
+_NOTIFICATIONS = "tests/engine/test_notifications.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="what happens to a flow is owed to nobody",
+        path="orchestrator/ledger/flows.py",
+        old="        await flow_owe(connection, flow, news, why, now)\n    return True\n",
+        new="        pass\n    return True\n",
+        tests=(f"{_NOTIFICATIONS}::test_killed_at_a_commit_each_news_is_owed_once",),
+    ),
+    Fault(
+        name="what nobody took counts as told",
+        path="orchestrator/engine/upkeep/notifier.py",
+        old="        if problem is None:\n",
+        new="        if problem != told.problem:\n",
+        tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
+    ),
+    Fault(
+        name="a message that is sent again is another one for its receiver",
+        path="orchestrator/api/telling.py",
+        old="message_id(told.id, told.owed_at, ",
+        new="message_id(told.id, clock.now(), ",
+        tests=(f"{_NOTIFICATIONS}::test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id",),
+    ),
+    Fault(
+        name="a redirect counts as taken",
+        path="orchestrator/api/telling.py",
+        old="_OK: Final = range(200, 300)\n",
+        new="_OK: Final = range(200, 400)\n",
+        tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
+    ),
+)
