@@ -14,9 +14,13 @@ from orchestrator.settings import (
     Include,
     LogFormat,
     OnExpired,
+    OnMisfit,
     OnStuck,
     OnUncertain,
+    OutputFormat,
+    OutputSettings,
     Pinned,
+    ResultOrder,
     RunRequest,
     RunSettings,
 )
@@ -40,6 +44,7 @@ def pinned_ref(pinned: Pinned) -> str:
 _service: Final = Group(ConnectionSettings, SERVICE)
 _account: Final = Group(AccountSettings, SERVICE)
 _file: Final = Group(RunRequest, FILES)
+_output: Final = Group(OutputSettings, FILES)
 _job: Final = Group(RunSettings, JOBS)
 _trouble: Final = Group(RunSettings, TROUBLE)
 _long: Final = Group(RunSettings, LONG)
@@ -145,6 +150,38 @@ INCLUDE: Final = _file(
     "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and `text`, the"
     " whole of what a worker said of an error; several with commas between them.",
     default="nothing",
+)
+OUTPUT_FORMAT: Final[Setting[OutputFormat]] = _output(
+    "output-format",
+    one_of(OutputFormat),
+    "What [the results](files.md#out) are written in. The errors are JSON lines, or what their own name says;"
+    " OpenAI Batch has both.",
+    field="format",
+    default="as its name ends (`.csv`, `.tsv`, `.parquet`, packed with `.gz` or `.zst`), or `jsonl`",
+)
+ORDER: Final = _output(
+    "order",
+    one_of(ResultOrder),
+    "The order of the rows in the files: that of the input, or that in which the jobs ended.",
+)
+SPLIT: Final = _output(
+    "split",
+    whole(1),
+    "Writes the results to numbered files of so many rows, as `results-00001.csv`. All of them appear, or none.",
+    default="one file",
+)
+FLATTEN: Final = _output(
+    "flatten",
+    Form(Kind.LIST, "output.PATH", written.flattened, tuple),
+    "A member of each output, as `output.caption` or `output.choices.0.text`, in a column of its own, or of the input."
+    " Repeatable; these then stand in place of the output.",
+    default="the whole output, as JSON where the format has columns",
+)
+ON_MISFIT: Final = _output(
+    "on-misfit",
+    one_of(OnMisfit),
+    "What becomes of a value that [the format cannot hold](files.md#misfits). `error`: nothing is written, and the row"
+    " is named. `json`: its JSON text is written.",
 )
 OVERWRITE: Final = Setting(
     "overwrite",
@@ -395,19 +432,24 @@ QUIET: Final = Setting(
 
 Settings = tuple[Setting[Any], ...]
 
+OUTPUTS: Final[Settings] = (OUTPUT_FORMAT, ORDER, SPLIT, FLATTEN, ON_MISFIT)
+"""How outputs are written."""
+
 _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY)
 
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run."""
 
-KEPT: Final[Settings] = (*_LINE, INCLUDE, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX, *INPUTS)
+KEPT: Final[Settings] = (*_LINE, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX, *INPUTS)
 """What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
     *(ENDPOINT, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER),
     *INPUTS,
-    *(OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
+    *(OUTPUT, ERRORS, INCLUDE),
+    *OUTPUTS,
+    *(OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(REQUIRE_OUTPUT, SCHEMA, CHECK),
@@ -417,7 +459,9 @@ RUN: Final[Settings] = (
     *(DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
-    *(*_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE, OVERWRITE, AFRESH, CONFIG),
+    *(*_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE),
+    *OUTPUTS,
+    *(OVERWRITE, AFRESH, CONFIG),
     *(RETRY_FAILED, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)

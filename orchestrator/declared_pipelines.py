@@ -18,7 +18,7 @@ from orchestrator.core.placeholders import placeholders
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Group, Kind, Setting, duration, one_of, parsed, texts, whole
-from orchestrator.settings import STANDARD_INPUT, InputSettings, RunSettings
+from orchestrator.settings import STANDARD_INPUT, InputSettings, OutputSettings, RunSettings
 from orchestrator.units import SECOND_US
 
 PARALLEL_MAX: Final = 1_000
@@ -273,7 +273,7 @@ STAGE_RUN: Final[Settings] = (
     *(
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)
-        if setting.of in (RunSettings, Policy, InputSettings)
+        if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
         and setting is not declared.GIVE_UP_AFTER  # a command's, which waits
     ),
 )

@@ -48,6 +48,10 @@ class InputError(UsageError):
         super().__init__("\n".join(lines))
 
 
+class MisfitError(UsageError):
+    """A format cannot hold a value; nothing was written."""
+
+
 class LedgerBusyError(UsageError):
     """Another process is working on this ledger."""
 

@@ -313,6 +313,50 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.id_field or self.input_field or self.templates)
 
 
+class OutputFormat(StrEnum):
+    """What the rows of an output are written in."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    OPENAI_BATCH = "openai-batch"
+
+
+class ResultOrder(StrEnum):
+    """In which order results are read and written."""
+
+    INPUT = "input"
+    COMPLETION = "completion"
+
+
+class OnMisfit(StrEnum):
+    """What becomes of a value that a format cannot hold."""
+
+    ERROR = "error"
+    JSON = "json"
+
+
+class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How outputs are written."""
+
+    format: OutputFormat | None = None
+    """None: as the file's name says, or JSON lines."""
+
+    order: ResultOrder = ResultOrder.INPUT
+    split: int | None = None
+    """The rows of a file of results, of which there are several, numbered; None: there is one."""
+
+    flatten: tuple[str, ...] = ()
+    """The members of outputs (and inputs) that stand in columns of their own, in place of the whole output."""
+
+    on_misfit: OnMisfit = OnMisfit.ERROR
+
+
+AS_NAMED: Final = OutputSettings()
+"""As the files are called."""
+
+
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator run` and `orchestrator resume` can be told."""
 
@@ -335,6 +379,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[Include, ...] = ()
     """What the rows of the files carry besides."""
 
+    writing: OutputSettings = OutputSettings()
     connection: ConnectionSettings
     settings: RunSettings | None = None
     """None: what the run has (`resume`)."""
@@ -386,13 +431,6 @@ class Wish(StrEnum):
     CANCEL = "cancel"
 
 
-class ResultOrder(StrEnum):
-    """In which order results are read."""
-
-    INPUT = "input"
-    COMPLETION = "completion"
-
-
 class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator results` can be told."""
 
@@ -418,6 +456,9 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[Include, ...] = ()
     """What the rows carry besides."""
 
+    writing: OutputSettings = OutputSettings()
+    """Of which the order and the split are not for this."""
+
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Which failed and cancelled jobs are tried again, and with which settings of their own."""
@@ -441,5 +482,11 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     output: Path | None = None
     errors: Path | None = None
+    format: OutputFormat | None = None
+    """What the results are written in; None: as the run was told, or their name says."""
+
+    order: ResultOrder | None = None
+    """The order of both files; None: as the run was told, or that of the input."""
+
     complete: bool = False
     """Whether it is wrong that a job of the run is in neither file."""

@@ -25,6 +25,9 @@ RETENTION_US_MIN: Final = 1_000_000
 PATIENCE_US_MIN: Final = 1_000_000
 EVERY_US_MIN: Final = 1_000_000
 
+FLATTENED: Final = ("output", "input")
+"""What a path of `flattened` leads into."""
+
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -65,6 +68,17 @@ def includes(texts: Sequence[str]) -> tuple[Include, ...]:
         if word not in tuple(Include):
             raise ValueError(f'"{word:.40}" is none of {", ".join(Include)}')
     return tuple(each for each in Include if each in words)
+
+
+def flattened(texts: Sequence[str]) -> tuple[str, ...]:
+    """Paths into outputs and inputs, each of which is a column."""
+    for text in texts:
+        root, *parts = text.split(".")
+        if root not in FLATTENED or not all(parts):
+            raise ValueError(f'"{text:.80}" is no path; write it as output.caption or output.choices.0.text')
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise ValueError(f"{twice[0]} stands there twice")
+    return tuple(texts)
 
 
 def limits(texts: Sequence[str]) -> Mapping[Operation, Limit]:

@@ -1,31 +1,30 @@
-"""Compares the results and errors files of a run with its ledger, line by line, holding a page of either."""
+"""Compares the results and errors files of a run with its ledger, row by row, holding a page of either."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 from orchestrator.api.audit import Findings, Kind, Progress
-from orchestrator.api.export import Rows, finished_jobs
-from orchestrator.api.files import line_of
+from orchestrator.api.export import Rows, jobs_of
+from orchestrator.api.files import outcome_of
 from orchestrator.core.lifecycle import unfinished
-from orchestrator.errors import UsageError
+from orchestrator.formats.outcome_files import Form, forms_of
+from orchestrator.formats.outcome_reading import Written, reader_of, written_at_ns
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs import Place
 from orchestrator.ledger.results import FinishedJob
-from orchestrator.settings import Include
+from orchestrator.settings import AS_NAMED, OutputSettings, ResultOrder
 
 NS_US: Final = 1_000
-
-LINE_SHOWN_CHARS: Final = 80
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
     """What the comparison has gone through."""
 
     results: int
-    """Lines of the results file."""
+    """Rows of the results file."""
 
     errors: int
     newer: int
@@ -35,23 +34,25 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     """What is not in them for that, or since it has no outcome yet: a sentence each."""
 
 
-class _Named(msgspec.Struct):
-    custom_id: str
-
-
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_named: Final = msgspec.json.Decoder(_Named)
-
-
 async def compare_files(
-    ledger: Ledger, run: int, output: Path, errors: Path, findings: Findings, progress: Progress
+    ledger: Ledger,
+    run: int,
+    output: Path,
+    errors: Path,
+    findings: Findings,
+    progress: Progress,
+    *,
+    writing: OutputSettings = AS_NAMED,
 ) -> Files:
-    """Whether each job that has ended stands in exactly one of the files, once, in input order, as the ledger has it.
+    """Whether each job that has ended stands in exactly one of the files, once, in order, as the ledger has it.
 
     Raises `UsageError` where one of them cannot be read.
     """
-    results = _Comparison(ledger, run, output, Rows.RESULTS, findings, progress)
-    failures = _Comparison(ledger, run, errors, Rows.ERRORS, findings, progress)
+    forms = forms_of(output, errors, msgspec.structs.replace(writing, split=None, flatten=()), ())
+    results, failures = (
+        _Comparison(ledger, run, path, form, writing.order, findings, progress)
+        for path, form in zip((output, errors), forms, strict=True)
+    )
     await results.go()
     await failures.go()
     left = unfinished(await ledger.runs.counts(run))
@@ -62,111 +63,96 @@ async def compare_files(
 
 
 class _Comparison:
-    """One file beside the rows that the ledger has for it; both are in the order of the input."""
+    """One file beside the rows that the ledger has for it; both are in the same order."""
 
     def __init__(
-        self, ledger: Ledger, run: int, path: Path, rows: Rows, findings: Findings, progress: Progress
+        self,
+        ledger: Ledger,
+        run: int,
+        path: Path,
+        form: Form,
+        order: ResultOrder,
+        findings: Findings,
+        progress: Progress,
     ) -> None:
         self._ledger, self._run = ledger, run
-        self._path, self._rows = path, rows
+        self._path, self._order = path, order
+        self._rows = Rows.ERRORS if form.is_errors else Rows.RESULTS
+        self._reader = reader_of(path, form.format, is_errors=form.is_errors)
         self._findings, self._progress = findings, progress
-        self._include: tuple[Include, ...] = ()
         self.lines = 0
         self.newer = 0
 
     async def go(self) -> None:
-        try:
-            with self._path.open("rb") as file:
-                written_at = self._path.stat().st_mtime_ns // NS_US
-                line: bytes | None = self._next(file)
-                self._include = _included_in(line)
-                inputs = Include.INPUT in self._include
-                async for job in finished_jobs(self._ledger, self._run, self._rows, inputs=inputs):
-                    line = await self._match(file, line, job, written_at)
-                    self._progress(str(self._path), self.lines, 0)
-                while line is not None:
-                    await self._surplus(line, written_at)
-                    line = self._next(file)
-        except OSError as error:
-            raise UsageError(f"{self._path}: cannot be read ({error.strerror})") from error
+        written_at = written_at_ns(self._path) // NS_US
+        rows = iter(self._reader)
+        row = self._next(rows)
+        inputs = self._reader.needs_input
+        async for job in jobs_of(self._ledger, self._run, self._rows, order=self._order, inputs=inputs):
+            row = await self._match(rows, row, job, written_at)
+            self._progress(str(self._path), self.lines, 0)
+        while row is not None:
+            await self._surplus(row, written_at)
+            row = self._next(rows)
 
     def lacks(self) -> str:
         """What the file is too old for."""
         jobs = "1 job" if self.newer == 1 else f"{self.newer:,} jobs"
         return f"{self._path} lacks {jobs} that ended after it was written"
 
-    def _next(self, file: BinaryIO) -> bytes | None:
-        line = file.readline()
-        self.lines += bool(line)
-        return line or None
+    def _next(self, rows: Iterator[Written]) -> Written | None:
+        row = next(rows, None)
+        self.lines += row is not None
+        return row
 
-    async def _match(self, file: BinaryIO, line: bytes | None, job: FinishedJob, written_at: int) -> bytes | None:
-        """Takes lines until `job`'s own or one that comes later; returns the first that was not taken."""
-        expected = line_of(job, self._include)
-        while line is not None:
-            if line == expected:
-                return self._next(file)
-            custom_id = _custom_id_of(line)
+    async def _match(
+        self, rows: Iterator[Written], row: Written | None, job: FinishedJob, written_at: int
+    ) -> Written | None:
+        """Takes rows until `job`'s own or one that comes later; returns the first that was not taken."""
+        expected = outcome_of(job, self._reader.include)
+        while row is not None:
+            if self._reader.is_of(row, expected):
+                return self._next(rows)
+            custom_id = self._reader.custom_id(row)
             if custom_id == job.custom_id:
-                self._wrong(f"is not what the ledger has for {custom_id}")
-                return self._next(file)
+                self._wrong(row, f"is not what the ledger has for {custom_id}")
+                return self._next(rows)
             place = await self._place(custom_id)
-            if place is not None and place.state in self._rows.value and (place.line, place.job) > (job.line, job.job):
+            if place is not None and place.state in self._rows.value and await self._is_later(place, job):
                 break
-            await self._surplus(line, written_at)
-            line = self._next(file)
+            await self._surplus(row, written_at)
+            row = self._next(rows)
         if job.ended_at is not None and job.ended_at > written_at:
             self.newer += 1
         else:
             self._findings.add(Kind.FILES, f"{self._path} has no line for {job.custom_id}, or not in its place")
-        return line
+        return row
 
-    async def _surplus(self, line: bytes, written_at: int) -> None:
-        """Says what is wrong with a line that the ledger has no use for at this place."""
-        custom_id = _custom_id_of(line)
+    async def _is_later(self, place: Place, job: FinishedJob) -> bool:
+        if self._order is ResultOrder.INPUT:
+            return (place.line, place.job) > (job.line, job.job)
+        places = self._ledger.results.place_of
+        return await places(place.job) > await places(job.job)
+
+    async def _surplus(self, row: Written, written_at: int) -> None:
+        """Says what is wrong with a row that the ledger has no use for at this place."""
+        custom_id = self._reader.custom_id(row)
         place = await self._place(custom_id)
         if custom_id is None:
-            self._wrong(f"is none of ours: {line[:LINE_SHOWN_CHARS].decode(errors='replace').rstrip()}")
+            self._wrong(row, f"is none of ours: {self._reader.shown(row)}")
         elif place is None:
-            self._wrong(f"is for {custom_id}, which is no job of this run")
+            self._wrong(row, f"is for {custom_id}, which is no job of this run")
         elif place.state not in self._rows.value and place.ended_at is not None and place.ended_at > written_at:
             pass  # its result came after the files were written, and is counted where it is missing
         elif place.state not in self._rows.value:
-            self._wrong(f"is for {custom_id}, which is {place.state}")
+            self._wrong(row, f"is for {custom_id}, which is {place.state}")
         else:
-            self._wrong(f"is for {custom_id}, which stands there twice or out of order")
+            self._wrong(row, f"is for {custom_id}, which stands there twice or out of order")
 
     async def _place(self, custom_id: str | None) -> Place | None:
         if custom_id is None:
             return None
         return await self._ledger.jobs.place(run=self._run, custom_id=custom_id)
 
-    def _wrong(self, what: str) -> None:
-        self._findings.add(Kind.FILES, f"line {self.lines} of {self._path} {what}")
-
-
-_SIGNS: Final[Mapping[Include, str]] = {
-    Include.INPUT: "input",
-    Include.LINE: "line",
-    Include.WORKER: "worker",
-    Include.TIMES: "ended_at",
-}
-"""By what member a row shows that it carries something besides."""
-
-
-def _included_in(line: bytes | None) -> tuple[Include, ...]:
-    """What the rows of a file carry besides, by its first one."""
-    try:
-        members = {} if line is None else _members.decode(line)
-        error = _members.decode(members["error"]) if "error" in members else {}
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return ()
-    has_text = (Include.TEXT,) if "text" in error else ()
-    return (*(each for each, sign in _SIGNS.items() if sign in members), *has_text)
-
-
-def _custom_id_of(line: bytes) -> str | None:
-    try:
-        return _named.decode(line).custom_id
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None
+    def _wrong(self, row: Written, what: str) -> None:
+        self._findings.add(Kind.FILES, f"{row.place} {what}")

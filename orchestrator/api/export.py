@@ -15,6 +15,7 @@ from orchestrator.core.responses import Trouble
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.results import Ended, FinishedJob
+from orchestrator.settings import ResultOrder
 from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500
@@ -86,6 +87,28 @@ async def chosen_jobs(
                     yield job
             left = [job for job in left if job > found[-1].job]
         after, is_last = page.after, page.is_last
+
+
+async def jobs_of(
+    ledger: Ledger, run: int, rows: Rows, *, order: ResultOrder, chosen: Filter | None = None, inputs: bool = False
+) -> AsyncGenerator[FinishedJob, None]:
+    """The run's finished jobs in either order, of which those that are `chosen` have that of the input as they were
+    taken in.
+    """
+    if order is ResultOrder.INPUT:
+        jobs = (
+            finished_jobs(ledger, run, rows, inputs=inputs)
+            if chosen is None
+            else chosen_jobs(ledger, run, rows, chosen, inputs=inputs)
+        )
+        async with aclosing(jobs):
+            async for job in jobs:
+                yield job
+        return
+    has_inputs = inputs or (chosen is not None and asks_input(chosen))
+    async for _, job in ended_jobs(ledger, run, rows, inputs=has_inputs):
+        if chosen is None or is_meant(chosen, job):
+            yield job
 
 
 async def ended_jobs(

@@ -10,24 +10,28 @@ import msgspec
 from anyio import to_thread
 from msgspec import UNSET
 
-from orchestrator.api.export import Rows, chosen_jobs, finished_jobs
+from orchestrator.api.export import Rows, jobs_of
 from orchestrator.core.compact import compact
 from orchestrator.core.error_messages import told
 from orchestrator.core.filters import Filter
 from orchestrator.engine.intake import InputBatch
-from orchestrator.errors import DamagedError, StorageError, UsageError
-from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, ResultLine, encoded
+from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
+from orchestrator.formats.outcome_files import OutcomeFile, commit_files, forms_of
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, Outcome, ResultLine, encoded
 from orchestrator.formats.reading import Places, Reading, read_inputs, sources_of
-from orchestrator.formats.replace import Replacement, check_writable, same_file
+from orchestrator.formats.replace import check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.pace import ROWS_ALONE
 from orchestrator.ledger.results import FinishedJob
-from orchestrator.settings import Include
+from orchestrator.settings import AS_NAMED, Include, OutputSettings
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
-"""So much is handed to a stream at once."""
+"""So much is handed to a file at once that may take its time."""
+
+ROW_BYTES: Final = 256
+"""So much a row takes besides its output."""
 
 LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log")
 """What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
@@ -63,34 +67,43 @@ async def write_files(
     *,
     include: Collection[Include] = (),
     chosen: Filter | None = None,
+    writing: OutputSettings = AS_NAMED,
 ) -> tuple[int, int]:
     """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed;
-    returns how many lines they have. Of jobs that are `chosen`, if so, in the order in which they were taken in.
+    returns how many rows they have. Of jobs that are `chosen`, if so, those of the input's order as they were taken in.
 
-    Raises `StorageError` where they cannot be written any more: they could when the run began.
+    Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
+    it could when the run began.
     """
     try:
-        return await _write_files(ledger, run, output, errors, include, chosen)
+        return await _write_files(ledger, run, output, errors, include, chosen, writing)
+    except MisfitError as error:
+        raise MisfitError(f"{error}; everything is in the ledger") from error
     except UsageError as error:
         raise StorageError(f"{error}; everything is in the ledger") from error
 
 
 async def _write_files(
-    ledger: Ledger, run: int, output: Path, errors: Path, include: Collection[Include], chosen: Filter | None
+    ledger: Ledger,
+    run: int,
+    output: Path,
+    errors: Path,
+    include: Collection[Include],
+    chosen: Filter | None,
+    writing: OutputSettings,
 ) -> tuple[int, int]:
-    inputs = Include.INPUT in include
-    if chosen is None:
-        jobs = finished_jobs(ledger, run, Rows.ALL, inputs=inputs)
-    else:
-        jobs = chosen_jobs(ledger, run, Rows.ALL, chosen, inputs=inputs)
-    with Replacement(output) as results, Replacement(errors) as failures:
-        good, bad = _Lines(results), _Lines(failures)
+    of_results, of_errors = forms_of(output, errors, writing, include)
+    inputs = of_results.needs_input or of_errors.needs_input
+    jobs = jobs_of(ledger, run, Rows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
+    with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
+        good, bad = _Written(results), _Written(failures)
         async for job in jobs:
-            await (good if job.trouble is None else bad).write(line_of(job, include))
+            await (good if job.trouble is None else bad).write(outcome_of(job, include))
         await check_is_there(ledger, run)
-        await good.commit()
-        await bad.commit()
-    return good.lines, bad.lines
+        for each in (good, bad):
+            await each.finish()
+        commit_files((results, failures))
+    return results.number, failures.number
 
 
 async def check_is_there(ledger: Ledger, run: int) -> None:
@@ -99,46 +112,59 @@ async def check_is_there(ledger: Ledger, run: int) -> None:
         raise UsageError("the run was deleted meanwhile; nothing is written of it")
 
 
-class _Lines:
-    """Lines on their way into a file.
+class _Written:
+    """Outcomes on their way into a file.
 
-    A stream is written in a thread: its reader may take its time, and meanwhile signals are to be obeyed.
+    One that may take its time is written in a thread: meanwhile signals are to be obeyed.
     """
 
-    def __init__(self, file: Replacement) -> None:
+    def __init__(self, file: OutcomeFile) -> None:
         self._file = file
-        self._held: list[bytes] = []
+        self._is_slow = file.is_slow
+        self._held: list[Outcome] = []
         self._bytes = 0
-        self.lines = 0
 
-    async def write(self, line: bytes) -> None:
-        self.lines += 1
-        if not self._file.is_stream:
-            self._file.write(line)
+    async def write(self, outcome: Outcome) -> None:
+        if not self._is_slow:
+            self._file.write((outcome,))
             return
-        self._held.append(line)
-        self._bytes += len(line)
+        self._held.append(outcome)
+        self._bytes += ROW_BYTES + outcome.size
         if self._bytes >= STREAM_BYTES:
             await self._hand_over()
 
-    async def commit(self) -> None:
-        if not self._file.is_stream:
-            self._file.commit()
-            return
-        await self._hand_over()
-        await to_thread.run_sync(self._file.commit)
+    async def finish(self) -> None:
+        if self._is_slow:
+            await self._hand_over()
+            await to_thread.run_sync(self._file.finish)
+        else:
+            self._file.finish()
 
     async def _hand_over(self) -> None:
         held, self._held, self._bytes = self._held, [], 0
-        await to_thread.run_sync(self._file.write, b"".join(held))
+        await to_thread.run_sync(self._file.write, held)
 
 
 def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
-    """The line of `job` in the results or the errors file, with what it is to `include`."""
-    more = _more(job, include) if include else None
+    """The line of `job` in JSON lines, with what it is to `include`."""
+    outcome = outcome_of(job, include)
+    return encoded(outcome.line, outcome.more)
+
+
+def outcome_of(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
+    """`job` for a file of results or errors, with what its row is to `include`."""
+    return Outcome(
+        number=job.line,
+        line=_row(job, include),
+        more=_more(job, include) if include else None,
+        input=None if job.stored_input is None else _input(job),
+    )
+
+
+def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLine:
     if job.trouble is None:
         output = job.output
-        result = ResultLine(
+        return ResultLine(
             custom_id=job.custom_id,
             job_id=job.remote_id,
             output=msgspec.Raw(b"null" if output is None else output),
@@ -147,10 +173,9 @@ def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
         )
-        return encoded(result, more)
     text = job.message or ""
     has_times = Include.TIMES in include
-    error = ErrorLine(
+    return ErrorLine(
         custom_id=job.custom_id,
         job_id=job.remote_id,
         status=job.status,
@@ -160,7 +185,6 @@ def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
         delay_ms=job.delay_ms if has_times else UNSET,
         execution_ms=job.execution_ms if has_times else UNSET,
     )
-    return encoded(error, more)
 
 
 def _more(job: FinishedJob, include: Collection[Include]) -> More:

@@ -35,6 +35,7 @@ from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.row_maker import RowMaker
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.formats.outcome_files import forms_of, part_of
 from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.replace import check_writable
 from orchestrator.formats.rows import Problem
@@ -47,6 +48,7 @@ from orchestrator.settings import (
     LOCAL,
     ConnectionSettings,
     InputSettings,
+    OutputSettings,
     RunSettings,
     errors_beside,
 )
@@ -157,7 +159,10 @@ class LocalFiles:
         if output is None:
             return settings
         errors = errors or errors_beside(output)
-        for each in (output, errors):
+        writing = _writing(stage)
+        include = _choices(stage)[declared.INCLUDE]
+        forms_of(output, errors, writing, include or ())
+        for each in (output if writing.split is None else part_of(output, 1), errors):
             _make_folder(each)
             check_writable(each)
         return replace(settings, output=str(output), errors=str(errors), files_at=self.ledger.now())
@@ -242,7 +247,14 @@ class LocalFiles:
             return
         include = _choices(stage)[declared.INCLUDE] or ()
         try:
-            await write_files(self.ledger, run.id, output, errors or errors_beside(output), include=include)
+            await write_files(
+                self.ledger,
+                run.id,
+                output,
+                errors or errors_beside(output),
+                include=include,
+                writing=_writing(stage),
+            )
         except StorageError as error:  # a full disk there is no reason to end the process that serves
             raise UsageError(str(error)) from error
 
@@ -281,6 +293,10 @@ def files_of(engine: Engine, connection: ConnectionSettings, dependencies: Depen
 def _choices(stage: Stage) -> Choices:
     """What the stage says, as if a command had said it."""
     return Choices.of({key: list(texts) for key, texts in stage.settings.items()})
+
+
+def _writing(stage: Stage) -> OutputSettings:
+    return OutputSettings(**_choices(stage).fields(OutputSettings))
 
 
 def _sha256(path: Path) -> str:

@@ -30,7 +30,7 @@ from orchestrator.api.identity import (
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.patience import Patience
-from orchestrator.api.remembering import outputs_of, recall
+from orchestrator.api.remembering import outputs_of, recall, written_to
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
 from orchestrator.core.policy import format_duration
@@ -395,13 +395,13 @@ class Foreground:
         return summary
 
     async def _write_files(self, ledger: Ledger, run: Run, output: Path, errors: Path) -> None:
-        include = self._request.include
+        include, writing = self._request.include, self._request.writing
         growing = self._growing or Growing(ledger, run.id, output, include, self._view.warn)
         try:
-            await files.write_files(ledger, run.id, output, errors, include=include)
+            await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
         except StorageError:  # what has grown takes as much room
             growing.remove()
-            await files.write_files(ledger, run.id, output, errors, include=include)
+            await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
         growing.remove()
         self._are_written = True
 
@@ -457,7 +457,8 @@ class Foreground:
         )
         if not self._are_written:
             return summary
-        return msgspec.structs.replace(summary, output=str(self._request.output), errors=str(self._request.errors))
+        output, errors = str(written_to(self._request)), str(self._request.errors)
+        return msgspec.structs.replace(summary, output=output, errors=errors)
 
     async def _cut_short(self, ledger: Ledger) -> Summary | None:
         """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by

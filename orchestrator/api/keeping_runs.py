@@ -15,10 +15,11 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.outcome_files import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import Include, errors_beside
+from orchestrator.settings import AS_NAMED, Include, OutputSettings, errors_beside
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
 
@@ -109,13 +110,14 @@ async def export_run(
     *,
     include: Collection[Include] = (),
     where: str = "",
+    writing: OutputSettings = AS_NAMED,
 ) -> Exported:
     """Writes the results and the errors of the run `name`, or of the only one, to files, with what their rows are to
     `include`: to those that it was written to last, where none are named. With a filter `where` only those of the jobs
     that it means, to a file that has to be named: those of before are of the whole run.
 
-    Raises `UsageError` where there is no such run, or no file to write to, and `StorageError` where one cannot be
-    written.
+    Raises `UsageError` where there is no such run, or no file to write to, and where it cannot be written as it is to
+    be (`MisfitError`: for a value), and `StorageError` where one cannot be written at all.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
@@ -123,9 +125,13 @@ async def export_run(
         if chosen is not None and output is None:
             raise UsageError(f"name a file for the results of these jobs with {declared.OUTPUT}")
         output, errors = _files(run, output, errors)
-        check_outputs(ledger, (output, errors))
-        results, failures = await write_files(opened, run.id, output, errors, include=include, chosen=chosen)
-        return Exported(run=run.name, output=str(output), errors=str(errors), results=results, failures=failures)
+        forms_of(output, errors, writing, include)
+        check_outputs(ledger, (output if writing.split is None else part_of(output, 1), errors))
+        results, failures = await write_files(
+            opened, run.id, output, errors, include=include, chosen=chosen, writing=writing
+        )
+        named = output if writing.split is None else parts_pattern(output)
+        return Exported(run=run.name, output=str(named), errors=str(errors), results=results, failures=failures)
 
 
 def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Path]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
-from orchestrator.api.files import check_is_there, line_of
+from orchestrator.api.files import check_is_there, outcome_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
 from orchestrator.api.selecting import filter_of
@@ -18,6 +18,8 @@ from orchestrator.core.facts import Facts
 from orchestrator.core.filters import asks_input
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pacing import Operation
+from orchestrator.errors import UsageError
+from orchestrator.formats.outcome_files import form_of, rows_of
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import Heartbeat, RunSaid, Said
@@ -25,7 +27,7 @@ from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.overview import Overview
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import LOCAL, Include, ResultOrder, ResultsRequest
+from orchestrator.settings import LOCAL, OutputFormat, ResultOrder, ResultsRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views import LastProcess, RunsShown, RunStatus
 
@@ -199,27 +201,35 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
 
 
 async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:
-    """Hands the lines of a run's results (or errors) to `write`, one after the other; returns how many lines.
+    """Hands a run's results (or errors) to `write` as they are to be written; returns how many rows.
 
-    Raises `UsageError` where there is no such run, or, without a name, not one alone.
+    Raises `UsageError` where there is no such run, or, without a name, not one alone, and where what is asked for
+    cannot be written so.
     """
+    form = form_of(Path(), request.writing, request.include, is_errors=request.errors or request.failed)
+    if request.follow and form.format is OutputFormat.PARQUET:
+        raise UsageError("--follow prints rows as they come, and Parquet has its columns first; take another format")
     async with read_ledger(request.ledger, clock=SystemClock()) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
         is_read = holder(request.ledger) is not None
         run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
-        lines = 0
-        async with aclosing(_jobs(opened, run.id, request)) as jobs:
-            async for job in jobs:
-                write(line_of(job, request.include))
-                lines += 1
-        await check_is_there(opened, run.id)
-        return lines
+        rows = 0
+        out = rows_of(form, lambda: write)
+        try:
+            async with aclosing(_jobs(opened, run.id, request, inputs=form.needs_input)) as jobs:
+                async for job in jobs:
+                    out.write(outcome_of(job, request.include))
+                    rows += 1
+            await check_is_there(opened, run.id)
+            out.finish()
+        finally:
+            out.abandon()
+        return rows
 
 
-async def _jobs(ledger: Ledger, run: int, request: ResultsRequest) -> AsyncGenerator[FinishedJob]:
+async def _jobs(ledger: Ledger, run: int, request: ResultsRequest, *, inputs: bool) -> AsyncGenerator[FinishedJob]:
     rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
     chosen = filter_of(request.where, now=ledger.now())
-    inputs = Include.INPUT in request.include
     if request.where and request.order is None and not request.follow:
         async for job in chosen_jobs(ledger, run, rows, chosen, inputs=inputs):
             yield job

@@ -18,6 +18,7 @@ from orchestrator.declaration import Setting
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.outcome_files import forms_of, part_of, parts_of, parts_pattern
 from orchestrator.formats.reading import sources_of
 from orchestrator.formats.replace import holds_data, is_stream, same_file
 from orchestrator.ledger import Ledger, is_made, read_ledger
@@ -27,6 +28,7 @@ from orchestrator.settings import (
     STANDARD_INPUT,
     ConnectionSettings,
     InputSettings,
+    OutputSettings,
     RunRequest,
     RunSettings,
     errors_beside,
@@ -81,7 +83,7 @@ def as_before(request: RunRequest, run: Run) -> Recalled:
     words: list[str] = []
     settings = request.settings or RunSettings()
     changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
-    changes |= {RunSettings: {}, Policy: {}, InputSettings: {}}
+    changes |= {RunSettings: {}, Policy: {}, InputSettings: {}, OutputSettings: {}}
     for setting, value in _remembered(run, request):
         assert setting.of is not None
         now = getattr(_holder(setting, request, settings), setting.name)
@@ -95,7 +97,10 @@ def as_before(request: RunRequest, run: Run) -> Recalled:
         changes[RunRequest]["settings"] = settings
     connection = msgspec.structs.replace(request.connection, **changes[ConnectionSettings])
     reading = msgspec.structs.replace(request.reading, **changes[InputSettings])
-    named = msgspec.structs.replace(request, connection=connection, reading=reading, **changes[RunRequest])
+    writing = msgspec.structs.replace(request.writing, **changes[OutputSettings])
+    named = msgspec.structs.replace(
+        request, connection=connection, reading=reading, writing=writing, **changes[RunRequest]
+    )
     found = _with_files(named, before)
     return Recalled(found, (*_file_words(named, found), *words), found is not named)
 
@@ -108,6 +113,8 @@ def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -
         return settings
     if setting.of is InputSettings:
         return request.reading
+    if setting.of is OutputSettings:
+        return request.writing
     return request.connection if setting.of is ConnectionSettings else request
 
 
@@ -160,7 +167,9 @@ def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
 
 
 def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
-    """Raises `UsageError` where writing an output would destroy what is not this run's."""
+    """Raises `UsageError` where an output cannot be written as it is to be, or would destroy what is not this run's."""
+    if request.output is not None and request.errors is not None:
+        forms_of(request.output, request.errors, request.writing, request.include)
     for path in outputs_of(request):
         if run is not None and _is_input(path, run):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
@@ -192,7 +201,10 @@ def _owner(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:
 def _files_of(run: Run) -> Iterator[Path]:
     settings = run.settings
     if settings.output is not None:
-        yield from (Path(settings.output), partial_of(Path(settings.output)))
+        output = Path(settings.output)
+        yield from (output, partial_of(output))
+        if declared.SPLIT.key in settings.told:
+            yield from parts_of(output)
     if settings.errors is not None:
         yield Path(settings.errors)
 
@@ -202,4 +214,12 @@ def outputs_of(request: RunRequest) -> Sequence[Path]:
     if request.output is None or request.errors is None:
         return ()
     grows = () if is_stream(request.output) else (partial_of(request.output),)
-    return (request.output, request.errors, *grows)
+    if request.writing.split is None:
+        return (request.output, request.errors, *grows)
+    return (*(list(parts_of(request.output)) or [part_of(request.output, 1)]), request.errors, *grows)
+
+
+def written_to(request: RunRequest) -> Path | None:
+    """Where its results are, once they are written; of several files, what they are called."""
+    output = request.output
+    return output if output is None or request.writing.split is None else parts_pattern(output)

@@ -1,7 +1,7 @@
 """Verifies a ledger, and the files that were written from it, beside whoever works on it."""
 
 import shlex
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -12,9 +12,10 @@ from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
+from orchestrator.formats.outcome_files import parts_of
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import VerifyRequest
+from orchestrator.settings import OutputSettings, VerifyRequest
 
 PROGRESS_EVERY_S: Final = 5.0
 
@@ -46,7 +47,10 @@ async def verify(request: VerifyRequest, progress: Progress) -> Verification:
             figures = await audit_ledger(ledger, findings, ticker.at)
             files = None
             if run is not None and request.output is not None and request.errors is not None:
-                files = await compare_files(ledger, run.id, request.output, request.errors, findings, ticker.at)
+                writing = _writing(request, run)
+                files = await compare_files(
+                    ledger, run.id, request.output, request.errors, findings, ticker.at, writing=writing
+                )
                 for lack in files.lacks if request.complete else ():
                     findings.add(Kind.INCOMPLETE, lack)
             group.cancel_scope.cancel()
@@ -97,9 +101,21 @@ async def _written_to(ledger: Ledger, output: str) -> Run | None:
     return max(runs, key=lambda run: run.settings.files_at, default=None)
 
 
+def _writing(request: VerifyRequest, run: Run) -> OutputSettings:
+    """How the files were written: as is said, or else as the run was told, if they are its own."""
+    fields: dict[str, Any] = {"format": request.format, "order": request.order}
+    if run.settings.output == str(request.output and request.output.absolute()):
+        for setting in (declared.OUTPUT_FORMAT, declared.ORDER):
+            if fields[setting.name] is None and (texts := run.settings.told.get(setting.key)):
+                fields[setting.name] = setting.form.read(texts)
+    return OutputSettings(**{name: value for name, value in fields.items() if value is not None})
+
+
 def _check_files(request: VerifyRequest, run: str) -> None:
     """Finds out at once what could only be compared in the end. Raises `UsageError`."""
-    for path in (request.output, request.errors):
+    first = next(parts_of(request.output), None) if request.output is not None else None
+    output = request.output if first is None or (request.output and request.output.exists()) else first
+    for path in (output, request.errors):
         try:
             if path is not None:
                 path.open("rb").close()

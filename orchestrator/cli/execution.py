@@ -35,6 +35,7 @@ from orchestrator.settings import (
     Chosen,
     DoctorRequest,
     Include,
+    OutputSettings,
     ResultsRequest,
     RunRequest,
     ServeRequest,
@@ -184,6 +185,7 @@ class App(Protocol):
         *,
         include: Collection[Include] = (),
         where: str = "",
+        writing: OutputSettings = ...,
     ) -> "Exported": ...
 
     async def ledger_info(self, ledger: Path) -> "LedgerInfo": ...

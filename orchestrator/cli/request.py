@@ -19,6 +19,7 @@ from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAUL
 from orchestrator.core.resuming import long_policy
 from orchestrator.errors import UsageError
 from orchestrator.formats.compression import bare_name
+from orchestrator.formats.outcome_files import forms_of
 from orchestrator.formats.reading import sources_of
 from orchestrator.formats.replace import is_stream, same_file
 from orchestrator.settings import (
@@ -29,6 +30,7 @@ from orchestrator.settings import (
     DoctorRequest,
     InputSettings,
     LogFormat,
+    OutputSettings,
     RunRequest,
     RunSettings,
     ServeRequest,
@@ -61,6 +63,7 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
         RunRequest(
             source="\n".join(sources),
             reading=InputSettings(**choices.fields(InputSettings)),
+            writing=OutputSettings(**choices.fields(OutputSettings)),
             connection=msgspec.structs.replace(connection, api_key=key),
             settings=settings,
             configuration=choices.configuration,
@@ -81,6 +84,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             name=name,
             source=None,
             endpoint=choices[declared.ENDPOINT] if choices.is_told(declared.ENDPOINT) else None,
+            writing=OutputSettings(**choices.fields(OutputSettings, declared.RESUME)),
             connection=ConnectionSettings(api_key=api_key(environment, needed=False), **connection),
             configuration=choices.configuration,
             **choices.fields(RunRequest, declared.RESUME),
@@ -108,6 +112,8 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
     """`request` with both files where one is named. Raises `UsageError` where two are one."""
     output, errors = _outputs(choices)
     request = msgspec.structs.replace(request, output=output, errors=errors)
+    if output is not None and errors is not None:
+        forms_of(output, errors, request.writing, request.include)
     _check_files(request)
     return request
 
@@ -120,7 +126,15 @@ def verify_request(run: str | None, choices: Choices, *, complete: bool) -> Veri
     output, errors = _outputs(choices)
     if complete and output is None:
         raise UsageError(f"--complete needs {declared.OUTPUT}: which file is to be complete?")
-    return VerifyRequest(ledger=ledger_of(choices), name=run or named, output=output, errors=errors, complete=complete)
+    return VerifyRequest(
+        ledger=ledger_of(choices),
+        name=run or named,
+        output=output,
+        errors=errors,
+        format=choices[declared.OUTPUT_FORMAT],
+        order=choices[declared.ORDER],
+        complete=complete,
+    )
 
 
 def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:

@@ -14,10 +14,12 @@ from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
-from orchestrator.settings import ResultOrder, ResultsRequest
+from orchestrator.settings import OutputSettings, ResultOrder, ResultsRequest
 
 LOOK_S: Final = 0.5
 """How often to see whether anybody still reads, while there is nothing to write."""
+
+_WRITTEN: Final = (declared.INCLUDE, declared.OUTPUT_FORMAT, declared.FLATTEN, declared.ON_MISFIT)
 
 Errors = Annotated[
     bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines.")
@@ -37,7 +39,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `results`."""
 
     @commands.command()
-    @also(carry_out, **options.flags_of(declared.INCLUDE, declared.LEDGER, declared.CONFIG))
+    @also(carry_out, **options.flags_of(*_WRITTEN, declared.LEDGER, declared.CONFIG))
     def results(
         name: options.OnlyRun = None,
         errors: Errors = False,
@@ -48,11 +50,11 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
         *,
         choices: Choices,
     ) -> tuple[Work, Path]:
-        """Print a run's results so far as JSON lines, in input order; at any time, also while it runs."""
+        """Print a run's results so far, as JSON lines in input order or otherwise; at any time, also while it runs."""
         if errors and failed:
             raise UsageError(f"{declared.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:
-            raise UsageError("--follow prints jobs as they end; --order input is for what has ended")
+            raise UsageError(f"--follow prints jobs as they end; {declared.ORDER} input is for what has ended")
         request = ResultsRequest(
             ledger=ledger_of(choices),
             name=name,
@@ -62,6 +64,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
             order=order,
             follow=follow,
             include=choices[declared.INCLUDE] or (),
+            writing=OutputSettings(**choices.fields(OutputSettings, _WRITTEN)),
         )
         return partial(_results, load, request), request.ledger
 

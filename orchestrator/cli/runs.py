@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,6 +21,9 @@ from orchestrator.cli.resend import add_resend
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import JsonOfOne, add_list_and_show
 from orchestrator.core.wording import counted
+from orchestrator.settings import OutputSettings
+
+_WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS)
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -57,7 +60,7 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
         return partial(_delete, load, name, yes)
 
     @runs.command()
-    @also(carry_out, **options.flags_of(declared.OUTPUT, declared.ERRORS, declared.INCLUDE), **flags, json=JsonOfOne)
+    @also(carry_out, **options.flags_of(*_WRITTEN), **flags, json=JsonOfOne)
     def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
         """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
         return partial(_export, load, name, where, choices), ledger_of(choices)
@@ -84,7 +87,10 @@ async def _delete(load: Callable[[], App], name: str, yes: bool, ledger: Path, a
 
 async def _export(load: Callable[[], App], name: str | None, where: str, choices: Choices) -> int:
     output, errors, include = choices[declared.OUTPUT], choices[declared.ERRORS], choices[declared.INCLUDE]
-    found = await load().export_run(ledger_of(choices), name, output, errors, include=include or (), where=where)
+    writing = OutputSettings(**choices.fields(OutputSettings, _WRITTEN))
+    found = await load().export_run(
+        ledger_of(choices), name, output, errors, include=include or (), where=where, writing=writing
+    )
     if choices.is_on(declared.JSON):
         printing.put_json(found)
     printing.say(

@@ -33,7 +33,7 @@ _FLAGS: Final = {
     "errors": Annotated[
         str | None, option(declared.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
     ],
-    **flags_of(declared.LEDGER, declared.CONFIG),
+    **flags_of(declared.OUTPUT_FORMAT, declared.ORDER, declared.LEDGER, declared.CONFIG),
     "json": Annotated[bool | None, option(declared.JSON, "One JSON object on standard output at the end.")],
 }
 

@@ -1,15 +1,19 @@
-"""Compressed files, told by their first bytes, whatever they are called."""
+"""Compressed files: read by their first bytes, whatever they are called, and written by their names."""
 
 import gzip
 import io
 import sys
 import zlib
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -70,6 +74,50 @@ class _Bounded(io.RawIOBase):
             raise DamagedInputError(f"the input holds more than {self._bytes_max:,} bytes")
         into[: len(data)] = data
         return len(data)
+
+
+class Sink(io.RawIOBase):
+    """A file to write to that hands everything to `put`, which its closing ends."""
+
+    def __init__(self, put: Callable[[bytes], object]) -> None:
+        self._put = put
+        self._bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "Buffer", /) -> int:
+        taken = bytes(data)
+        self._put(taken)
+        self._bytes += len(taken)
+        return len(taken)
+
+    def tell(self) -> int:
+        return self._bytes
+
+
+class Packer(Protocol):
+    """What packs bytes; closing it writes the end, and closes nothing else."""
+
+    def write(self, data: bytes, /) -> object:
+        """Packs some."""
+        ...
+
+    def close(self) -> None:
+        """Nothing comes after."""
+        ...
+
+
+def packer(name: str, put: Callable[[bytes], object]) -> Packer | None:
+    """What packs for a file of that name; None where it is not to be packed. The same bytes become the same file."""
+    suffix = name[len(bare_name(name)) :].lower()
+    match suffix:
+        case "":
+            return None
+        case ".gz":
+            return gzip.GzipFile("", "wb", fileobj=Sink(put), mtime=0, compresslevel=6)
+        case _:
+            return zstd.ZstdFile(Sink(put), "w")
 
 
 def bare_name(name: str) -> str:

@@ -61,6 +61,24 @@ class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
     execution_ms: int | UnsetType | None = UNSET
 
 
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that has ended, for any format."""
+
+    number: int
+    """The line of the input that it is of."""
+
+    line: ResultLine | ErrorLine
+    more: More | None = None
+    input: msgspec.Raw | None = None
+    """Where it was read, whether or not the row carries it."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes of the worker's and the author's it has."""
+        output = len(memoryview(self.line.output)) if isinstance(self.line, ResultLine) else 0
+        return output + (0 if self.input is None else len(memoryview(self.input)))
+
+
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -68,13 +86,13 @@ def encoded(line: ResultLine | ErrorLine, more: More | None = None) -> bytes:
     r"""The line with its `\n`, and `more` behind what it has anyway."""
     if isinstance(line, ErrorLine):
         error = line.error
-        text = error.text if error.text is UNSET else _encodable(error.text)
-        line = msgspec.structs.replace(line, error=ErrorClass(error.trouble, _encodable(error.message), text))
+        text = error.text if error.text is UNSET else encodable(error.text)
+        line = msgspec.structs.replace(line, error=ErrorClass(error.trouble, encodable(error.message), text))
     row = _encoder.encode(line)
     added = b"{}" if more is None else _encoder.encode(more)
     return (row if added == b"{}" else b"%b,%b" % (row[:-1], added[1:])) + b"\n"
 
 
-def _encodable(text: str) -> str:
-    """A text from the operating system can hold lone surrogates, which have no UTF-8 form."""
+def encodable(text: str) -> str:
+    """`text`, which may hold lone surrogates if it is the operating system's: they have no UTF-8 form."""
     return text.encode(errors="backslashreplace").decode()

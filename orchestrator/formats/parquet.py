@@ -21,7 +21,7 @@ NOT_INSTALLED: Final = "Parquet needs pyarrow, which is not installed: pip insta
 
 def records(path: Path) -> Iterator[Record | Problem]:
     """The records of the file at `path`, numbered from 1. Raises `UsageError` where pyarrow is not installed."""
-    pa, parquet = _pyarrow()
+    pa, parquet = pyarrow()
     number = 0
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
@@ -37,7 +37,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow() -> tuple[Any, Any]:
+    """The packages `pyarrow` and `pyarrow.parquet`. Raises `UsageError` where they are not installed."""
     try:
         import pyarrow as pa  # noqa: PLC0415  an extra, and slow to load
         from pyarrow import parquet  # noqa: PLC0415

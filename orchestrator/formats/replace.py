@@ -8,10 +8,11 @@ target named `.{name}.{process id}.tmp`, which may be deleted. What cannot be re
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.units import MIB
@@ -34,10 +35,12 @@ class Replacement:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._target = _target(path)
-        self._temporary = None if is_stream(path) else _temporary(self._target)
+        self.path = path
+        self.target = _target(path)
+        self._temporary = None if is_stream(path) else _temporary(self.target)
         self._file: BinaryIO | None = None
+        self._is_prepared = False
+        self._is_in_place = False
 
     @property
     def is_stream(self) -> bool:
@@ -46,11 +49,11 @@ class Replacement:
 
     def __enter__(self) -> Self:
         try:
-            self._file = _open_stream(self._path) if self._temporary is None else _create(self._temporary, self._target)
+            self._file = _open_stream(self.path) if self._temporary is None else _create(self._temporary, self.target)
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise UsageError(_unwritable(self._path, error)) from error
+            raise UsageError(_unwritable(self.path, error)) from error
         return self
 
     def write(self, data: bytes) -> None:
@@ -58,37 +61,110 @@ class Replacement:
         try:
             self._opened().write(data)
         except OSError as error:
-            raise _storage_error(self._path, error) from error
+            raise _storage_error(self.path, error) from error
 
-    def commit(self) -> None:
-        """Makes what was written durable and puts it in the target's place. Nothing can be written afterwards."""
+    def prepare(self) -> None:
+        """Makes what was written durable, beside the target. Nothing can be written afterwards."""
+        if self._is_prepared:
+            return
         file = self._opened()
         try:
             file.flush()
             if self._temporary is not None:
                 os.fsync(file.fileno())
-                self._temporary.replace(self._target)
-                _sync_folder(self._target.parent)
             file.close()
         except OSError as error:
-            raise _storage_error(self._path, error) from error
-        self._file = None
+            raise _storage_error(self.path, error) from error
+        self._file, self._is_prepared = None, True
+
+    def commit(self) -> None:
+        """Puts what was written in the target's place, and sees to it that it stays there."""
+        self.prepare()
+        try:
+            if self._temporary is not None:
+                self.put_in_place()
+                _sync_folder(self.target.parent)
+        except OSError as error:
+            raise _storage_error(self.path, error) from error
+
+    def put_in_place(self) -> None:
+        """Renames what was prepared. Raises `OSError`."""
+        assert self._temporary is not None
+        self._temporary.replace(self.target)
+        self._is_in_place = True
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._file is None:
-            return
-        # Closing writes the buffer out; that this fails says nothing new when the file is thrown away.
-        with suppress(OSError):
-            self._file.close()
-        self._file = None
-        if self._temporary is not None:
+        if self._file is not None:
+            # Closing writes the buffer out; that this fails says nothing new when the file is thrown away.
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+        if self._temporary is not None and not self._is_in_place:
             self._temporary.unlink(missing_ok=True)
 
     def _opened(self) -> BinaryIO:
         assert self._file is not None, "written outside of its with block, or after commit"
         return self._file
+
+
+def commit_together(files: Sequence[Replacement]) -> None:
+    """Commits all of them, or, should that fail, none: what they have replaced by then is put back.
+
+    A crash in between leaves some of them new and some old, each whole. Raises `StorageError`.
+    """
+    for file in files:
+        file.prepare()
+    renamed = [file for file in files if not file.is_stream]
+    done: list[_Done] = []
+    for file in renamed:
+        before = _Done.about(file.target) if len(renamed) > 1 else _Done(file.target, was_there=False, kept=None)
+        try:
+            file.put_in_place()
+        except OSError as error:
+            before.forget()
+            for each in done:
+                each.put_back()
+            raise _storage_error(file.path, error) from error
+        done.append(before)
+    for each in done:
+        each.forget()
+    for folder, path in {file.target.parent: file.path for file in renamed}.items():
+        try:
+            _sync_folder(folder)
+        except OSError as error:
+            raise _storage_error(path, error) from error
+
+
+class _Done(NamedTuple):
+    """A target that has another content by now, and a second name for what it was before."""
+
+    target: Path
+    was_there: bool
+    kept: Path | None
+    """None where there was nothing, or the file system has no such names."""
+
+    @classmethod
+    def about(cls, target: Path) -> Self:
+        kept = target.with_name(f".{target.name}.{os.getpid()}.old")
+        kept.unlink(missing_ok=True)
+        try:
+            os.link(target, kept)
+        except OSError:
+            return cls(target, was_there=target.exists(), kept=None)
+        return cls(target, was_there=True, kept=kept)
+
+    def forget(self) -> None:
+        if self.kept is not None:
+            self.kept.unlink(missing_ok=True)
+
+    def put_back(self) -> None:
+        with suppress(OSError):
+            if self.kept is not None:
+                self.kept.replace(self.target)
+            elif not self.was_there:
+                self.target.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:

@@ -16,9 +16,11 @@ from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import UsageError
 from orchestrator.settings import (
+    AS_NAMED,
     Chosen,
     DoctorRequest,
     Include,
+    OutputSettings,
     ResultsRequest,
     RunRequest,
     ServeRequest,
@@ -287,8 +289,10 @@ class FakeApp(FakeFlows):
         *,
         include: Collection[Include] = (),
         where: str = "",
+        writing: OutputSettings = AS_NAMED,
     ) -> Exported:
-        self.asked.append((ledger, name, output, errors, *include, *filter(None, [where])))
+        written = [] if writing == AS_NAMED else [writing]
+        self.asked.append((ledger, name, output, errors, *include, *filter(None, [where]), *written))
         return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
 
     async def ledger_info(self, ledger: Path) -> LedgerInfo:

@@ -15,6 +15,7 @@ from orchestrator.settings import (
     ConnectionSettings,
     Include,
     InputSettings,
+    OutputSettings,
     ResultsRequest,
     RunRequest,
     RunSettings,
@@ -59,6 +60,11 @@ EVERY_KEY = """
         output = "o.jsonl"
         errors = "e.jsonl"
         include = "times,input"
+        output-format = "jsonl"
+        order = "completion"
+        split = 1000
+        flatten = ["output.caption"]
+        on-misfit = "json"
         format = "csv"
         id-field = "id"
         input-field = "job"
@@ -196,7 +202,9 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         EmulateRequest: names_of(EmulateRequest),
         Policy: names_of(Policy),
         InputSettings: names_of(InputSettings),
-        RunRequest: names_of(RunRequest) - {"named", "source", "reading", "connection", "settings", "configuration"},
+        OutputSettings: names_of(OutputSettings),
+        RunRequest: names_of(RunRequest)
+        - {"named", "source", "reading", "writing", "connection", "settings", "configuration"},
         RunSettings: names_of(RunSettings) - {"policy", "output", "errors", "files_at", "told"},  # what is remembered
     }
 

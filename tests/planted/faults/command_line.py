@@ -41,8 +41,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a pipe whose reader takes its time keeps signals out",
         path="orchestrator/api/files.py",
-        old="        await to_thread.run_sync(self._file.commit)\n",
-        new="        self._file.commit()\n",
+        old="            await to_thread.run_sync(self._file.finish)\n",
+        new="            self._file.finish()\n",
         tests=(
             "tests/system/test_streams.py::test_a_pipe_whose_reader_takes_its_time_leaves_the_program_to_its_signals",
         ),

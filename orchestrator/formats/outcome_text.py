@@ -1,0 +1,111 @@
+"""Outcomes as lines of text: JSON lines, CSV and TSV.
+
+Of a table of text an empty cell is null, and an empty text is two quotes. A whole output or input is its JSON text, and
+so is nothing else, unless that is asked for: an object in a cell is a misfit.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from orchestrator import declared
+from orchestrator.errors import MisfitError
+from orchestrator.formats import openai_batch
+from orchestrator.formats.outcome_columns import Cell, Column, Columns, Holds, kind_of_cell
+from orchestrator.formats.outcome_lines import ErrorLine, Outcome, encoded
+from orchestrator.settings import OnMisfit
+
+_encode: Final = msgspec.json.Encoder().encode
+_string: Final = msgspec.json.Decoder(str)
+
+DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+
+
+def misfit(outcome: Outcome, what: str) -> MisfitError:
+    """Why the row of `outcome` cannot be written as it is."""
+    row = f"{outcome.line.custom_id} (row {outcome.number:,} of the input)"
+    return MisfitError(f"{row}: {what}; write it as its JSON text with {declared.ON_MISFIT} {OnMisfit.JSON}")
+
+
+def json_line(columns: Columns) -> Callable[[Outcome], bytes]:
+    """What makes JSON lines of outcomes, with members by their paths where there are any."""
+
+    def plain(outcome: Outcome) -> bytes:
+        return encoded(outcome.line, outcome.more)
+
+    def flat(outcome: Outcome) -> bytes:
+        if isinstance(outcome.line, ErrorLine):
+            members = {path: _raw(text) for path, text in columns.members(outcome)}
+            row = encoded(outcome.line, outcome.more)
+            return b"%b,%b\n" % (row[:-2], _encode(members)[1:]) if members else row
+        cells = zip(columns.all, columns.cells(outcome), strict=True)
+        return _encode({column.name: _raw(cell) for column, cell in cells}) + b"\n"
+
+    return flat if columns.has_members else plain
+
+
+def _raw(cell: Cell) -> object:
+    return msgspec.Raw(cell) if isinstance(cell, bytes) else cell
+
+
+def table_line(columns: Columns, delimiter: str, on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
+    """What makes lines of a table of outcomes. Raises `MisfitError` there."""
+    special = (delimiter, '"', "\r", "\n")
+
+    def line(outcome: Outcome) -> bytes:
+        return joined(texts_of(columns, outcome, on_misfit), delimiter, special)
+
+    return line
+
+
+def table_header(columns: Columns, delimiter: str) -> bytes:
+    """The first line, which names the columns."""
+    return joined([column.name for column in columns.all], delimiter, (delimiter, '"', "\r", "\n"))
+
+
+def joined(texts: Iterable[str | None], delimiter: str, special: tuple[str, ...]) -> bytes:
+    """The line of a table with these cells. The standard writer knows no null beside an empty text."""
+    return (delimiter.join([_quoted(text, special) for text in texts]) + "\n").encode()
+
+
+def _quoted(text: str | None, special: tuple[str, ...]) -> str:
+    if text is None:
+        return ""
+    if not text or any(each in text for each in special):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def texts_of(columns: Columns, outcome: Outcome, on_misfit: OnMisfit) -> list[str | None]:
+    """The cells of a row as texts. Raises `MisfitError` for one that is none, and may not be JSON."""
+    cells = columns.cells(outcome)
+    return [_text(column, cell, outcome, on_misfit) for column, cell in zip(columns.all, cells, strict=True)]
+
+
+def _text(column: Column, cell: Cell, outcome: Outcome, on_misfit: OnMisfit) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, int):
+        return str(cell)
+    if column.holds is Holds.JSON:
+        return cell.decode()
+    if cell.startswith(b'"'):
+        return _string.decode(cell)
+    if cell.startswith((b"{", b"[")) and on_misfit is OnMisfit.ERROR:
+        raise misfit(outcome, f"{column.name} is {kind_of_cell(cell)}, and a cell is one value")
+    return None if cell == b"null" else cell.decode()
+
+
+def batch_line(on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
+    """What makes lines of an OpenAI Batch file of outcomes. Raises `MisfitError` there."""
+
+    def line(outcome: Outcome) -> bytes:
+        if isinstance(outcome.line, ErrorLine):
+            return openai_batch.error_line(outcome.line)
+        try:
+            return openai_batch.result_line(outcome.line, is_any_body=on_misfit is OnMisfit.JSON)
+        except ValueError as error:
+            raise misfit(outcome, str(error)) from None
+
+    return line
