@@ -17,12 +17,14 @@ them is to be what all the workers wait for at the end.
 """
 
 import signal
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import hypothesis
 import pytest
 
+from tests import measuring
 from tests.simulation.loop import VirtualLoop
 
 EXAMPLES = 60
@@ -48,13 +50,16 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start must not ignore it, too
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    # In a worker of xdist pytest-cov begins to measure twice, and `no_cover` pauses the second measurement only: the
-    # first, which nobody reads, would go on and double what those tests cost.
-    measuring = session.config.pluginmanager.get_plugin("_cov")
-    if hasattr(session.config, "workerinput") and measuring is not None:
-        measuring.cov_controller.cov.stop()
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
+    coverage = session.config.pluginmanager.get_plugin("_cov")
+    is_first = hasattr(session.config, "workerinput") or getattr(session.config.option, "dist", "no") != "no"
+    if is_first and coverage is not None and coverage.cov_controller is not None:
+        # In a worker of xdist pytest-cov begins to measure twice, and pauses the second measurement only: the first,
+        # which nobody reads, would go on. So would that of the process that hands out the tests.
+        coverage.cov_controller.cov.stop()
+    yield
+    measuring.install(session.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
-    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "no_cover")])
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "virtual_time")])
 
 
 @pytest.fixture(scope="module")

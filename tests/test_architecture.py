@@ -15,8 +15,6 @@ import pytest
 from orchestrator.api.config import RUNS, Section
 from orchestrator.api.emulated import EMULATOR
 
-pytestmark = pytest.mark.no_cover
-
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("orchestrator", "migrations", "tests", "examples")
 

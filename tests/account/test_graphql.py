@@ -181,7 +181,6 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.no_cover
 @given(VALUES)
 def test_a_literal_is_read_back_as_what_it_was(value: Value) -> None:
     assert value_from_ast_untyped(parse_value(literal(value))) == value

@@ -46,7 +46,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import URL
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 DAY_S = 86_400
 

@@ -43,7 +43,6 @@ OPERATIONS: dict[str, tuple[list[str], str, bytes]] = {
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 
-@pytest.mark.no_cover
 @each_operation
 @pytest.mark.parametrize("is_held", [False, True], ids=["alone", "beside a run"])
 def test_each_operation_sends_its_request_and_says_beside_a_run_within_which_limits(name: str, is_held: bool) -> None:
@@ -368,7 +367,6 @@ def test_a_refusal_is_one_line_and_exit_code_3(name: str, reply: bytes, words: s
     assert words in line
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["run", "runsync", "cancel", "retry", "purge", "openai", "stream"])
 @pytest.mark.parametrize(
     ("reply", "words"),

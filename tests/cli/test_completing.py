@@ -20,7 +20,6 @@ def completed(line: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

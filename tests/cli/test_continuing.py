@@ -207,7 +207,6 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.no_cover
 @given(
     connection=CONNECTIONS,
     files=st.none() | st.tuples(PATHS, st.none() | PATHS),

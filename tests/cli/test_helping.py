@@ -31,7 +31,6 @@ def test_every_command_has_an_example_and_every_example_a_command() -> None:
     assert sorted(EXAMPLES) == sorted(COMMANDS)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("path", ["", *COMMANDS, "runs"])
 def test_no_help_shows_the_type_of_anything(path: str) -> None:
     said = invoke(FakeApp(), *path.split(), "--help").stdout

@@ -35,7 +35,6 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert missing == []
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("noun", "page"),
     [

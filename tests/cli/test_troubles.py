@@ -130,7 +130,6 @@ def told(result: Result) -> str:
     return line
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("area", COMMANDS)
 @pytest.mark.parametrize("trouble", STATUSES)
 def test_each_trouble_is_one_clear_line_in_each_area(area: str, trouble: str) -> None:
@@ -146,7 +145,6 @@ def test_each_trouble_is_one_clear_line_in_each_area(area: str, trouble: str) ->
     assert bool(re.search("whether it (happened|took effect) is unknown", line)) == (status == 500)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("area", COMMANDS)
 @pytest.mark.parametrize("trouble", BROKEN)
 def test_each_broken_answer_is_one_clear_line_in_each_area(area: str, trouble: str) -> None:

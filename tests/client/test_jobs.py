@@ -202,7 +202,6 @@ async def test_a_new_endpoint_can_be_waited_for() -> None:
 # --- refusals: the contract's table of errors, for every operation
 
 
-@pytest.mark.no_cover
 @each_operation
 @pytest.mark.parametrize(
     ("status", "words"),

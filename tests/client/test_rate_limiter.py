@@ -84,7 +84,6 @@ async def test_turns_come_evenly_in_the_order_in_which_they_were_asked_for() -> 
     assert came[-1][1] == pytest.approx(49 * 10_050 - 25_000, abs=1_000)
 
 
-@pytest.mark.no_cover
 async def test_the_allowance_is_used_although_timers_are_rounded_up() -> None:
     limiter = RateLimiter(VirtualClock())
     sent = 0

@@ -148,7 +148,6 @@ def test_an_answer_of_events_is_their_documents() -> None:
         records.read_json(b"data: {cut")
 
 
-@pytest.mark.no_cover
 @given(st.dictionaries(st.sampled_from(NAMES), JSON))
 def test_whatever_json_object_comes_nothing_is_lost(members: dict[str, object]) -> None:
     body = msgspec.json.encode(members | {"status": "NEW"})

@@ -51,7 +51,6 @@ async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBacke
         group.cancel_scope.cancel()
 
 
-@pytest.mark.no_cover
 async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 3 * PAGE)

@@ -114,7 +114,6 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
         assert await ledger.intakes.accept(last) == Taken(rows=1, new=1, gone=1), "nothing was left of the first b"
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
 async def test_the_room_that_a_refused_intake_took_is_given_back(open_backend: OpenBackend, beside: bool) -> None:
     payloads = [b'{"n":%d,"text":"%b"}' % (n, random.Random(n).randbytes(4_000).hex().encode()) for n in range(300)]
@@ -148,7 +147,6 @@ async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_ha
         assert await ledger.runs.all() == []
 
 
-@pytest.mark.no_cover
 async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process(open_backend: OpenBackend) -> None:
     rows = 20 * ROWS_FIRST
     async with open_backend() as ledger:

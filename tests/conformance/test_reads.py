@@ -50,7 +50,6 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
             assert await safe_until() == EPOCH_AT + min(10 * S + 1_800 * S, at + ttl_us)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("margins_us", "expected"),
     [

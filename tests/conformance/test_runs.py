@@ -29,7 +29,6 @@ async def test_a_run_gets_another_endpoint_while_no_job_of_it_was_taken(open_bac
         assert endpoints == [*[found.endpoint_id] * 3, beside.endpoint_id]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("state", [State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING, State.SUCCEEDED, State.FAILED])
 async def test_a_run_of_which_a_job_may_have_been_taken_keeps_its_endpoint(
     open_backend: OpenBackend, state: State

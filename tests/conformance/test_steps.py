@@ -52,7 +52,6 @@ def made_for(step: Transition, **wrong: Any) -> Transition:
     return msgspec.structs.replace(step, before=msgspec.structs.replace(step.before, **wrong))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "state"), POSSIBLE)
 async def test_a_step_is_taken_once_and_only_from_what_it_was_made_for(
     name: str, state: State, open_backend: OpenBackend

@@ -16,7 +16,6 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@pytest.mark.no_cover
 @given(values, st.sampled_from([None, 1, 4]), st.booleans())
 def test_white_space_goes_and_nothing_else(value: Any, indent: int | None, ascii_only: bool) -> None:
     raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only, separators=(" , ", " : "))

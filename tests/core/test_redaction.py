@@ -61,7 +61,6 @@ def test_a_secret_of_digits_leaves_numbers_json() -> None:
     assert redactor.scrub(b'cut off: {"key":"1234567890') == b'cut off: {"key":""[env:PIN]"'
 
 
-@pytest.mark.no_cover
 @given(
     value=json_values,
     secret=texts(min_size=SECRET_CHARS_MIN, max_size=12) | st.integers(10**8, 10**12).map(str),

@@ -6,8 +6,6 @@ import pytest
 
 from tests.crashes.commits import LongWorld, commits_of_a_run, killed
 
-pytestmark = pytest.mark.no_cover
-
 STRIDE = 3
 LONG_STRIDE = 23
 

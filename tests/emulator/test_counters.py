@@ -27,7 +27,6 @@ def most_in_a_window(times: list[int], window_us: int = WINDOW_US) -> int:
     return max((i + 1 - bisect_right(times, at - window_us) for i, at in enumerate(times)), default=0)
 
 
-@pytest.mark.no_cover
 @given(gaps, allowances)
 def test_a_sliding_log_never_lets_more_than_n_into_any_window(gaps: list[int], n: int) -> None:
     assert most_in_a_window(admitted(counter(Algorithm.SLIDING_LOG, n, WINDOW_US), gaps)) <= n

@@ -255,7 +255,6 @@ def test_a_time_out_calls_the_webhook() -> None:
     assert msgspec.json.decode(webhook.body)["status"] == "TIMED_OUT"
 
 
-@pytest.mark.no_cover
 def test_memory_is_given_back_when_jobs_are_forgotten() -> None:
     subject = world()
     for n in range(5_000):

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -11,8 +10,6 @@ from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import FINISHED, Execution, Result, Status
 from tests.emulator.worlds import EP, MINUTE, T0, submit, world
-
-pytestmark = pytest.mark.no_cover
 
 SOME_TROUBLE = Faults(dead_worker=0.3, stuck_worker=0.2, lost_job=0.1, empty_output=0.1, handler_error=0.1)
 

@@ -53,7 +53,6 @@ async def test_a_health_that_does_not_answer_changes_nothing(tmp_path: Path) -> 
         assert len(transport.of("run")) == 5
 
 
-@pytest.mark.no_cover
 async def test_how_many_jobs_run_stays_known_while_health_says_nothing_of_it(tmp_path: Path) -> None:
     health = in_turn(Reply(200, b'{"jobs":{"inProgress":3}}'), Reply(503), Reply(200, b"{}"), REFUSED)
     transport = Scripted(run=numbered(), health=health)
@@ -88,7 +87,6 @@ async def test_a_job_whose_ttl_is_over_before_the_fastest_execution_is_not_sent_
         assert "longer --ttl and --retry-failed" in p.warnings[0]
 
 
-@pytest.mark.no_cover
 async def test_a_job_whose_ttl_would_end_in_the_queue_waits_until_the_endpoint_is_idle(tmp_path: Path) -> None:
     transport = Scripted(run=numbered())
     jobs = with_policies(None, b'{"ttl":120000}', b'{"ttl":120000}')
@@ -133,7 +131,6 @@ async def test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_b
         assert [await p.story(n) for n in (3, 5, 6)] == [["claimed", "accepted"]] * 3
 
 
-@pytest.mark.no_cover
 async def test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go(
     tmp_path: Path,
 ) -> None:
@@ -154,7 +151,6 @@ async def test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the
         assert len(p.warnings) == 1
 
 
-@pytest.mark.no_cover
 async def test_twenty_thousand_late_jobs_keep_nobody_behind_them_from_leaving(tmp_path: Path) -> None:
     path = tmp_path / "db"
     jobs = with_policies(None, *[SHORT] * 20_000, LONG, LONG)
@@ -166,7 +162,6 @@ async def test_twenty_thousand_late_jobs_keep_nobody_behind_them_from_leaving(tm
         assert {row[1] for row in dump(path)["submissions"]} == {1, 20_002, 20_003}
 
 
-@pytest.mark.no_cover
 async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute(tmp_path: Path) -> None:
     """A `/retry` that has not left in time becomes a `/run`, and no step tells of that."""
     limits = {Operation.RETRY: Limit(1, 7_200)}
@@ -198,7 +193,6 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         assert (await p.story(3))[-1] == "retried failed"
 
 
-@pytest.mark.no_cover
 async def test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), health=Reply(200, b'{"jobs":{}}'))
     async with process(tmp_path / "db", transport, jobs=with_policies(None, SHORT), limits=ONE_A_SECOND) as p:

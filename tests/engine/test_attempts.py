@@ -10,7 +10,7 @@ from tests.engine.scripted import COMPLETED, CUT, FAILED, Reply, Script, Scripte
 from tests.engine.test_late_results import LATE
 from tests.engine.test_webhook_inbox import tell
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 ACCEPTED = says("IN_QUEUE")
 

@@ -179,7 +179,6 @@ class Later:
         return AT + 400 * 86_400 * S
 
 
-@pytest.mark.no_cover
 def test_what_the_janitor_has_left_of_old_histories_is_good_also_where_a_job_goes_on_from_there(ledger: Path) -> None:
     async def tidied(opened_: Ledger) -> None:
         settings = {run.id: run.settings for run in await opened_.runs.all()}

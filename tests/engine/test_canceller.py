@@ -55,7 +55,6 @@ async def owed(p: Process) -> list[str]:
     return [each.remote_id for each in due]
 
 
-@pytest.mark.no_cover
 async def test_a_result_of_a_submission_that_was_given_up_wins_and_the_other_one_is_cancelled(tmp_path: Path) -> None:
     transport = twice()
     async with process(tmp_path / "db", transport, webhooks=True, settings=SOON) as p:
@@ -74,7 +73,6 @@ async def test_a_result_of_a_submission_that_was_given_up_wins_and_the_other_one
         assert len(transport.of("cancel")) == 1
 
 
-@pytest.mark.no_cover
 async def test_a_submission_that_ran_after_all_is_counted_once_though_the_other_one_was_faster(tmp_path: Path) -> None:
     async with process(tmp_path / "db", twice(status=SECOND), webhooks=True, settings=SOON) as p:
         await p.begin()
@@ -161,7 +159,6 @@ async def outstanding_and_owed(p: Process, why: CancelWhy) -> None:
     p.canceller.wake()
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("answer", [CANCELLED, GONE, Reply(400), Reply(409)])
 async def test_any_answer_about_the_job_settles_the_debt_and_the_status_says_what_became_of_it(
     tmp_path: Path, answer: Reply
@@ -236,7 +233,6 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
         assert (await owed(p), transport.of("cancel")) == (["r-1", "r-2"], [])
 
 
-@pytest.mark.no_cover
 async def test_cancellations_keep_to_their_limit(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), cancel=CANCELLED._replace(after_s=0.2))
     async with process(tmp_path / "db", transport, jobs=150) as p:

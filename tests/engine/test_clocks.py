@@ -37,7 +37,6 @@ async def test_what_a_clock_that_was_ahead_has_put_off_is_not_waited_for(tmp_pat
         assert anyio.current_time() - began_at_s < 70
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("policy", "within_s"), [(OnUncertain.RESUBMIT, 30.0), (OnUncertain.HOLD, 95.0)])
 async def test_an_uncertain_submission_of_a_clock_that_was_ahead_is_settled_in_its_time(
     tmp_path: Path, policy: OnUncertain, within_s: float
@@ -53,7 +52,6 @@ async def test_an_uncertain_submission_of_a_clock_that_was_ahead_is_settled_in_i
         assert anyio.current_time() - began_at_s < within_s
 
 
-@pytest.mark.no_cover
 async def test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is_asked_for_at_once(
     tmp_path: Path,
 ) -> None:

@@ -200,7 +200,6 @@ async def test_a_job_is_lost_after_two_404s_half_a_minute_apart_and_a_good_healt
         assert await p.counts() == {"succeeded": 1, "lost": 1}
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("health", [Reply(404), Reply(500), Reply(body=b'{"error":"no"}'), CUT, REFUSED])
 async def test_nothing_is_lost_while_the_endpoint_is_not_well(tmp_path: Path, health: Reply) -> None:
     def status(asked: Asked) -> Reply:
@@ -249,7 +248,6 @@ async def test_many_404s_share_one_look_at_the_health(tmp_path: Path) -> None:
         assert await p.counts() == {"succeeded": 8, "lost": 2}
 
 
-@pytest.mark.no_cover
 async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothing_is_paid_twice(
     tmp_path: Path,
 ) -> None:
@@ -274,7 +272,6 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         assert service.paid == service.tally.accepted.total() == 60
 
 
-@pytest.mark.no_cover
 async def test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written(tmp_path: Path) -> None:
     jobs, size = 24, 4 * 1024 * 1024
     output = json.dumps("x" * size)

@@ -19,7 +19,7 @@ from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripte
 from tests.engine.scripted import Reply as Said
 from tests.factories import S
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def asked(p: Process, action: str, argument: Argument | None = None, *, run: int | None = None) -> Command:

@@ -94,7 +94,6 @@ def id_of(line: str) -> str:
     return line.split('"')[3]
 
 
-@pytest.mark.no_cover
 def test_files_as_they_were_written_are_fine(folder: Path) -> None:
     verification = verified(folder)
 
@@ -109,7 +108,6 @@ async def write_again(folder: Path, include: Collection[Include]) -> None:
         await write_files(ledger, made.id, folder / "out", folder / "err", include=include)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("include", [*((each,) for each in Include), tuple(Include)])
 def test_files_that_carry_more_are_fine_too_and_what_they_carry_is_compared(
     folder: Path, include: tuple[Include, ...]

@@ -18,7 +18,7 @@ from tests.engine.test_program import Silence, carried_out, request_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 20
 

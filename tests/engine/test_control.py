@@ -12,7 +12,7 @@ from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 from tests.ledger.ledgers import obeyed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 300
 """More than can be sent before the word arrives."""

@@ -62,7 +62,6 @@ async def check(p: Process, service: SimulatedService, story: str) -> None:
     assert await p.ledger.notices.after(after=0, most=10, bytes_max=1 << 20) == [], story
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("webhooks", [False, True], ids=["polling", "webhooks"])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain(

@@ -6,8 +6,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-import pytest
-
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.upkeep.cancelling import cancel_jobs
 from orchestrator.engine.upkeep.reopening import retried
@@ -19,8 +17,6 @@ from tests.engine.scripted import FAILED, IN_PROGRESS, Asked, Reply, Scripted, n
 from tests.engine.test_command_inbox import counts
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash
-
-pytestmark = pytest.mark.no_cover
 
 PAGE = 2
 JOBS = 7

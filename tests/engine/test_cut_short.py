@@ -16,7 +16,7 @@ from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 100
 RETENTION_S = 1_800

@@ -38,7 +38,6 @@ async def answered(p: Process) -> None:
     await p.until_event(lambda step: step.event is not Event.CLAIMED)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("reply", "trouble", "due_s"),
     [
@@ -61,7 +60,6 @@ async def test_a_request_without_effect_is_put_off_and_costs_no_attempt(
         assert await p.story() == ["claimed", f"deferred {trouble}"]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_a_refused_job_fails_as_rejected_with_no_attempt(tmp_path: Path, status: int) -> None:
     async with process(tmp_path / "db", Scripted(run=Reply(status, b'{"error":"bad input"}'))) as p:
@@ -72,7 +70,6 @@ async def test_a_refused_job_fails_as_rejected_with_no_attempt(tmp_path: Path, s
         assert await p.counts() == {"failed": 1}
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "reply",
     [
@@ -130,7 +127,6 @@ def test_the_intent_to_send_is_durable_before_the_request_leaves(tmp_path: Path)
     run_world(goes_on, start_s=crashed_at_s)
 
 
-@pytest.mark.no_cover
 async def test_jobs_are_claimed_for_a_quarter_of_a_second_at_most(tmp_path: Path) -> None:
     most = 0
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=300) as p:
@@ -202,7 +198,6 @@ async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in
             assert (await p.events(2))[-1].reason == "interrupted before the answer came"
 
 
-@pytest.mark.no_cover
 async def test_few_outstanding_jobs_are_sent_where_they_could_not_be_collected_in_time(tmp_path: Path) -> None:
     limits = {Operation.STATUS: Limit(1, 1)}
     settings = RunSettings(retention_us=60_000_000)

@@ -19,7 +19,7 @@ from tests.engine.scripted import FAILED, Scripted, numbered, says
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Unplugged:

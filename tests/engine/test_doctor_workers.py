@@ -17,7 +17,7 @@ from tests.engine.doctored import Patient
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import ENDPOINT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tests.engine.scripted import (
     says,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SECOND = 1_000_000
 DAY_S = 86_400.0

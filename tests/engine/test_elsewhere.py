@@ -19,7 +19,7 @@ from orchestrator.settings import ConnectionSettings, DoctorRequest
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 BIG = "big"
 

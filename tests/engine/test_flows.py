@@ -19,7 +19,7 @@ from tests.ledger.ledgers import obeyed
 from tests.ledger.pipelines import applied, every
 from tests.simulation.clock import EPOCH_AT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 FIRST = "p@20260101T000600Z"
 

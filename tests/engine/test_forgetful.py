@@ -18,7 +18,7 @@ from tests.engine.test_missing import n_of
 from tests.engine.test_webhook_inbox import tell
 from tests.simulation.clock import VirtualClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SECOND = 1_000_000
 AGREED_S = 1_800.0

@@ -17,7 +17,7 @@ from tests.engine.scripted import CUT, Scripted, in_turn, numbered, says
 from tests.engine.test_webhook_inbox import submission_of, tell
 from tests.factories import TTL_US, S
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 LONG_S = 1_800
 

@@ -9,7 +9,7 @@ from tests.engine.process import process
 from tests.engine.scripted import Asked, Reply, Scripted, numbered
 from tests.engine.test_webhook_inbox import submission_of, tell
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 IMPOSSIBLE = [b"1e400", b"-1e400", b"9007199254740991", b"-5", b"604800000", b'"soon"']
 """The fifth is a week, of a job that was sent just now."""

@@ -36,7 +36,6 @@ SECOND = 1_000_000
 HOLD = RunSettings(on_uncertain=OnUncertain.HOLD, policy=Policy(ttl_ms=20_000))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("settings", "webhooks", "pauses_s"),
     [
@@ -63,7 +62,6 @@ async def test_an_uncertain_submission_is_made_anew_after_its_grace_three_times_
         assert (await p.story()).count("retried uncertain") == 3
 
 
-@pytest.mark.no_cover
 async def test_the_grace_follows_what_was_learned_of_turnarounds(tmp_path: Path) -> None:
     transport = Scripted(run=CUT)
     async with process(tmp_path / "db", transport, webhooks=True) as p:
@@ -150,7 +148,6 @@ async def test_an_embedded_service_has_forgotten_its_jobs_which_are_queued_again
         assert sorted(result.paid_at_most for result in await p.results()) == [1, 2]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("max_attempts", "repaid"), [(3, 4), (1, 0)])
 async def test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs(
     tmp_path: Path, max_attempts: int, repaid: int
@@ -168,7 +165,6 @@ async def test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs(
         assert len(transport.of("run")) == repaid
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("away_s", "repaid"), [(30, 0), (120, 1)])
 async def test_a_submission_that_is_held_will_be_paid_again_only_once_its_ttl_is_over(
     tmp_path: Path, away_s: float, repaid: int
@@ -195,7 +191,6 @@ def test_what_may_be_paid_again_is_said_with_a_number_for_each_reason() -> None:
     ]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("on_expired", "repaid"), [(OnExpired.RESUBMIT, 1), (OnExpired.FAIL, 0)])
 async def test_what_going_on_will_cost_is_known_before_anything_is_sent(
     tmp_path: Path, on_expired: OnExpired, repaid: int
@@ -233,7 +228,6 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         assert await p.counts() == before
 
 
-@pytest.mark.no_cover
 async def test_other_runs_at_the_same_endpoint_are_collected_and_not_sent(tmp_path: Path) -> None:
     path = tmp_path / "db"
     async with process(path, Scripted(run=numbered()), jobs=2, name="first") as p:

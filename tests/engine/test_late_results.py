@@ -100,7 +100,6 @@ async def uncertain_submissions(p: Process) -> list[int]:
     return sorted({event.submission for event in await p.events() if event.submission is not None})
 
 
-@pytest.mark.no_cover
 async def test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(run=CUT), webhooks=True, settings=SOON) as p:
         first, second, third, fourth = await uncertain_submissions(p)
@@ -203,7 +202,6 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("retry_failed", [False, True])
 async def test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything(
     tmp_path: Path, retry_failed: bool

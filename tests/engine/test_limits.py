@@ -214,7 +214,6 @@ class Dynamic:
         return httpx.Response(200, json={"id": "x"})
 
 
-@pytest.mark.no_cover
 async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=True)
     async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:
@@ -231,7 +230,6 @@ async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tm
         assert service.refused == 0
 
 
-@pytest.mark.no_cover
 async def test_where_idle_workers_do_not_count_one_429_is_drawn_and_no_other(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=False)
     service.up = 40
@@ -252,7 +250,6 @@ async def test_a_429_ends_what_workers_add(tmp_path: Path) -> None:
         assert there.api.limiter.limit(RUN).requests <= 1100
 
 
-@pytest.mark.no_cover
 async def test_a_limit_of_somebody_s_own_is_not_raised_by_workers(tmp_path: Path) -> None:
     async with world(tmp_path / "l.db", requests_per_worker=100) as there:
         there.health.running = 40

@@ -19,7 +19,7 @@ from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 AT = EPOCH_AT + 1_000 * S
 

@@ -72,7 +72,6 @@ async def test_a_run_that_goes_on_is_not_said_to_be_paused_any_more(tmp_path: Pa
         assert await shown(p, "process 7") is None, "at once, whatever the process at work said last"
 
 
-@pytest.mark.no_cover
 async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_it_is_well(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), health=lambda asked: WELL if asked.at_s > MENDED_AT_S else Reply(401))
     transport.scripts["status"] = COMPLETED
@@ -121,7 +120,6 @@ async def test_nobody_probes_an_endpoint_that_is_well(tmp_path: Path) -> None:
         assert transport.of("health") == []
 
 
-@pytest.mark.no_cover
 async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_set(tmp_path: Path) -> None:
     environ = {"WHO": "me"}
     transport = Scripted(run=numbered(), status=COMPLETED)

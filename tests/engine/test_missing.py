@@ -13,7 +13,7 @@ from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 from tests.engine.test_webhook_inbox import submission_of, tell
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SECOND = 1_000_000
 JOBS = 750

@@ -44,7 +44,6 @@ def test_the_beginning_of_a_name_will_do_if_no_other_begins_like_it(tmp_path: Pa
         anyio.run(show, ledger, "nigth")
 
 
-@pytest.mark.no_cover
 def test_the_only_run_needs_no_name(tmp_path: Path) -> None:
     lines: list[bytes] = []
     ledger = with_runs(tmp_path / "l.db", "night")

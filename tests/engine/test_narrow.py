@@ -52,7 +52,6 @@ async def fill(places: Places, tasks: TaskGroup) -> anyio.Event:
     return leave
 
 
-@pytest.mark.no_cover
 async def test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory(tmp_path: Path) -> None:
     size = 10 * MIB
     fitting = HELD_BYTES_MAX // size + 1
@@ -66,7 +65,6 @@ async def test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_m
         assert len(service.of("run")) == fitting + 2
 
 
-@pytest.mark.no_cover
 async def test_nothing_is_claimed_while_large_inputs_wait_for_the_line(tmp_path: Path) -> None:
     service = Scripted(run=numbered())
     async with process(tmp_path / "db", service, jobs=5) as p, anyio.create_task_group() as tasks:

@@ -42,7 +42,6 @@ def settings(retention_s: float, **more: object) -> RunSettings:
     return RunSettings(retention_us=round(retention_s * SECOND), **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("raw", TORN)
 async def test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again(
     tmp_path: Path, raw: bytes
@@ -71,7 +70,6 @@ async def test_of_a_torn_record_no_more_than_a_mebibyte_is_kept(tmp_path: Path) 
         assert [failure.output for failure in await p.failures()] == [raw[: 1 << 20]]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_job_that_is_never_answered_for_has_expired_once_its_result_could_not_be_there_any_more(
     tmp_path: Path, page: Reply
@@ -104,7 +102,6 @@ async def test_an_answer_that_is_no_news_extends_nothing(tmp_path: Path) -> None
         assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
 
 
-@pytest.mark.no_cover
 async def test_an_answer_that_cannot_be_decoded_and_heals_is_a_result(tmp_path: Path) -> None:
     transport = Scripted(status=in_turn(Reply(body=b"{"), Reply(body=b'{"status'), COMPLETED))
     async with process(tmp_path / "db", transport) as p:
@@ -116,7 +113,6 @@ async def test_an_answer_that_cannot_be_decoded_and_heals_is_a_result(tmp_path: 
 @pytest.mark.parametrize("health", [PAGE, WELL], ids=["everything", "status only"])
 @pytest.mark.parametrize("page", PAGES[:3])
 @pytest.mark.parametrize("for_s", [40.0, 150.0], ids=["within the retention", "for longer"])
-@pytest.mark.no_cover
 async def test_a_maintenance_that_answers_with_pages_costs_no_job_anything(
     tmp_path: Path, page: Reply, for_s: float, health: Reply
 ) -> None:
@@ -139,7 +135,6 @@ async def test_a_maintenance_that_answers_with_pages_costs_no_job_anything(
         assert sum("no question is answered" in warning for warning in p.warnings) == 1
 
 
-@pytest.mark.no_cover
 async def test_one_job_of_which_the_service_can_say_nothing_is_no_outage(tmp_path: Path) -> None:
     def status(asked: Asked) -> Reply:
         return PAGE if asked.remote_id == "r-1" else IN_PROGRESS if asked.at_s < 100 else COMPLETED

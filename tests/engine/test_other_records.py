@@ -34,7 +34,6 @@ def told(p: Process, why: str) -> int:
     return sum(warning.startswith(why) for warning in p.warnings)
 
 
-@pytest.mark.no_cover
 async def test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for(tmp_path: Path) -> None:
     turns = itertools.count()
 
@@ -55,7 +54,6 @@ async def test_the_record_of_another_job_is_never_taken_for_the_one_that_was_ask
         assert told(p, OF_ANOTHER) == 1
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("other", ["r-1 ", "../r-1", 1, ["r-1"]])
 async def test_an_id_that_is_none_is_not_taken_for_the_right_one(tmp_path: Path, other: object) -> None:
     body = json.dumps({"id": other, "status": "COMPLETED", "output": "other"}).encode()
@@ -65,7 +63,6 @@ async def test_an_id_that_is_none_is_not_taken_for_the_right_one(tmp_path: Path,
         assert [result.output for result in await p.results()] == [b'{"ok":1}']
 
 
-@pytest.mark.no_cover
 async def test_webhooks_with_the_records_of_other_jobs_change_nothing_and_are_counted(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=lambda asked: result_of(asked.remote_id))
     async with process(tmp_path / "db", transport, jobs=3, webhooks=True) as p:
@@ -122,7 +119,6 @@ async def test_what_an_earlier_process_has_outstanding_is_known_by_its_id(tmp_pa
         assert (p.endpoint.ids.owner("r-1"), p.endpoint.ids.owner("r-2")) == (1, 2)
 
 
-@pytest.mark.no_cover
 async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> None:
     seconds = itertools.count(1)
 
@@ -141,7 +137,6 @@ async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> Non
         assert told(p, SAME_ID) == 1
 
 
-@pytest.mark.no_cover
 async def test_a_service_that_gives_every_job_the_same_id_is_not_sent_the_whole_queue(tmp_path: Path) -> None:
     transport = Scripted(run=says("IN_QUEUE", "r-1"))
     async with process(tmp_path / "db", transport, jobs=1_000) as p:

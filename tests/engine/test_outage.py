@@ -9,7 +9,7 @@ from orchestrator.settings import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, IN_PROGRESS, REFUSED, WELL, Asked, Reply, Scripted, numbered
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 30
 GONE_AT_S = 20.0

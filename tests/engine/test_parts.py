@@ -163,7 +163,6 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
 # --- export
 
 
-@pytest.mark.no_cover
 async def test_outcomes_come_in_input_order_page_by_page(tmp_path: Path) -> None:
     jobs = PAGE_JOBS + 3
     async with process(tmp_path / "db", Scripted(run=numbered(), status=COMPLETED), jobs=jobs) as p:
@@ -176,7 +175,6 @@ async def test_outcomes_come_in_input_order_page_by_page(tmp_path: Path) -> None
 # --- progress
 
 
-@pytest.mark.no_cover
 async def test_rates_are_of_the_latest_twenty_seconds(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=COMPLETED)
     async with process(tmp_path / "db", transport, jobs=100) as p:

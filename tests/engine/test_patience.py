@@ -10,7 +10,7 @@ from orchestrator.units import MINUTE_US
 from orchestrator.views import Summary
 from tests.engine.test_continued import JOBS, desk_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 PATIENT = RunSettings(give_up_after_us=MINUTE_US)
 

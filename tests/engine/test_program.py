@@ -23,7 +23,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Silence(Silent):

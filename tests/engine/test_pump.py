@@ -24,7 +24,6 @@ async def coming(values: Iterator[object]) -> AsyncIterator[object]:
         yield value
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", [iter, coming, list], ids=["in a thread", "async", "at once"])
 async def test_rows_come_in_order_and_no_more_are_read_than_the_buffer_holds(kind: object) -> None:
     made, written, ahead = 0, 0, 0

@@ -18,7 +18,7 @@ from tests.engine.scripted import Scripted
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 150
 """So many that what the first ones teach serves the others."""

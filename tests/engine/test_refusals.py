@@ -22,7 +22,6 @@ def told(p: Process) -> list[str]:
     return [warning for warning in p.warnings if "nothing is sent for now" in warning]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("operation", "status", "for_s"),
     [("run", 401, 1.2), ("run", 403, 50.0), ("status", 403, 1.2), ("status", 401, 50.0)],
@@ -55,7 +54,6 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert p.endpoint.held_up(p.run.id, Wishes()) is None
 
 
-@pytest.mark.no_cover
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:
     def refused_for_a_while(otherwise: Reply) -> Callable[[Asked], Reply]:
         return lambda asked: Reply(401) if REFUSING_AT_S <= asked.at_s < REFUSING_AT_S + 10 else otherwise
@@ -73,7 +71,6 @@ async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: P
         assert len(told(p)) == 1
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 async def test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstanding_is_still_collected(
     tmp_path: Path, status: int
@@ -116,7 +113,6 @@ async def test_after_a_minute_of_refused_questions_nothing_is_asked_either(tmp_p
         assert p.api.limiter.figures(Operation.STATUS).in_flight == 0
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("status", [401, 404])
 async def test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute(
     tmp_path: Path, status: int

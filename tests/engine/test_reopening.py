@@ -12,7 +12,7 @@ from tests.engine.scripted import CANCELLED, FAILED, Asked, Reply, Scripted, num
 from tests.engine.test_late_results import program
 from tests.simulation.clock import VirtualClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def cancel_requested(folder: Path, value: int) -> None:

@@ -14,7 +14,7 @@ from tests.engine.scripted import Asked, Reply, Scripted, numbered, says
 from tests.engine.test_command_inbox import asked
 from tests.engine.test_served import taken_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 5
 

@@ -17,7 +17,7 @@ from tests.simulation.loop import running_loop
 from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import ENDPOINT, SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 RETENTION_S = 20.0
 LIMITS = {**CONTRACT_LIMITS, Operation.RUN: Limit(500, 10, 200), Operation.STATUS: Limit(250, 10, 200)}

@@ -16,7 +16,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run_until_crash
 from tests.simulation.run import run as run_world
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 20
 SENT = 3

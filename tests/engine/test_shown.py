@@ -20,7 +20,7 @@ from tests.engine.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Watcher(Silence):

@@ -169,7 +169,6 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
         assert len(there.sent) == 20
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("priorities", [(0, 0), (3, 0)])
 async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, priorities: tuple[int, int]) -> None:
     service, seconds = Accepting(), 15
@@ -188,7 +187,6 @@ async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, pr
     assert sum(sent) > 17 * seconds
 
 
-@pytest.mark.no_cover
 async def test_a_priority_that_is_asked_for_holds_at_once(tmp_path: Path) -> None:
     service, jobs = Accepting(), 300
     limits = {**LIMITS, Operation.RUN: Limit(20, 1.0)}
@@ -204,7 +202,6 @@ async def test_a_priority_that_is_asked_for_holds_at_once(tmp_path: Path) -> Non
     assert later[1] - before[1] > 7 * (later[0] - before[0])
 
 
-@pytest.mark.no_cover
 async def test_a_small_run_starts_within_a_second_beside_a_large_one_whose_queue_is_full(tmp_path: Path) -> None:
     service = Accepting(took_s=120.0)
     async with engine_at(tmp_path / "db", {HERE: service}) as engine:
@@ -220,7 +217,6 @@ async def test_a_small_run_starts_within_a_second_beside_a_large_one_whose_queue
         assert service.sent[before][0] - begun_s <= 1.0
 
 
-@pytest.mark.no_cover
 async def test_an_endpoint_whose_key_is_refused_stops_its_runs_only(tmp_path: Path) -> None:
     class Refusing(Accepting):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

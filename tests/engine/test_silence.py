@@ -8,7 +8,7 @@ import pytest
 from tests.engine.process import process
 from tests.engine.scripted import ACCEPTED, COMPLETED, CUT, WELL, Asked, Reply, Scripted
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 BACK_AT_S = 400.0
 JOBS = 60

@@ -17,7 +17,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import SimulatedService
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SCALE = 60.0
 RETENTION_S = 1_800 / SCALE

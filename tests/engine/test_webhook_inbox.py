@@ -125,7 +125,6 @@ async def test_an_unanswered_retry_after_a_failure_told_by_webhook_costs_no_atte
         assert [result.attempts for result in await p.results()] == [2]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("record", "story"),
     [
@@ -162,7 +161,6 @@ async def test_a_failure_without_a_usable_id_cannot_adopt(tmp_path: Path) -> Non
         assert await p.inbox.recover() == 0
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("record", [COMPLETED, FAILED])
 async def test_a_webhook_may_come_before_the_answer_to_its_submission(tmp_path: Path, record: Reply) -> None:
     transport = Scripted(run=ACCEPTED._replace(after_s=5), retry=Reply(after_s=5), status=COMPLETED)
@@ -191,7 +189,6 @@ async def test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint(tmp
         assert [asked.operation for asked in transport.asked] == ["run", "status"]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("record", "headers"),
     [

@@ -19,7 +19,7 @@ from tests.ledger.ledgers import opened
 from tests.ledger.pipelines import a_pipeline, applied, every
 from tests.simulation.clock import EPOCH_AT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 HOURS = {59 * MINUTE_US: 1, 25 * HOUR_US: 25, 8 * 24 * HOUR_US: 192}
 """How long it sleeps, and how many hourly fires that takes."""

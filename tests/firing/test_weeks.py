@@ -2,11 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.firing.weeks import DAY_US, Weeks
-
-pytestmark = [pytest.mark.no_cover]
 
 
 def test_whatever_crashes_sleeps_or_is_changed_each_fire_is_in_one_place(tmp_path: Path) -> None:

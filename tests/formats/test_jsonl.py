@@ -95,7 +95,6 @@ def test_a_custom_id_is_cut_out_and_every_other_token_stays(line: bytes, sent: b
     assert (bare.custom_id, bare.derived, bare.input) == ("x", False, sent)
 
 
-@pytest.mark.no_cover
 @given(bare_inputs, custom_ids, st.integers(0, 5), st.booleans(), st.sampled_from([(", ", ": "), (",", ":")]))
 def test_any_object_comes_through_whole_wherever_its_custom_id_stands(
     parsed: dict[str, object], custom_id: str, position: int, ascii_only: bool, separators: tuple[str, str]
@@ -109,7 +108,6 @@ def test_any_object_comes_through_whole_wherever_its_custom_id_stands(
     assert json.loads(bare.input) == parsed
 
 
-@pytest.mark.no_cover
 @given(objects)
 def test_the_input_of_a_job_line_is_passed_on_byte_for_byte(parsed: dict[str, object]) -> None:
     text = json.dumps(parsed, ensure_ascii=False)
@@ -126,7 +124,6 @@ def test_no_bytes_make_the_reader_raise(data: bytes) -> None:
             assert item.text
 
 
-@pytest.mark.no_cover
 @given(objects, st.randoms(use_true_random=False))
 def test_key_order_and_white_space_do_not_change_the_digest(parsed: dict[str, object], chance: object) -> None:
     backwards = dict(reversed(parsed.items()))

@@ -48,7 +48,6 @@ async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
 SPLITS: list[Sequence[Sequence[int]]] = [[[1, 2, 3, 4]], [[1], [2], [3], [4]], [[1, 2], [3, 4]], [[1], [2, 3, 4]]]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("first", SPLITS)
 @pytest.mark.parametrize("second", SPLITS)
 async def test_repeated_inputs_are_numbered_alike_however_they_are_batched_and_read_again(

@@ -85,7 +85,6 @@ async def test_two_steps_of_one_job_are_written_in_order_in_two_transactions(tmp
         assert await job_now(ledger) == second.after
 
 
-@pytest.mark.no_cover
 async def test_a_batch_is_bounded_in_steps_and_in_entries(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     many = writer.BATCH_STEPS_MAX + 10

@@ -4,8 +4,6 @@ import pytest
 
 from tests.simulation.questions import MOST, QUESTIONS_SOON, Case, Endpoint, Soon, few, soon
 
-pytestmark = pytest.mark.no_cover
-
 
 @pytest.mark.parametrize(
     "case",

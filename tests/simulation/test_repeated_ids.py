@@ -10,8 +10,6 @@ from tests.simulation.checks import violations
 from tests.simulation.plan import Plan
 from tests.simulation.play import Play
 
-pytestmark = pytest.mark.no_cover
-
 
 @pytest.mark.parametrize(
     ("faults", "seed"),

@@ -32,7 +32,6 @@ QUICK = (
 """The others are played by `python -m tests.simulation --scenario NAME`."""
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("first", range(0, len(SEEDS), BATCH))
 def test_no_world_of_the_swarm_violates_a_promise(first: int) -> None:
     worlds = [played("swarm", seed) for seed in SEEDS[first : first + BATCH]]
@@ -40,14 +39,12 @@ def test_no_world_of_the_swarm_violates_a_promise(first: int) -> None:
     assert not bad, "\n".join(bad)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("scenario", QUICK)
 def test_each_quick_scenario_keeps_the_promises(scenario: str) -> None:
     world = played(scenario, seed=2)
     assert not world.violations, "\n".join(world.lines())
 
 
-@pytest.mark.no_cover
 def test_a_seed_makes_the_same_world_again_and_another_seed_another() -> None:
     assert story("swarm", 3) == story("swarm", 3) != story("swarm", 7)
     plans = {str(make(seed)) for name, make in SCENARIOS.items() for seed in (0, 1)}
@@ -148,7 +145,6 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     assert "nothing_expired" in {text.partition(":")[0] for text in violations(spoilt)}
 
 
-@pytest.mark.no_cover
 def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--scenario", "clean", "--seed", "2"]) == 0
     assert "1 worlds, 20 jobs" in capsys.readouterr().out

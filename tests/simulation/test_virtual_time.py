@@ -24,7 +24,7 @@ from tests.simulation.database import async_creator
 from tests.simulation.loop import DeadlockError, VirtualLoop, running_loop
 from tests.simulation.run import Crash, run, run_until_crash
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time(seed=7), pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time(seed=7)]
 
 REAL_S_MAX = 5.0
 """Generous: the point is that virtual hours are not real ones."""

@@ -77,14 +77,12 @@ def test_a_retry_can_be_meant_until_it_is_outstanding(state: State, connection: 
     write(connection, state, {"retry_until": 9})
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("trouble", Trouble)
 def test_every_trouble_can_be_written(trouble: Trouble, connection: sqlite3.Connection) -> None:
     write(connection, State.FAILED, {"trouble": trouble.value})
     connection.execute("INSERT INTO outcomes (job_id, trouble) VALUES (1, ?)", (trouble.value,))
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "state", "columns"), FORBIDDEN)
 def test_what_the_lifecycle_forbids_cannot_be_written(
     name: str, state: State, columns: Columns, connection: sqlite3.Connection

@@ -204,7 +204,6 @@ async def test_after_a_crash_of_the_process_what_was_not_marked_never_left(tmp_p
     assert await never_left(tmp_path / "l.db") == {*first[1:], second[1]}
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("spoil", [_removed, _restored, _truncated], ids=lambda f: f.__name__)
 async def test_a_process_that_finds_no_marks_to_believe_knows_of_nothing_claimed_before_that_it_never_left(
     tmp_path: Path, spoil: Callable[[Path], None]

@@ -93,7 +93,6 @@ def test_a_ledger_equals_the_tables_whichever_way_it_was_made(make: Callable[[Pa
     assert version_of(tmp_path / "migrated.db") == SCHEMA_VERSION
 
 
-@pytest.mark.no_cover
 @WAYS
 def test_alembic_finds_nothing_to_migrate_in_it(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "l.db")

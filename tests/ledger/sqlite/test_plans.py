@@ -22,7 +22,7 @@ from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
 from tests.simulation.clock import EPOCH_AT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 AT = EPOCH_AT + 1_000 * S
 
