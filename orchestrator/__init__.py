@@ -13,29 +13,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.blocking import map  # noqa: A004  what it does to inputs, as of an executor
+    from orchestrator.api.blocking import apply, backfill, map, serve, trigger  # noqa: A004  as of an executor
+    from orchestrator.api.flow_handle import Flow
     from orchestrator.api.handle import Run
     from orchestrator.api.outcomes import Job, Result
+    from orchestrator.api.pipeline_structs import Notify, Pipeline, Schedule, Stage
     from orchestrator.api.program import Orchestrator
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Flow",
     "InputError",
     "Job",
+    "Notify",
     "Orchestrator",
     "OrchestratorError",
+    "Pipeline",
     "Result",
     "Run",
+    "Schedule",
+    "Stage",
     "StoppedError",
     "StorageError",
     "UsageError",
+    "apply",
+    "backfill",
     "map",
+    "serve",
+    "trigger",
 ]
 
-_HOME = {"Job": "api.outcomes", "Orchestrator": "api.program", "Result": "api.outcomes", "Run": "api.handle"} | {
-    "map": "api.blocking"
+_HOME = {
+    "Flow": "api.flow_handle",
+    "Job": "api.outcomes",
+    "Notify": "api.pipeline_structs",
+    "Orchestrator": "api.program",
+    "Pipeline": "api.pipeline_structs",
+    "Result": "api.outcomes",
+    "Run": "api.handle",
+    "Schedule": "api.pipeline_structs",
+    "Stage": "api.pipeline_structs",
+    **dict.fromkeys(("apply", "backfill", "map", "serve", "trigger"), "api.blocking"),
 }
 
 

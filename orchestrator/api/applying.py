@@ -1,6 +1,6 @@
 """Pipelines' files: checked, shown with what they come to, and recorded as new versions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -15,8 +15,8 @@ from orchestrator.core.calendar import next_fires
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flow_paths import moment, path, templates
 from orchestrator.core.local_times import local
-from orchestrator.core.pipelines import Pipeline, Schedule
-from orchestrator.core.policy import format_duration
+from orchestrator.core.pipelines import Pipeline
+from orchestrator.core.wording import when_it_fires
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker
@@ -78,10 +78,29 @@ async def apply(
     now, environ = dependencies.clock.now(), dependencies.environ
     pipelines = _all_of(files, now)
     if check:
-        return [_shown(each, file, now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
+        return [_shown(each, str(file), now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
     await _make(ledger, dependencies)
     async with beside(ledger, dependencies) as opened:
-        return [await _recorded(opened, each, file, view or Silent(), environ) for file, each in pipelines.items()]
+        return [await _recorded(opened, each, str(file), view or Silent(), environ) for file, each in pipelines.items()]
+
+
+async def apply_in(
+    ledger: Ledger,
+    told: str,
+    read: Callable[[int], Pipeline],
+    *,
+    check: bool,
+    view: View,
+    environ: Mapping[str, str],
+) -> Applied:
+    """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
+    now = ledger.now()
+    pipeline = read(now)
+    if missing := [f"{told}: {each} is not supported yet" for each in _not_yet(pipeline)]:
+        raise UsageError("\n".join(missing))
+    if check:
+        return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
+    return await _recorded(ledger, pipeline, told, view, environ)
 
 
 def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
@@ -125,7 +144,7 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
             pass
 
 
-async def _recorded(ledger: Ledger, pipeline: Pipeline, file: Path, view: View, environ: Mapping[str, str]) -> Applied:
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, environ: Mapping[str, str]) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
     looker = Looker(ledger=ledger, say=view.say, warn=view.warn)
     while True:
@@ -153,17 +172,17 @@ def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shown(
-    pipeline: Pipeline, file: Path, now: int, outcome: Recording, version: int | None, environ: Mapping[str, str]
+    pipeline: Pipeline, file: str, now: int, outcome: Recording, version: int | None, environ: Mapping[str, str]
 ) -> Applied:
     schedule = pipeline.schedule
     fires = [now] if schedule is None else next_fires(schedule, now, FIRES_SHOWN)
     return Applied(
         name=pipeline.name,
-        file=str(file),
+        file=file,
         outcome=outcome,
         version=version,
         stages=tuple(stage.name for stage in pipeline.stages),
-        fires_at=_in_words(schedule),
+        fires_at=when_it_fires(schedule),
         fires=tuple(_fire(pipeline, fire) for fire in fires),
         warnings=tuple(_warnings(pipeline, environ)),
     )
@@ -179,12 +198,3 @@ def _fire(pipeline: Pipeline, fire_us: int) -> FireToCome:
             for (table, key), template in templates(pipeline).items()
         },
     )
-
-
-def _in_words(schedule: Schedule | None) -> str:
-    if schedule is None:
-        return "when it is triggered"
-    if schedule.every_us is None:
-        return f"{' and '.join(schedule.cron)} in {schedule.zone}"
-    offset = f", {format_duration(schedule.offset_us)} later than the full ones" if schedule.offset_us else ""
-    return f"every {format_duration(schedule.every_us)}{offset}"

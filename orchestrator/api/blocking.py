@@ -2,21 +2,26 @@
 
 import queue
 import threading
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing
+from datetime import datetime
 from importlib.util import find_spec
-from typing import Any, Final, Unpack
+from os import PathLike
+from typing import Any, Final, Generic, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from orchestrator.api import messages
+from orchestrator.api.applying import Applied
+from orchestrator.api.flow_handle import Flow
 from orchestrator.api.handle import Order
 from orchestrator.api.hosting import log
 from orchestrator.api.inputs import Inputs, check
-from orchestrator.api.options import OF_RUN, OF_SERVICE, Function, MapOptions, check_known
+from orchestrator.api.options import OF_RUN, OF_SERVICE, Function, MapOptions, ServiceOptions, check_known
 from orchestrator.api.outcomes import Result
+from orchestrator.api.pipeline_structs import Pipeline
 from orchestrator.api.program import Orchestrator
 
 PAGES_AHEAD: Final = 2
@@ -26,8 +31,7 @@ LOOK_S: Final = 0.25
 """How often to see whether the program has ended without ending its loop; and how long a wait of its lasts in one go: a
 signal that comes just as one begins is noticed when it is over."""
 
-_Page = list[Result] | BaseException | None
-"""Some results, or what has ended them; None: they have come to their end."""
+T = TypeVar("T")
 
 
 def map(  # noqa: A001  what it does to inputs, as of an executor
@@ -57,10 +61,82 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
     given: dict[str, Any] = dict(options)
     of_run = {key: value for key, value in given.items() if key in OF_RUN}
     orchestrator = Orchestrator(**{key: value for key, value in given.items() if key in OF_SERVICE})
-    return _mapped(_Mapping(orchestrator, endpoint, inputs, name, order, of_run))
+
+    def pages(orc: Orchestrator) -> AsyncGenerator[list[Result], None]:
+        return orc.pages(endpoint, inputs, name=name, order=order, options=of_run)
+
+    return _passed(_Passing(orchestrator, pages))
 
 
-def _mapped(mapping: "_Mapping") -> Iterator[Result]:
+def apply(
+    pipeline: Pipeline | str | PathLike[str], *, check: bool = False, **options: Unpack[ServiceOptions]
+) -> Applied:
+    """Records a new version of a pipeline, or only looks at it, as `Orchestrator.apply`; `options` are those of an
+    `Orchestrator`.
+
+        orchestrator.apply(pipeline, ledger="nightly.db")
+    """
+    return _done("apply", options, lambda orc: orc.apply(pipeline, check=check))
+
+
+def trigger(name: str, at: str | datetime | None = None, **options: Unpack[ServiceOptions]) -> Flow:
+    """Asks for a flow, as `Orchestrator.trigger`, and waits until it has ended: `state`, `why` and `counts` tell how.
+    Where nobody works on the ledger, this does meanwhile. Raises as `Flow.wait`; the same call again goes on.
+
+        flow = orchestrator.trigger("captions", at="2027-03-27T02:30", ledger="nightly.db")
+        print(flow.state, flow.counts["caption"]["succeeded"])
+    """
+
+    async def work(orc: Orchestrator) -> Flow:
+        flow = await orc.trigger(name, at)
+        await flow.wait()
+        return flow
+
+    return _done("trigger", options, work)
+
+
+def backfill(
+    name: str,
+    from_: str | datetime,
+    to: str | datetime,
+    *,
+    parallel: int = 1,
+    again: bool = False,
+    **options: Unpack[ServiceOptions],
+) -> list[Flow]:
+    """Asks for the flows of a past time, as `Orchestrator.backfill`, and waits until all have ended. Raises as
+    `Flow.wait`; the same call again goes on.
+
+        for flow in orchestrator.backfill("captions", "2027-03-26", "2027-03-28", ledger="nightly.db"):
+            print(flow.name, flow.state)
+    """
+
+    async def work(orc: Orchestrator) -> list[Flow]:
+        flows = await orc.backfill(name, from_, to, parallel=parallel, again=again)
+        for flow in flows:
+            await flow.wait()
+        return flows
+
+    return _done("backfill", options, work)
+
+
+def serve(**options: Unpack[ServiceOptions]) -> None:
+    """Fires the schedules of the ledger, and serves all of its runs, as `Orchestrator.serve`, until Ctrl-C."""
+    _done("serve", options, lambda orc: orc.serve())
+
+
+def _done(function: str, options: ServiceOptions, work: Callable[[Orchestrator], Awaitable[T]]) -> T:
+    """What `work` comes to with an `Orchestrator` of these options."""
+    check_known(options, OF_SERVICE, function)
+
+    async def pages(orc: Orchestrator) -> AsyncGenerator[list[T], None]:
+        yield [await work(orc)]
+
+    [value] = _passed(_Passing(Orchestrator(**options), pages))
+    return value
+
+
+def _passed(mapping: "_Passing[T]") -> Iterator[T]:
     options = {"use_uvloop": find_spec("uvloop") is not None}
     with start_blocking_portal("asyncio", options, name="orchestrator") as portal:
         serving = portal.start_task_soon(mapping.serve)
@@ -78,30 +154,22 @@ def _mapped(mapping: "_Mapping") -> Iterator[Result]:
             mapping.hurry(portal)
 
 
-class _Mapping:
-    """The results on their way from the thread of the event loop to that of the program."""
+class _Passing(Generic[T]):
+    """Results on their way from the thread of the event loop to that of the program."""
 
     def __init__(
-        self,
-        orchestrator: Orchestrator,
-        endpoint: str | Function,
-        inputs: Inputs,
-        name: str | None,
-        order: Order,
-        options: Mapping[str, object],
+        self, orchestrator: Orchestrator, pages: Callable[[Orchestrator], AsyncGenerator[list[T], None]]
     ) -> None:
         self._orchestrator = orchestrator
-        self._endpoint = endpoint
-        self._inputs = inputs
-        self._name = name
-        self._order = order
-        self._options = options
-        self._pages: queue.SimpleQueue[_Page] = queue.SimpleQueue()
+        self._pages_of = pages
+        self._pages: queue.SimpleQueue[list[T] | BaseException | None] = queue.SimpleQueue()
+        """Some results, or what has ended them; None: they have come to their end."""
+
         self._ended = threading.Event()
 
     # --- in the program's thread
 
-    def next(self, portal: BlockingPortal) -> list[Result] | None:
+    def next(self, portal: BlockingPortal) -> list[T] | None:
         """The next results; None at their end."""
         while True:
             try:
@@ -141,15 +209,12 @@ class _Mapping:
 
     async def _hand_over(self) -> None:
         try:
-            async with self._orchestrator as orc, aclosing(self._results(orc)) as pages:
+            async with self._orchestrator as orc, aclosing(self._pages_of(orc)) as pages:
                 async for page in pages:
                     await self._room.acquire()
                     self._pages.put(page)
         except Exception as error:  # noqa: BLE001  it is raised in the program's thread
             self._pages.put(error)
-
-    def _results(self, orc: Orchestrator) -> AsyncGenerator[list[Result], None]:
-        return orc.pages(self._endpoint, self._inputs, name=self._name, order=self._order, options=self._options)
 
     async def _watch_program(self, scope: anyio.CancelScope) -> None:
         """A program may end with its loop half done, and then waits for the threads of the ledger: stops them."""

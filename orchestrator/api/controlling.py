@@ -47,11 +47,11 @@ async def control(
         if (flow := await opened.flows.named(name)) is not None:
             if grace_us:
                 raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
-            return await _control_flow(opened, flow, wish)
+            return await control_flow(opened, flow, wish)
     return await _control(ledger, name, dependencies, Action(wish.value), CancelledRun(grace_us) if grace_us else None)
 
 
-async def _control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
+async def control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
     """Whoever works on the ledger sees what was asked of the flow in its rows."""
     if wish is Wish.PAUSE:
         done = await ledger.flows.pause(flow.id, f"paused by {this_user()}")

@@ -240,12 +240,21 @@ async def trigger(ledger: Path, name: str, at: str | None, dependencies: Depende
     for an unknown pipeline or time.
     """
     async with beside(ledger, dependencies) as opened:
-        pipeline = await pipeline_named(opened, name)
-        fire = opened.now() // SECOND_US * SECOND_US if at is None else time_of(at, pipeline.pipeline, "--at")
-        made = await opened.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED)
-        flow = made or [each.name for each in [await opened.flows.of_fire(pipeline.id, fire)] if each is not None]
-        held_by = await hand_over(opened)
-        return Asked(pipeline=name, flows=tuple(flow), known=1 - len(made), held_by=held_by)
+        flow, is_new = await ask_for(opened, name, at, "--at")
+        return Asked(pipeline=name, flows=(flow,), known=0 if is_new else 1, held_by=await hand_over(opened))
+
+
+async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str) -> tuple[str, bool]:
+    """As `trigger`, in a ledger that is open: the name of the flow, and whether it is new. `flag` is what a time is
+    called.
+    """
+    pipeline = await pipeline_named(ledger, name)
+    fire = ledger.now() // SECOND_US * SECOND_US if at is None else time_of(at, pipeline.pipeline, flag)
+    if made := await ledger.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED):
+        return made[0], True
+    known = await ledger.flows.of_fire(pipeline.id, fire)
+    assert known is not None
+    return known.name, False
 
 
 async def backfill_preview(
@@ -255,11 +264,16 @@ async def backfill_preview(
     `BACKFILL_MAX`.
     """
     async with beside(ledger, dependencies) as opened:
-        pipeline = await pipeline_named(opened, name)
-        fires = _fires_between(pipeline.pipeline, since, until)
-        known = await opened.flows.known(pipeline.id, fires)
-        schedule = pipeline.pipeline.schedule
-        return Fires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
+        return await fires_meant(opened, name, (since, until), ("--from", "--to"))
+
+
+async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: tuple[str, str]) -> Fires:
+    """The same, in a ledger that is open; `flags` are what the times are called."""
+    pipeline = await pipeline_named(ledger, name)
+    fires = _fires_between(pipeline.pipeline, times, flags)
+    known = await ledger.flows.known(pipeline.id, fires)
+    schedule = pipeline.pipeline.schedule
+    return Fires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
 
 
 async def backfill(
@@ -267,18 +281,24 @@ async def backfill(
 ) -> Asked:
     """Flows for these fires, behind all others; for those that have one only with `again`."""
     async with beside(ledger, dependencies) as opened:
-        pipeline = await pipeline_named(opened, fires.pipeline)
-        made = await opened.flows.add(
-            pipeline.id,
-            pipeline.name,
-            pipeline.definition,
-            fires.fires,
-            FlowKind.BACKFILL,
-            parallel=parallel,
-            again=again,
-        )
+        made = await make_up_for(opened, fires, parallel=parallel, again=again)
         held_by = await hand_over(opened)
-        return Asked(pipeline=pipeline.name, flows=tuple(made), known=len(fires.fires) - len(made), held_by=held_by)
+        known = len(fires.fires) - len(made)
+        return Asked(pipeline=fires.pipeline, flows=tuple(made), known=known, held_by=held_by)
+
+
+async def make_up_for(ledger: Ledger, fires: Fires, *, parallel: int, again: bool) -> list[str]:
+    """The same, in a ledger that is open: the names of the flows that were made."""
+    pipeline = await pipeline_named(ledger, fires.pipeline)
+    return await ledger.flows.add(
+        pipeline.id,
+        pipeline.name,
+        pipeline.definition,
+        fires.fires,
+        FlowKind.BACKFILL,
+        parallel=parallel,
+        again=again,
+    )
 
 
 async def hand_over(ledger: Ledger) -> str | None:
@@ -300,13 +320,14 @@ def time_of(text: str, pipeline: Pipeline, flag: str) -> int:
     return found
 
 
-def _fires_between(pipeline: Pipeline, since: str, until: str) -> tuple[int, ...]:
+def _fires_between(pipeline: Pipeline, times: tuple[str, str], flags: tuple[str, str]) -> tuple[int, ...]:
     schedule = pipeline.schedule
     if schedule is None:
-        raise UsageError(f"{pipeline.name} has no schedule, so there are no fires of the past; trigger it --at a time")
-    first, last = time_of(since, pipeline, "--from"), time_of(until, pipeline, "--to")
+        raise UsageError(f"{pipeline.name} has no schedule, so there are no fires of the past; trigger it at a time")
+    (since, until), (from_, to) = times, flags
+    first, last = time_of(since, pipeline, from_), time_of(until, pipeline, to)
     if last < first:
-        raise UsageError(f"--to {until} lies before --from {since}")
+        raise UsageError(f"{to} {until} lies before {from_} {since}")
     found: list[int] = []
     for fire in islice(fires_from(schedule, first), BACKFILL_MAX + 1):
         if fire > last:

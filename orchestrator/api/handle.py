@@ -111,12 +111,8 @@ class Run:
         if order == "input":
             jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
             return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
-        ended = await ledger.results.ended(
-            run, tuple(TERMINAL), after=key[0], most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX
-        )
-        if ended.upto is None:
-            return [], key, True
-        return [Result.of(job) for _, job in ended.jobs], (ended.upto, 0), False
+        page, place, is_latest = await ended_since(ledger, run, key[0])
+        return page, (place, 0), is_latest
 
     def _check_end(self) -> None:
         """Raises where the run did not come to its end."""
@@ -211,3 +207,13 @@ class Run:
                 if len(failed) >= limit:
                     break
         return failed
+
+
+async def ended_since(ledger: Ledger, run: int, place: int) -> tuple[list[Result], int, bool]:
+    """The results of a run that stand in the feed behind `place`, not too many at once; until where, and whether these
+    were all.
+    """
+    ended = await ledger.results.ended(run, tuple(TERMINAL), after=place, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX)
+    if ended.upto is None:
+        return [], place, True
+    return [Result.of(job) for _, job in ended.jobs], ended.upto, False

@@ -8,6 +8,7 @@ in flight get their while, and what is in the ledger is all that the next one ne
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
-from orchestrator.engine.upkeep.scheduler import Firing
+from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, holder, is_ready
 from orchestrator.ledger.commands import ANSWER_S, Action, Argument
@@ -36,6 +37,9 @@ from orchestrator.units import SECOND_US
 from orchestrator.views import Acknowledged
 
 log: Final = logging.getLogger("orchestrator")
+
+NEWS_S_MAX: Final = 30.0
+"""How long to wait for news of a flow before it is looked at all the same."""
 
 ASK_AGAIN_US: Final = SECOND_US
 """How often another process is told of rows that come one after the other."""
@@ -109,6 +113,11 @@ class Host:
         self.ledger: Ledger  # once it serves: the engine's, or one that is open beside another process
         self.ended = anyio.Event()
         self._engine: Engine | None = None
+        self._scheduler: Scheduler | None = None
+        self._firing = Firing.HANDED_OVER
+        self._asked_of: str | None = None
+        """Who was asked last to carry out flows."""
+
         self._attached: dict[int, Attached] = {}
         self._attaching = anyio.Lock()
         self._followers: dict[int, anyio.CancelScope] = {}
@@ -172,7 +181,9 @@ class Host:
             messages.say_recovered(self.view, await engine.collect())
             await engine.keep_up()
             files = files_of(engine, self.connection, self.dependencies, self.view)
-            await engine.carry_out_flows(files, Firing.HANDED_OVER)
+            self._scheduler = await engine.carry_out_flows(files, self._firing)
+            if self._firing is Firing.ALWAYS:
+                await engine.serving.serve_all()
             async with self._attaching:
                 self._engine, self.ledger = engine, engine.ledger
                 for attached in self._attached.values():
@@ -187,6 +198,8 @@ class Host:
     def stop(self) -> None:
         """Ends `serve`: inputs that are read beside are left off first, and requests in flight get a while."""
         self._stopped.set()
+        if self._scheduler is not None:
+            self._scheduler.settled()
         for scope in self._beside_tasks:
             scope.cancel()
 
@@ -310,3 +323,79 @@ class Host:
         if isinstance(attached.standing, Followed):
             await attached.standing.look()
         return acknowledged
+
+    # --- flows
+
+    async def carry_out_flows(self) -> None:
+        """Flows are carried out from now on: here, or by whoever works on the ledger."""
+        if self._firing is Firing.HANDED_OVER:
+            self._firing = Firing.ASKED
+        if self._scheduler is not None:
+            self._scheduler.take_up(Firing.ASKED)
+        else:
+            self._asked_of = (await asked(self.ledger, Action.TICK)).by
+
+    async def fire(self) -> None:
+        """Fires, and serves every run of the ledger, until cancelled: as soon as nobody else works on it."""
+        self.check_open()
+        if self._firing is Firing.ALWAYS:
+            raise UsageError("this Orchestrator serves already")
+        self._firing = Firing.ALWAYS
+        try:
+            if self._engine is not None and self._scheduler is not None:
+                await self._engine.serving.serve_all()
+                self._scheduler.take_up(Firing.ALWAYS)
+            else:
+                self.view.say(f"{holder(self.path)} works on this ledger; this program serves it once that has ended")
+            await self._stopped.wait()
+        finally:
+            self._firing = Firing.ASKED
+            if self._scheduler is not None:
+                self._scheduler.fire_no_more()
+
+    def why_stuck(self, flow: str) -> str | None:
+        """Why nothing comes of a flow before somebody does something, as far as this program carries it out."""
+        stuck = [] if self._scheduler is None else self._scheduler.stuck
+        return next((work.why_stuck for work in stuck if work.flow.name == flow), None)
+
+    async def seen(self, run: int | None = None) -> tuple[int, ...]:
+        """What `news_of_flows` compares with: to be taken before it is looked how flows stand, or jobs of `run`."""
+        if self._engine is None or self._scheduler is None:
+            return (await self.ledger.commits_of_others(),)
+        session = None if run is None else self._engine.runs.sessions.get(run)
+        return self._scheduler.changes, 0 if session is None else session.progress.changes
+
+    async def news_of_flows(self, seen: tuple[int, ...], run: int | None = None) -> None:
+        """Waits until flows may stand otherwise, or jobs of `run`, than when that was `seen`; no longer than
+        `NEWS_S_MAX`.
+        """
+        with anyio.move_on_after(NEWS_S_MAX):
+            while self.is_open and await self.seen(run) == seen:
+                if self._engine is None or self._scheduler is None:
+                    await self._look_at_holder()
+                    continue
+                session = None if run is None else self._engine.runs.sessions.get(run)
+                changes: list[Callable[[], Awaitable[None]]] = [partial(self._scheduler.change, seen[0])]
+                changes += [session.progress.change] if session else []
+                async with anyio.create_task_group() as group:
+                    for change in changes:
+                        group.start_soon(_first_of, change, group.cancel_scope)
+        self.check_open()
+
+    async def _look_at_holder(self) -> None:
+        """After a while; who has come into the place of who was asked is asked, too."""
+        if holder(self.path) not in (None, self._asked_of):
+            await self.carry_out_flows()
+        with anyio.move_on_after(LOOK_S):
+            await self._stopped.wait()
+
+    def flows_changed(self) -> None:
+        """An engine of this program's notices only by itself what it has written."""
+        if self._engine is not None and self._scheduler is not None:
+            self._engine.control.on_change()
+            self._scheduler.on_change()
+
+
+async def _first_of(change: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+    await change()
+    scope.cancel()

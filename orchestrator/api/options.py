@@ -87,7 +87,7 @@ _NAMES: Final = {key: name for name, key in _KEYS.items()}
 
 def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
     """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
-    flags = {_KEYS.get(name, name): _flag(value) for name, value in options.items() if value is not None}
+    flags = {_KEYS.get(name, name): as_flag(value) for name, value in options.items() if value is not None}
     return choose(flags, environ, said=_said)
 
 
@@ -134,7 +134,7 @@ def policy_of(options: Mapping[str, object]) -> Policy:
     """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
     settings: tuple[Setting[Any], ...] = (declared.EXECUTION_TIMEOUT, declared.TTL, declared.LOW_PRIORITY)
     check_known(options, [_said(setting).removesuffix("=") for setting in settings], "policy")
-    flags = {name: _flag(value) for name, value in options.items() if value is not None}
+    flags = {name: as_flag(value) for name, value in options.items() if value is not None}
     return Policy(**Choices.of(flags, _said).fields(Policy, settings))
 
 
@@ -155,12 +155,12 @@ def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = _s
     if duration is None:
         return 0
     try:
-        return declared.GRACE.form.read((str(_flag(duration)),))
+        return declared.GRACE.form.read((str(as_flag(duration)),))
     except ValueError as error:
         raise UsageError(f"{name(declared.GRACE)}: {error}") from None
 
 
-def _flag(value: object) -> object:
+def as_flag(value: object) -> object:
     """A value as the command line would have it."""
     match value:
         case timedelta():

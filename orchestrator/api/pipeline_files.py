@@ -44,11 +44,12 @@ def read_pipeline(path: Path, now: int) -> Pipeline:
         raise UsageError(f"{path}: the pipeline's file cannot be read ({error.strerror})") from None
     except ValueError as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
-    reading = _Reading(path, _lines(text), now)
-    pipeline = reading.pipeline(members)
-    if pipeline is None or reading.problems:
-        raise UsageError("\n".join(reading.problems))
-    return pipeline
+    return _Reading(str(path), path.resolve().parent, _lines(text), now).read(members)
+
+
+def read_tables(members: dict[str, Any], told: str, folder: Path, now: int) -> Pipeline:
+    """The same of what a program says, as tables; `told` is what it is called where something is wrong with it."""
+    return _Reading(told, folder, {}, now).read(members)
 
 
 def _lines(text: str) -> Mapping[tuple[str, str], int]:
@@ -66,10 +67,10 @@ def _lines(text: str) -> Mapping[tuple[str, str], int]:
 class _Reading:
     """One file, while it is read. What is wrong is collected, so that all of it can be told at once."""
 
-    def __init__(self, path: Path, lines: Mapping[tuple[str, str], int], now: int) -> None:
-        self._path = path
+    def __init__(self, told: str, folder: Path, lines: Mapping[tuple[str, str], int], now: int) -> None:
+        self._told = told
         self._now = now
-        self._folder = path.resolve().parent
+        self._folder = folder
         self._lines = lines
         self._found: list[tuple[int, str]] = []
         """What is wrong, with its line."""
@@ -78,14 +79,21 @@ class _Reading:
         """The tables and keys that are."""
 
     @property
-    def problems(self) -> list[str]:
+    def _problems(self) -> list[str]:
         """What is wrong, in the order of the file; not very much of it."""
         found = [text for _, text in sorted(self._found)]
         more = [f"... and {len(found) - PROBLEMS_MAX} more"] if len(found) > PROBLEMS_MAX else []
         return found[:PROBLEMS_MAX] + more
 
-    def pipeline(self, members: dict[str, Any]) -> Pipeline | None:
-        """The whole; None where something of it cannot be made at all."""
+    def read(self, members: dict[str, Any]) -> Pipeline:
+        """The whole. Raises `UsageError` with all that is wrong."""
+        pipeline = self._pipeline(members)
+        if pipeline is None or self._found:
+            raise UsageError("\n".join(self._problems))
+        return pipeline
+
+    def _pipeline(self, members: dict[str, Any]) -> Pipeline | None:
+        """The same; None where something of it cannot be made at all."""
         tables = {name: self._table(members, name) for name in _TABLES if name in members}
         fields = self._fields("", members, declared_pipelines.PIPELINE, beside=_TABLES)
         schedule = self._schedule(tables["schedule"]) if "schedule" in tables else None
@@ -260,7 +268,7 @@ class _Reading:
     def _add(self, table: str, key: str, problem: str) -> None:
         self._wrong.add((table, key))
         line = self._lines.get((table, key)) or self._lines.get((table, ""), 0)
-        where = f"{self._path}:{line}" if line else f"{self._path}"
+        where = f"{self._told}:{line}" if line else self._told
         named = ".".join(filter(None, (table, key)))
         self._found.append((line, f"{where}: {named}: {problem}" if named else f"{where}: {problem}"))
 

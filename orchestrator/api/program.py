@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack, overload
 
 import anyio
 import sniffio
@@ -12,8 +13,11 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from orchestrator import declared
+from orchestrator.api.applying import Applied, apply_in
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import api_key as key_from
+from orchestrator.api.flow_handle import Flow
+from orchestrator.api.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.handle import Order, Run
 from orchestrator.api.hosting import Host
 from orchestrator.api.inputs import Inputs, check
@@ -21,7 +25,9 @@ from orchestrator.api.look import runs_now
 from orchestrator.api.naming import run_named
 from orchestrator.api.options import OF_RUN, Function, RunOptions, check_known, chosen
 from orchestrator.api.outcomes import Result
+from orchestrator.api.pipeline_structs import Pipeline, reading_of
 from orchestrator.api.submitting import Submission, check_reach, name_for
+from orchestrator.declared_pipelines import PARALLEL_MAX
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import holder
@@ -232,6 +238,83 @@ class Orchestrator:
         finally:
             reading.cancel()
 
+    # --- pipelines
+
+    async def apply(self, pipeline: Pipeline | str | PathLike[str], *, check: bool = False) -> Applied:
+        """Records a new version of a pipeline, or of the pipeline's file of that path: it counts from now on, and flows
+        keep what they began with. With `check` it is only looked at. Returns what it comes to: its `fires`, which are
+        the next five, each with its `fire`, `flow` and `paths`, its `version`, and its `outcome`.
+
+        It fires inside of `serve`, here or by another process. Raises `UsageError` with all that is wrong with it.
+
+            applied = await orc.apply(pipeline)
+            print(applied.name, applied.outcome, applied.fires[0].fire)
+        """
+        host = self._open_host
+        told, read = reading_of(pipeline)
+        applied = await apply_in(
+            host.ledger, told, read, check=check, view=host.view, environ=self._dependencies.environ
+        )
+        host.flows_changed()
+        return applied
+
+    async def trigger(self, name: str, at: str | datetime | None = None) -> Flow:
+        """A flow of the pipeline called `name`, for the time `at`, or for now; the same time is the same flow. It is
+        carried out here, or by the process that works on the ledger.
+
+        A time without an offset is meant in the zone of the pipeline. Raises `UsageError` for an unknown pipeline, and
+        for a time that does not exist there, or comes twice.
+
+            flow = await orc.trigger("captions", at="2027-03-27T02:30")
+            print(await flow.wait())
+        """
+        host = self._open_host
+        flow, _ = await ask_for(host.ledger, name, _time(at), "at=")
+        await host.carry_out_flows()
+        return await self.flow(flow)
+
+    async def backfill(
+        self, name: str, from_: str | datetime, to: str | datetime, *, parallel: int = 1, again: bool = False
+    ) -> list[Flow]:
+        """Flows for the fires of the pipeline called `name` from `from_` to `to`, both included: `parallel` of them at
+        once, and behind all others. A fire that has a flow gets a further one only with `again`. Returns the flow of
+        each of these fires, also where it was there before.
+
+        Raises `UsageError`, as `trigger` does, and for more than 10,000 fires.
+
+            for flow in await orc.backfill("captions", "2027-03-26", "2027-03-28", parallel=2):
+                print(flow.name, await flow.wait())
+        """
+        host = self._open_host
+        fires = await fires_meant(host.ledger, name, (_time(from_), _time(to)), ("from_=", "to="))
+        if not 1 <= parallel <= PARALLEL_MAX:
+            raise UsageError(f"parallel={parallel!r}: this must be a whole number from 1 to {PARALLEL_MAX}")
+        await make_up_for(host.ledger, fires, parallel=parallel, again=again)
+        await host.carry_out_flows()
+        pipeline = await pipeline_named(host.ledger, name)
+        return await Flow.of(host, await host.ledger.flows.of_fires(pipeline.id, fires.fires))
+
+    async def flow(self, name: str) -> Flow:
+        """The flow that `name`, or the beginning of it, means.
+
+        Raises `UsageError` where there is none, or more than one.
+
+            flow = await orc.flow("captions@20270327T013000Z")
+            print(flow.state, flow.counts["caption"]["succeeded"])
+        """
+        host = self._open_host
+        [flow] = await Flow.of(host, [await flow_named(host.ledger, name)])
+        return await flow.look()
+
+    async def serve(self) -> None:
+        """Fires the schedules of the ledger, carries out flows, and serves every run, until it is cancelled. Where
+        another process works on the ledger, that goes on, and this takes its place once it has ended.
+
+            with anyio.move_on_after(1):
+                await orc.serve()
+        """
+        await self._open_host.fire()
+
     async def _submission(
         self,
         inputs: Inputs,
@@ -259,3 +342,14 @@ class Orchestrator:
             all_or_nothing=all_or_nothing,
             appends=appends,
         )
+
+
+@overload
+def _time(at: str | datetime) -> str: ...
+@overload
+def _time(at: None) -> None: ...
+@overload
+def _time(at: str | datetime | None) -> str | None: ...
+def _time(at: str | datetime | None) -> str | None:
+    """A time as the command line would have it."""
+    return at.isoformat() if isinstance(at, datetime) else at

@@ -13,9 +13,8 @@ from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
 from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.core.local_times import local
-from orchestrator.core.pipelines import Schedule
 from orchestrator.core.policy import format_duration
-from orchestrator.core.wording import counted
+from orchestrator.core.wording import counted, when_it_fires
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker
@@ -114,7 +113,7 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
             ScheduleStatus(
                 name=each.name,
                 version=each.version,
-                fires="when it is triggered" if schedule is None or watermark is None else in_words(schedule),
+                fires=when_it_fires(None if watermark is None else schedule),
                 zone="UTC" if schedule is None else schedule.zone,
                 next_at=None if is_paused else _next_at(each, now),
                 looked_until=watermark and watermark.at_us,
@@ -128,14 +127,6 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
             )
         )
     return found
-
-
-def in_words(schedule: Schedule) -> str:
-    """When it fires."""
-    if schedule.every_us is None:
-        return " and ".join(schedule.cron)
-    offset = f", offset {format_duration(schedule.offset_us)}" if schedule.offset_us else ""
-    return f"every {format_duration(schedule.every_us)}{offset}"
 
 
 def _next_at(each: Defined, now: int) -> int | None:

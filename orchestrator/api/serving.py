@@ -8,7 +8,7 @@ from orchestrator.api.flow_files import files_of
 from orchestrator.api.logbook import log_of, written
 from orchestrator.api.look import runs_now
 from orchestrator.api.rescue import rescuing
-from orchestrator.core.lifecycle import State, unfinished
+from orchestrator.core.lifecycle import State
 from orchestrator.core.wording import counted
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -78,10 +78,7 @@ class Serving:
             async with engine.working():
                 messages.say_recovered(self._view, await engine.collect())
                 await engine.keep_up()
-                counts = await engine.ledger.runs.counts_by_run()
-                for run in await engine.ledger.runs.all():
-                    if run.accepted and unfinished(counts.get(run.id, {})):
-                        await engine.serving.serve(run)
+                await engine.serving.serve_all()
                 files = files_of(engine, self._request.connection, self._dependencies, self._view)
                 await engine.carry_out_flows(files, Firing.ALWAYS)
                 self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")

@@ -175,12 +175,13 @@ class WorkingOff:
 
         async def until(engine: Engine, scheduler: Scheduler) -> None:
             while True:
+                seen = scheduler.changes
                 flow = await engine.ledger.flows.named(name)
                 if flow is None or flow.state in {*ENDED, FlowState.HELD}:
                     return
                 if scheduler.stuck and (scheduler.is_idle or name in {work.flow.name for work in scheduler.stuck}):
                     raise _stopped(scheduler)
-                await scheduler.change()
+                await scheduler.change(seen)
 
         return until
 

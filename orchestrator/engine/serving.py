@@ -7,6 +7,7 @@ import anyio
 import msgspec
 
 from orchestrator.client import ServerlessEndpoint
+from orchestrator.core.lifecycle import unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import Pointless, of_run
 from orchestrator.engine.known_runs import HeldRun, KnownRuns
@@ -36,6 +37,13 @@ class Serving:
     beat: Callable[[], Awaitable[None]]
     asked_before: int = 0
     """The number of the last command that was asked before this engine was there."""
+
+    async def serve_all(self) -> None:
+        """Serves every run of which something is left."""
+        counts = await self.ledger.runs.counts_by_run()
+        for run in await self.ledger.runs.all():
+            if run.accepted and unfinished(counts.get(run.id, {})):
+                await self.serve(run)
 
     async def serve(self, run: Run) -> str | None:
         """Sends the jobs of `run` from now on, by its settings as they are in the ledger.

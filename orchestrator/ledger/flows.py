@@ -130,6 +130,12 @@ class Flows(Noun):
         first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
         return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(first)))), None)
 
+    async def of_fires(self, pipeline: int, fire_times: Sequence[int]) -> list[Flow]:
+        """The latest one for each of these fires, in the order of the fires."""
+        query = _FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
+        found = values(Flow, await self._doors.rows(query.order_by(flows.c.again), batch_of(fire_times)))
+        return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
+
     async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
         """How many of these fires have a flow."""
         query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))

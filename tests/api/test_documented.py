@@ -3,8 +3,9 @@
 import ast
 import inspect
 import re
+import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -13,7 +14,7 @@ import anyio
 import pytest
 
 import orchestrator
-from orchestrator import Job, Orchestrator, Result, Run
+from orchestrator import Flow, Job, Notify, Orchestrator, Pipeline, Result, Run, Schedule, Stage
 from orchestrator.api.options import OF_RUN, OF_SERVICE
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import OrchestratorError
@@ -52,16 +53,29 @@ def execute(example: str, namespace: dict[str, Any]) -> None:
         anyio.run(wait)
 
 
+STEPS = 'def to_texts(row):\n    return {"prompt": row["output"]["caption"]}\n'
+"""The module that the page speaks of."""
+
+
 def caption(job: Mapping[str, Any]) -> object:
     return {"caption": job["input"].get("prompt")}
 
 
 @pytest.fixture
-def at_a_service(emulated_service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of one's own, and a service that the environment names."""
+def at_a_service(emulated_service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of one's own with what pipelines need there, and a service that the environment names."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "steps.py").write_text(STEPS)
+    (tmp_path / "inbox").mkdir()
+    for day in range(32):
+        rows = "".join(f'{{"prompt": "a night of {n}"}}\n' for n in range(2))
+        (tmp_path / "inbox" / f"2027-03-{day:02}.jsonl").write_text(rows)
     for name, value in emulated_service(caption, keys=("any",)).environment().items():
         monkeypatch.setenv(name, value)
+    sys.path.insert(0, str(tmp_path))
+    yield
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop("steps", None)
 
 
 @pytest.mark.usefixtures("at_a_service")
@@ -79,8 +93,16 @@ def test_the_examples_of_the_page_run_one_after_the_other(capsys: pytest.Capture
         execute(example, namespace)
 
     printed = capsys.readouterr().out
-    assert printed.count("'caption': 'a ") == 22
+    assert printed.count("'caption': 'a lighthouse") + printed.count("'caption': 'a harbour'") == 22
     assert "2 of 2" in printed
+    assert "captions recorded and fires next at" in printed
+    assert printed.count("'caption': 'a night of") == 2
+    for line in ("captions@20270328T013000Z succeeded 2", "captions@20270329T013000Z succeeded 2"):
+        assert line in printed.splitlines()
+    assert [line for line in printed.splitlines() if line.endswith("Z succeeded")] == [
+        "captions@20270330T003000Z succeeded",
+        "captions@20270331T003000Z succeeded",
+    ]
     assert namespace["outputs"] == ["AHOY"]
 
 
@@ -89,13 +111,17 @@ def test_the_examples_of_the_docstrings_run_as_they_stand() -> None:
     async def main() -> None:
         namespace: dict[str, Any] = {"Orchestrator": Orchestrator, "Job": Job, "orchestrator": orchestrator}
         namespace["inputs"] = [{"prompt": "a lighthouse"}]
-        alone: list[object] = [Orchestrator, orchestrator.map, Job]
+        alone: list[object] = [Orchestrator, orchestrator.map, Job, Schedule, Notify, Stage, Pipeline]
+        alone += [orchestrator.apply, orchestrator.trigger, orchestrator.backfill]
+        namespace |= {"Pipeline": Pipeline, "Schedule": Schedule, "Stage": Stage, "Notify": Notify, "anyio": anyio}
         for documented in alone:
             await executed(documented, namespace)
         async with Orchestrator() as orc:
             namespace["orc"] = orc
             within: list[object] = [Orchestrator.submit, Orchestrator.append, Run, Orchestrator.map, Orchestrator.run]
             within += [Run.retry, Run.failures]
+            within += [Orchestrator.apply, Flow, Orchestrator.trigger, Orchestrator.flow, Orchestrator.backfill]
+            within += [Orchestrator.serve]
             for documented in within:
                 await executed(documented, namespace)
         assert isinstance(namespace["result"], Result)
@@ -113,7 +139,7 @@ def test_the_examples_of_the_docstrings_run_as_they_stand() -> None:
 
 def test_the_public_names_are_few_documented_and_listed() -> None:
     assert dir(orchestrator) == sorted([*orchestrator.__all__, "__version__"])
-    assert len(orchestrator.__all__) <= 12
+    assert len(orchestrator.__all__) <= 20
     for name in orchestrator.__all__:
         public = getattr(orchestrator, name)
         assert f"`{name}" in PAGE, name

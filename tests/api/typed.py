@@ -7,7 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, assert_type
 
 import orchestrator
-from orchestrator import InputError, Job, Orchestrator, OrchestratorError, Result, Run, StorageError, UsageError
+from orchestrator import (
+    Flow,
+    InputError,
+    Job,
+    Notify,
+    Orchestrator,
+    OrchestratorError,
+    Pipeline,
+    Result,
+    Run,
+    Schedule,
+    Stage,
+    StorageError,
+    UsageError,
+)
 
 
 def plain() -> Iterator[dict[str, object]]:
@@ -62,6 +76,42 @@ def blocking() -> None:
         assert_type(result.attempts, int)
         assert_type(result.execution, timedelta | None)
         assert_type(result.ended_at, datetime)
+
+
+def to_texts(row: dict[str, Any]) -> dict[str, object] | None:
+    return {"text": row["output"]["caption"]}
+
+
+def nightly() -> Pipeline:
+    caption = Stage("caption", endpoint="abc123", max_failed="5%", ttl=timedelta(hours=2), queue_depth="auto")
+    embed = Stage("embed", from_="caption", step=to_texts, endpoint=worker, output="out/{flow}.jsonl", resumable=True)
+    schedule = Schedule(cron=["30 2 * * *"], zone="Europe/Berlin", overlap="latest", catch_up="6h", late_after=None)
+    assert_type(schedule.parallel, int | None)
+    assert_type(caption.name, str)
+    notify = Notify(on="failed", url="https://example.org/hook")
+    return Pipeline("captions", input="in.jsonl", schedule=schedule, stages=[caption, embed], notify=notify)
+
+
+async def flows() -> None:
+    async with Orchestrator() as orc:
+        applied = await orc.apply(nightly(), check=False)
+        assert_type(applied.version, int | None)
+        assert_type(applied.fires[0].fire, str)
+        await orc.apply("captions.toml")
+        flow = await orc.trigger("captions", at=datetime(2027, 3, 28))  # noqa: DTZ001
+        assert_type(flow, Flow)
+        state = await flow.wait()
+        assert_type(state, Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"])
+        assert_type(flow.results("caption"), AsyncGenerator[Result, None])
+        assert_type(flow.counts["caption"]["succeeded"], int)
+        assert_type(await orc.backfill("captions", "2027-03-01", datetime(2027, 3, 7), parallel=2), list[Flow])  # noqa: DTZ001
+        assert_type(await orc.flow("captions@2027"), Flow)
+        assert_type(await flow.look(), Flow)
+        assert_type(await orc.serve(), None)
+    assert_type(orchestrator.trigger("captions", "2027-03-28", ledger="l.db"), Flow)
+    assert_type(orchestrator.backfill("captions", "2027-03-01", "2027-03-07", again=True), list[Flow])
+    assert_type(orchestrator.apply(nightly(), ledger="l.db").name, str)
+    assert_type(orchestrator.serve(ledger="l.db", limits={"run": "500/10"}), None)
 
 
 def errors(error: InputError) -> None:

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened
+from orchestrator.core.pipelines import Schedule
+from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened, when_it_fires
+from orchestrator.units import HOUR_US, MINUTE_US
 from tests.texts import texts
 
 
@@ -53,3 +55,16 @@ def test_what_is_shortened_fits_and_begins_as_the_text_does(text: str, chars: in
 
     assert len(short) <= chars or short == text
     assert short == text or (short.endswith(ELLIPSIS) and text.startswith(short.removesuffix(ELLIPSIS)))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        (None, "when it is triggered"),
+        (Schedule(cron=("30 2 * * *", "0 9 * * 1"), zone="Asia/Tokyo"), "30 2 * * * and 0 9 * * 1 in Asia/Tokyo"),
+        (Schedule(every_us=6 * HOUR_US), "every 6 h"),
+        (Schedule(every_us=6 * HOUR_US, offset_us=15 * MINUTE_US), "every 6 h, 15 min later than the full ones"),
+    ],
+)
+def test_when_a_pipeline_fires(schedule: Schedule | None, told: str) -> None:
+    assert when_it_fires(schedule) == told

@@ -74,6 +74,9 @@ class Scheduler:
     _is_to_look: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        self.changes = 0
+        """How often a flow has come to stand otherwise."""
+
         self.looker = Looker(ledger=self.ledger, say=self.say, warn=self.warn)
         self._is_to_look = self.firing in (Firing.ALWAYS, Firing.ONCE)
 
@@ -81,13 +84,21 @@ class Scheduler:
         """Flows may have been asked for, or stand otherwise."""
         self._wakeup.wake()
 
+    def take_up(self, firing: Firing) -> None:
+        """Carries out flows from now on, and with `ALWAYS` fires, too."""
+        if firing is Firing.ALWAYS or self.firing is Firing.HANDED_OVER:
+            self.firing = firing
+            self.notifier.is_at_work = True
+        self.on_change()
+
+    def fire_no_more(self) -> None:
+        """Ends what `take_up` of `ALWAYS` began; flows are still carried out."""
+        self.firing = Firing.ASKED
+
     async def tick_asked(self, _command: Command) -> Reply:
         """Carries out a TICK: looks, and carries out what is due."""
         self._is_to_look = True
-        if self.firing is Firing.HANDED_OVER:
-            self.firing = Firing.ASKED
-            self.notifier.is_at_work = True
-        self.on_change()
+        self.take_up(Firing.ASKED)
         return Reply("it looks at the schedules, and carries out what is due")
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -100,17 +111,17 @@ class Scheduler:
     async def until_idle(self) -> None:
         """Waits until nothing is left that could be done before somebody does something, or a schedule fires."""
         while not self.is_idle:
-            await self.change()
+            await self.change(self.changes)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left that could be done, as `until_idle` waits for."""
         return not self._wakeup.has_news and all(work.is_stuck for work in self._works.values())
 
-    async def change(self) -> None:
-        """Waits until a flow stands otherwise."""
-        self._settled = anyio.Event()
-        await self._settled.wait()
+    async def change(self, seen: int) -> None:
+        """Waits until a flow stands otherwise than after so many `changes`."""
+        while self.changes == seen:
+            await self._settled.wait()
 
     @property
     def stuck(self) -> list[FlowWork]:
@@ -136,7 +147,7 @@ class Scheduler:
             next_us = None
         ahead = [await self._go_on(now), next_us]
         self.notifier.on_change()
-        self._settled.set()
+        self.settled()
         soonest = min((at for at in ahead if at is not None), default=None)
         return LOOK_S if soonest is None else max(0.0, (soonest - self.clock.now()) / SECOND_US)
 
@@ -182,7 +193,7 @@ class Scheduler:
                 asked=self.asked,
                 say=self.say,
                 warn=self.warn,
-                changed=self._settled_anew,
+                changed=self.settled,
             )
             self._tasks.start_soon(self._carry_out, work)
         work.flow = flow
@@ -197,8 +208,11 @@ class Scheduler:
             self._works.pop(work.flow.id, None)
             self.on_change()  # the next one may begin
 
-    def _settled_anew(self) -> None:
+    def settled(self) -> None:
+        """Has whoever waits for a change look again."""
+        self.changes += 1
         self._settled.set()
+        self._settled = anyio.Event()
 
     async def _tell_if_late(self, flow: Flow, pipeline: Pipeline) -> None:
         late_after_us = None if pipeline.schedule is None else pipeline.schedule.late_after_us
