@@ -174,9 +174,13 @@ def warnings(request: RunRequest) -> tuple[str, ...]:
             f" ({format_duration(timeout_ms * MILLISECOND_US)}):"
             " the service deletes a job at its TTL, even while it runs"
         )
-    if request.connection.api_key and (open_way := key_warning(request.connection.serverless_url)):
-        found.append(open_way)
-    return tuple(found)
+    return (*found, *serve_warnings(request))
+
+
+def serve_warnings(request: RunRequest | ServeRequest) -> tuple[str, ...]:
+    """The same, of whoever serves runs of others."""
+    open_way = key_warning(request.connection.serverless_url) if request.connection.api_key else None
+    return () if open_way is None else (open_way,)
 
 
 def key_warning(url: str) -> str | None:

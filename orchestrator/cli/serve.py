@@ -15,7 +15,7 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, understood
 from orchestrator.cli.options import Flags, also
-from orchestrator.cli.request import key_warning, serve_request
+from orchestrator.cli.request import serve_request, serve_warnings
 from orchestrator.settings import ServeRequest
 
 Apply = Annotated[
@@ -36,8 +36,8 @@ def add_serve(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
     request, _, as_json, quiet = understood(flags, prepare)
-    if (open_way := key_warning(request.connection.serverless_url)) is not None:
-        printing.warn(open_way)
+    for warning in serve_warnings(request):
+        printing.warn(warning)
     work = partial(_serve, load, request, view_for_stderr(quiet=quiet), as_json=as_json)
     raise typer.Exit(execute(work, ledger=request.ledger, needs=lambda: load().serve))
 

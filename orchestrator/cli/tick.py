@@ -13,7 +13,7 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, understood
 from orchestrator.cli.options import Flags, also
-from orchestrator.cli.request import serve_request
+from orchestrator.cli.request import serve_request, serve_warnings
 from orchestrator.core.policy import parse_duration
 from orchestrator.core.wording import counted
 from orchestrator.settings import ServeRequest
@@ -63,6 +63,8 @@ def add_tick(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Tick]) -> None:
     asked, _, as_json, quiet = understood(flags, prepare)
+    for warning in serve_warnings(asked.request):
+        printing.warn(warning)
     work = partial(_tick, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
     raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().tick))
 

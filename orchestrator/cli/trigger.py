@@ -24,7 +24,7 @@ from orchestrator.cli.execution import (
     understood,
 )
 from orchestrator.cli.options import Flags, also
-from orchestrator.cli.request import serve_request
+from orchestrator.cli.request import serve_request, serve_warnings
 from orchestrator.cli.run import FAILURES_EXIT_CODE
 from orchestrator.core.flows import ENDED, FlowState
 from orchestrator.core.local_times import local
@@ -91,6 +91,8 @@ class _Trigger:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
     asked, _, as_json, quiet = understood(flags, prepare)
+    for warning in serve_warnings(asked.request) if asked.wait else ():  # without it nothing is sent
+        printing.warn(warning)
     work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
     raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().trigger))
 

@@ -75,6 +75,7 @@ class Endpoint:
         webhooks: bool,
         status_limit: Limit,
         warn: Callable[[str], None],
+        owed: Callable[[], None] = lambda: None,
         is_local: bool = False,
         scrub: Callable[[bytes], bytes] = bytes,
     ) -> None:
@@ -116,6 +117,9 @@ class Endpoint:
         self._began_at = clock.now()
         self.warn = warn
         """Says something that the user should not miss."""
+
+        self.owed = owed
+        """Is called when something is to be cancelled at the service."""
 
         self._suspect_until = 0
         self._told_at: int | None = None

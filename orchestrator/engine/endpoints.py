@@ -79,8 +79,17 @@ class Endpoints:
     validators: Validators
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]
+    _owed: list[Callable[[], None]] = field(init=False, default_factory=list)
     _served: dict[int, ServedEndpoint] = field(init=False, default_factory=dict)
     _written: dict[int, Learned] = field(init=False, default_factory=dict)
+
+    def on_owed(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` whenever an endpoint finds that something is to be cancelled at the service."""
+        self._owed.append(wake)
+
+    def _tell_owed(self) -> None:
+        for wake in self._owed:
+            wake()
 
     def get(self, number: int) -> Endpoint | None:
         """The endpoint of that number, where this process serves it."""
@@ -132,6 +141,7 @@ class Endpoints:
             webhooks=webhooks,
             status_limit=api.limiter.limit(Operation.STATUS),
             warn=self.warn,
+            owed=self._tell_owed,
             is_local=is_local,
             scrub=self.scrub,
         )

@@ -43,6 +43,9 @@ class Latest(msgspec.Struct, frozen=True, kw_only=True):
     is_checkpoint: bool
     """Whether the report brought a checkpoint that is newer than all others."""
 
+    owes_cancel: bool = False
+    """Whether somebody who wanted the segment cancelled had waited for that checkpoint."""
+
 
 _newest = (
     select(checkpoints.c.segment, checkpoints.c.seq, checkpoints.c.checkpoint, checkpoints.c.packed)
@@ -175,7 +178,8 @@ async def report_write(connection: AsyncConnection, said: Reported) -> Latest | 
     }
     await connection.execute(_REPORT, parameters)
     is_checkpoint = await _checkpoint_write(connection, said, Mark(row.segment, seq))
-    return Latest(seq=seq, reported_at=said.at, is_checkpoint=is_checkpoint)
+    owes_cancel = is_checkpoint and await _cancel_now(connection, said)
+    return Latest(seq=seq, reported_at=said.at, is_checkpoint=is_checkpoint, owes_cancel=owes_cancel)
 
 
 async def _checkpoint_write(connection: AsyncConnection, said: Reported, mark: Mark) -> bool:
@@ -195,8 +199,13 @@ async def _checkpoint_write(connection: AsyncConnection, said: Reported, mark: M
             (checkpoints.c.segment == surplus.segment) & (checkpoints.c.seq <= surplus.seq)
         )
         await connection.execute(delete(checkpoints).where(checkpoints.c.job_id == said.job, is_older))
-    await connection.execute(_CANCEL_NOW, {"b_submission": said.submission, "b_at": said.at})
     return True
+
+
+async def _cancel_now(connection: AsyncConnection, said: Reported) -> bool:
+    """Whoever waits for a checkpoint to cancel the segment waits no longer; whether somebody did."""
+    done = await connection.execute(_CANCEL_NOW, {"b_submission": said.submission, "b_at": said.at})
+    return done.rowcount > 0
 
 
 # --- standings

@@ -183,3 +183,16 @@ def test_the_lineage_of_a_row_is_a_table_stage_by_stage() -> None:
     ]
     assert "there are more rows than these 2" in result.stderr
     assert json.loads(invoke(program, "flows", "lineage", FLOW, "r1/0", "--json").stdout)["rows"][1]["class"] == "step"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_warned"),
+    [(("tick",), True), (("trigger", "captions", "--wait"), True), (("trigger", "captions"), False)],
+)
+def test_a_key_that_would_travel_openly_is_worth_a_warning(
+    command: tuple[str, ...], is_warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORCHESTRATOR_API_KEY", "secret")
+    result = invoke(FakeApp(), *command, "--serverless-url", "http://gpu.example")
+    assert ("the API key travels unencrypted to http://gpu.example" in result.stderr) == is_warned
+    assert "secret" not in result.stderr

@@ -89,7 +89,7 @@ async def test_the_story_of_a_job_tells_of_its_segments_and_checkpoints(tmp_path
     assert [each.checkpoint for each in whole.checkpoints] == ["1.1", "1.2"]
 
 
-@pytest.mark.parametrize(("grace_s", "checkpoint", "within_s"), [(7_200, 2, 300), (120, 1, 220), (0, 1, 5)])
+@pytest.mark.parametrize(("grace_s", "checkpoint", "within_s"), [(7_200, 2, 190), (120, 1, 220), (0, 1, 5)])
 async def test_a_cancelled_run_waits_for_the_next_checkpoint_of_its_jobs(
     tmp_path: Path, grace_s: int, checkpoint: int, within_s: float
 ) -> None:
@@ -112,6 +112,20 @@ async def test_a_cancelled_run_waits_for_the_next_checkpoint_of_its_jobs(
         took_s = (p.clock.now() - at) / SECOND_US
         assert within_s - 130 <= took_s <= within_s
         assert (await p.ledger.segments.checkpoint(1) or ((), b""))[1] == str(checkpoint).encode()
+
+
+async def test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known(tmp_path: Path) -> None:
+    transport = Scripted(status=in_turn(*(shows(n, 1) for n in range(1, 7)), shows(7, 2)), cancel=CANCELLED)
+    async with process(tmp_path / "db", transport, settings=settings()) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        await anyio.sleep(65)
+        await p.ledger.commands.ask(Action.CANCEL, run=p.run.id, argument=CancelledRun(7_200 * SECOND_US))
+        await p.engine.commands.run_once()
+        await anyio.sleep(480)  # far longer than it looks closely
+        [cancel] = transport.of("cancel")
+        asked = [each.at_s for each in transport.of("status")]
+        assert 0 <= cancel.at_s - asked[6] < 2
 
 
 async def test_who_cancels_again_without_a_grace_waits_no_longer(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ class Segments:
         if latest is not None:
             self._seen[job.id] = job.submission, latest.seq
             self.endpoint.stuck_detector.moved(job, latest.reported_at)
+            if latest.owes_cancel:
+                self.endpoint.owed()
 
     async def end(self, job: Job, record: Record | None) -> SegmentEnd | None:
         """How the latest segment of `job` ended, of which `record` tells; None where it is not resumable."""

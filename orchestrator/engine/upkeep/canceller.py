@@ -48,6 +48,7 @@ class Canceller:
         self._polling = anyio.Lock()
         self._closely_until = 0
         ledger.subscribe(self._on_steps)
+        endpoints.on_owed(self.wake)
 
     def wake(self) -> None:
         """Something is owed."""
