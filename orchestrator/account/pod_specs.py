@@ -28,13 +28,13 @@ UNSET: Final = msgspec.UNSET
 T = TypeVar("T")
 
 
-class GpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """`count` GPUs of the type `id`."""
+class GpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`count` GPUs of the type `id`. The count is always sent: without it the service finds no instance (observed)."""
 
     id: str
     count: int = GPU_COUNT_MIN
-    allowed_cuda_versions: tuple[str, ...] = ()
-    min_cuda_version: str | None = None
+    allowed_cuda_versions: tuple[str, ...] | Unset = UNSET
+    min_cuda_version: str | Unset = UNSET
 
 
 class CpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

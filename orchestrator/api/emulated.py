@@ -49,6 +49,7 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     error_bodies: ErrorBodies = ErrorBodies.JSON
     webhooks_as_observed: bool = False
+    service_retries: int = 0
     time_scale: float = 1.0
 
 
@@ -124,6 +125,11 @@ ALGORITHM: Final = _behaviour(
     " `token_bucket_small` (a tenth of the requests at once).",
 )
 RETRY_AFTER: Final = _behaviour("retry-after", SWITCH, "Says in a 429 when to come again.")
+SERVICE_RETRIES: Final = _behaviour(
+    "service-retries",
+    whole(0, 100, "N"),
+    "Executes a job that fails up to N times more, by itself, before it is said to have failed.",
+)
 RETENTION: Final = _behaviour("retention", number("SECONDS"), "How long a finished job is kept.", field="retention_s")
 PROPAGATION: Final = _behaviour(
     "propagation", number("SECONDS"), "How long a created endpoint answers 404 to jobs.", field="propagation_s"
@@ -140,7 +146,10 @@ FAULTS: Final = _behaviour(
 SEED: Final = _behaviour("seed", whole(0), "Makes ids and faults the same every time.", default="chance")
 ERROR_BODIES: Final = _behaviour("error-bodies", one_of(ErrorBodies), "Bodies of errors.")
 WEBHOOKS_AS_OBSERVED: Final = _behaviour(
-    "webhooks-as-observed", SWITCH, "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s."
+    "webhooks-as-observed",
+    SWITCH,
+    "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s, and takes any 2xx for a success,"
+    " not 200 alone.",
 )
 TIME_SCALE: Final = _behaviour("time-scale", number("X"), "Lets `X` seconds pass in one.")
 JSON: Final = _behaviour(
@@ -156,7 +165,7 @@ EMULATE: Final[declared.Settings] = (
     *(WORKERS, WORKERS_MIN, WORKERS_MAX, IDLE_TIMEOUT, SCALER, SCALER_VALUE, COLD_START),
     *(MACHINES, BROKEN_WORKERS),
     *(REQUESTS_PER_WORKER, QUEUE_PER_WORKER, ALGORITHM, RETRY_AFTER, RETENTION, PROPAGATION),
-    *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, TIME_SCALE),
+    *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, SERVICE_RETRIES, TIME_SCALE),
     *(declared.CONFIG, JSON),
 )
 

@@ -19,6 +19,7 @@ from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
+from orchestrator.emulator.webhooks import CONTRACT_SUCCESS
 from orchestrator.errors import UsageError
 
 STDERR = 2
@@ -30,7 +31,8 @@ ENDPOINT_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 CONTRACT_WEBHOOK_DELAYS_S = (10.0, 10.0)
 OBSERVED_WEBHOOK_DELAYS_S = (5.0, 15.0)
-"""The gaps that were seen at the service, unlike those of the contract."""
+OBSERVED_SUCCESS = range(200, 300)
+"""The gaps that were seen at the service, and the statuses that it took, unlike those of the contract."""
 
 
 async def emulate(
@@ -92,6 +94,8 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         faults=read_faults(request.faults_file, request.faults),
         error_bodies=request.error_bodies,
         webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
+        webhook_success=OBSERVED_SUCCESS if request.webhooks_as_observed else CONTRACT_SUCCESS,
+        service_retries=request.service_retries,
         time_scale=request.time_scale,
     )
 

@@ -22,7 +22,7 @@ from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
-from orchestrator.emulator.wire import Wire
+from orchestrator.emulator.wire import Wire, key_in
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ GRAPHQL = "document"
 FAILURE = Refusal(500, "internal server error")
 
 Call = Callable[[Request], Awaitable[Answer]]
-
-_BEARER = "bearer "
 
 
 class AccountApi:
@@ -112,8 +110,7 @@ class AccountApi:
 
     def _check_key(self, request: Request) -> None:
         """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1)."""
-        header = request.headers.get("authorization", "").strip()
-        key = header[len(_BEARER) :].strip() if header[: len(_BEARER)].lower() == _BEARER else header
+        key = key_in(request.headers.get("authorization", ""))
         if not key and request.url.path == "/graphql":
             key = request.query_params.get("api_key", "")
         if not key or (self._keys is not None and key not in self._keys):

@@ -4,6 +4,10 @@ from collections import OrderedDict
 
 from orchestrator.emulator.fleet import Fleet
 from orchestrator.emulator.jobs import Job
+from orchestrator.units import SECOND_US
+
+EXECUTION_TIMEOUT_US_DEFAULT = 600 * SECOND_US
+"""How long an execution may take where nobody says so (contract, Policy)."""
 
 
 class EndpointState:
@@ -11,6 +15,9 @@ class EndpointState:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
+        self.execution_timeout_us = EXECUTION_TIMEOUT_US_DEFAULT
+        """Of jobs whose policy does not say."""
+
         self.queue: OrderedDict[str, Job] = OrderedDict()
         self.waiting: OrderedDict[str, Job] = OrderedDict()
         """The part of the queue that may start workers: not of low priority."""

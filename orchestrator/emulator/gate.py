@@ -9,7 +9,7 @@ from http import HTTPStatus
 from orchestrator.emulator.answers import Answer, Refusal
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.limits import UNLIMITED, Limit, Meter, MeterFigures, Operation
-from orchestrator.emulator.wire import Sending, Wire
+from orchestrator.emulator.wire import Sending, Wire, key_in
 
 ANY_ENDPOINT = "*"
 """As the name of an endpoint: every id exists."""
@@ -118,10 +118,7 @@ class Gate:
         return self.wire.sending(answer, changes=accepts, submits=accepts and operation is Operation.RUN)
 
     def _check_key(self, authorization: str) -> None:
-        """`Bearer KEY` or the bare key, which the service takes as well (as observed)."""
-        key = authorization.strip()
-        if key[:7].lower() == "bearer ":
-            key = key[7:].strip()
+        key = key_in(authorization)
         if not key or (self._keys is not None and key not in self._keys):
             raise Refusal(401, "unauthorized")
 

@@ -30,7 +30,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     webhook: str | None
     s3_config: bytes | None
     ttl_us: int
-    execution_timeout_us: int
+    execution_timeout_us: int | None
+    """None: what the endpoint says."""
     low_priority: bool = False
     is_sync: bool = False
     """Submitted by `/runsync`: another form of id, and a shorter retention."""

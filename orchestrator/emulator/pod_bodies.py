@@ -111,7 +111,14 @@ class GpuWish(msgspec.Struct, frozen=True, kw_only=True):
     """How many GPUs of which type."""
 
     id: str
-    count: int = 1
+    count: int
+
+
+class GpuAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """The same as it was asked for. The schema has a default for the count; the service has not (as observed)."""
+
+    id: str
+    count: int | Omitted = OMITTED
 
 
 class CpuWish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -141,7 +148,7 @@ class Creation(Container, frozen=True, kw_only=True, rename="camel"):
     """The body of `POST /v2/pods`."""
 
     name: str
-    gpu: GpuWish | Omitted = OMITTED
+    gpu: GpuAsked | Omitted = OMITTED
     cpu: CpuWish | Omitted = OMITTED
     cloud: str = "SECURE"
     data_center_ids: tuple[str, ...] = ()

@@ -22,6 +22,8 @@ from orchestrator.emulator import ids
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import (
     Creation,
+    GpuAsked,
+    GpuWish,
     Modification,
     Mounts,
     change_mounts,
@@ -54,6 +56,8 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
     starting_s: float = 2.0
     started_as: Status = Status.PROVISIONING
     """The status that `start` answers with."""
+    assumes_gpu_count: bool = False
+    """Whether a GPU pod without `gpu.count` has one GPU, as the schema says; else no instance is found for it."""
     capacity: int | None = None
     """How many pods may compute at a time; beyond that 400, as for every lack of capacity."""
     balance: bool = True
@@ -92,6 +96,7 @@ class PodWorld:
             raise Problem(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
         template = self._template(body.template_id)
         self._check_capacity(now)
+        gpu = self._counted(body.gpu)
         args, command = command_of(body, template.args)
         pod = PodState(
             id=ids.worker_id(self._rng),
@@ -105,7 +110,7 @@ class PodWorld:
             ports=template.ports if isinstance(body.ports, Omitted) else body.ports,
             registry=template.registry if isinstance(body.registry, Omitted) else body.registry,
             mounts=_with_paths(body.mounts),
-            gpu=body.gpu,
+            gpu=gpu,
             cpu=body.cpu,
             cloud=body.cloud,
             data_centers=body.data_center_ids,
@@ -211,6 +216,15 @@ class PodWorld:
     def _forget(self, pod: PodState, now: int) -> None:
         self._use_template(pod, None, now)
         del self._pods[pod.id]
+
+    def _counted(self, gpu: GpuAsked | Omitted) -> GpuWish | Omitted:
+        if isinstance(gpu, Omitted):
+            return gpu
+        if not isinstance(gpu.count, Omitted):
+            return GpuWish(id=gpu.id, count=gpu.count)
+        if not self._settings.assumes_gpu_count:
+            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+        return GpuWish(id=gpu.id, count=1)
 
     def _check_capacity(self, now: int) -> None:
         taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())

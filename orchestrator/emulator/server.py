@@ -13,7 +13,7 @@ on: workers, time-outs, retention and webhooks.
 import math
 import random
 import subprocess
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
 import anyio
 import msgspec
@@ -41,12 +41,12 @@ from orchestrator.emulator.routes import STREAM_WAIT_MS_DEFAULT, JobApi, applica
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.waits import Waits
-from orchestrator.emulator.webhooks import Deliver, Webhooks
+from orchestrator.emulator.webhooks import CONTRACT_SUCCESS, Deliver, Webhooks
 from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.worker_routes import HOLD_S, WorkerApi
 from orchestrator.emulator.workers import Workers
 from orchestrator.emulator.world import Due, World
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import MIB, MILLISECOND_US, SECOND_US
 
 PINGS_MISSED = 4
 """A worker is silent for at least so many pings before the service gives it up, however fast time runs."""
@@ -106,6 +106,10 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The longest body of a `/run` (as observed); longer ones are answered 413."""
     webhook_delays_s: tuple[float, ...] = (10.0, 10.0)
     """The pauses before the second attempt, the third, ... (contract, Events)."""
+    service_retries: int = 0
+    """How often a job that failed is executed again before it is said to have (contract, Retries: by itself)."""
+    webhook_success: Container[int] = CONTRACT_SUCCESS
+    """With which statuses a receiver takes a webhook."""
     webhook_timeout_s: float = 10.0
     webhook_concurrency: int = 256
     template_release_s: float = TEMPLATE_RELEASE_S
@@ -160,6 +164,7 @@ class Emulator:
             silence_us=round(
                 max(settings.silence_s, PINGS_MISSED * settings.ping_interval_s * self._scale) * SECOND_US
             ),
+            service_retries=settings.service_retries,
             dice=self.dice,
             rng=rng,
             tally=self.tally,
@@ -170,6 +175,7 @@ class Emulator:
             delays_s=[delay / self._scale for delay in settings.webhook_delays_s],
             timeout_s=settings.webhook_timeout_s,
             concurrency=settings.webhook_concurrency,
+            success=settings.webhook_success,
         )
         self._waits = Waits(self.world)
         self._worker_api = WorkerApi(
@@ -229,10 +235,13 @@ class Emulator:
         if self._processes is not None:
             self._processes.origin = origin
 
-    def deploy(self, endpoint: str, scaling: Scaling) -> None:
-        """From now on, the endpoint scales like this; its workers start when it is time."""
+    def deploy(self, endpoint: str, scaling: Scaling, execution_timeout_us: int | None = None) -> None:
+        """From now on, the endpoint scales like this; its workers start when it is time. The time-out is for jobs whose
+        policy has none.
+        """
         announced = not self._has_handler(endpoint)
-        self.world.deploy(endpoint, scaling if self._processes or not announced else fixed(0), announced=announced)
+        scaling = scaling if self._processes or not announced else fixed(0)
+        self.world.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
         self._ring()
 
     def _deployed(self, endpoint: Endpoint) -> None:
@@ -246,7 +255,7 @@ class Emulator:
             scaler_value=endpoint.scaler_value,
             cold_start_s=self._settings.scaling.cold_start_s if self._settings.scaling else 0.0,
         )
-        self.deploy(endpoint.id, scaling)
+        self.deploy(endpoint.id, scaling, endpoint.execution_timeout_ms * MILLISECOND_US)
 
     def _removed(self, endpoint: str) -> None:
         self.world.close(endpoint)

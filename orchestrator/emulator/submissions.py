@@ -1,5 +1,7 @@
 """Reads the body of a `/run` or `/runsync`; the contract's rules for it live here."""
 
+from urllib.parse import urlsplit
+
 import msgspec
 
 from orchestrator.emulator.answers import Refusal
@@ -9,7 +11,6 @@ from orchestrator.units import SECOND_US
 MILLISECOND = SECOND_US // 1000
 DAY_MS = 86_400_000
 
-EXECUTION_TIMEOUT_MS_DEFAULT = 600_000
 EXECUTION_TIMEOUT_MS_RANGE = (5_000, 7 * DAY_MS)
 TTL_MS_DEFAULT = DAY_MS
 TTL_MS_RANGE = (10_000, 7 * DAY_MS)
@@ -18,7 +19,7 @@ NULL = msgspec.Raw(b"null")
 
 
 class _Policy(msgspec.Struct, frozen=True, rename="camel"):
-    execution_timeout: int = EXECUTION_TIMEOUT_MS_DEFAULT
+    execution_timeout: int | None = None
     low_priority: bool = False
     ttl: int = TTL_MS_DEFAULT
 
@@ -42,16 +43,18 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> Submission:
     """
     body = _decode(raw)
     policy = body.policy or _Policy()
-    _check_range("policy.executionTimeout", policy.execution_timeout, EXECUTION_TIMEOUT_MS_RANGE)
+    timeout_ms = policy.execution_timeout
+    if timeout_ms is not None:
+        _check_range("policy.executionTimeout", timeout_ms, EXECUTION_TIMEOUT_MS_RANGE)
     _check_range("policy.ttl", policy.ttl, TTL_MS_RANGE)
-    if body.webhook is not None and not body.webhook.startswith(("http://", "https://")):
-        raise Refusal(400, "webhook must be an http or https URL")
+    if body.webhook is not None and not _is_url(body.webhook):
+        raise Refusal(400, "webhook must be an http or https URL with a host")
     return Submission(
         input=_object("input", body.input),
         webhook=body.webhook,
-        s3_config=None if bytes(body.s3_config) == b"null" else _object("s3Config", body.s3_config),
+        s3_config=None if bytes(body.s3_config) == b"null" else _s3_config(body.s3_config),
         ttl_us=policy.ttl * MILLISECOND,
-        execution_timeout_us=policy.execution_timeout * MILLISECOND,
+        execution_timeout_us=None if timeout_ms is None else timeout_ms * MILLISECOND,
         low_priority=policy.low_priority,
         is_sync=is_sync,
     )
@@ -71,6 +74,30 @@ def _check_range(name: str, value: int, bounds: tuple[int, int]) -> None:
     low, high = bounds
     if not low <= value <= high:
         raise Refusal(400, f"{name} must be between {low} and {high} milliseconds, not {value}")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+
+
+def _s3_config(raw: msgspec.Raw) -> bytes:
+    value = _object("s3Config", raw)
+    members = _decoded(value)
+    for name in ("accessId", "accessSecret", "bucketName", "endpointUrl"):
+        if not isinstance(members.get(name), str | None):
+            raise Refusal(400, f"s3Config.{name} must be a string")
+    return value
+
+
+def _decoded(value: bytes) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(value, type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError):
+        raise Refusal(400, "s3Config is nested too deeply") from None
 
 
 def _object(name: str, raw: msgspec.Raw) -> bytes:

@@ -5,6 +5,7 @@ starts a pod or an endpoint from a template says so with `use`, and `release`s i
 """
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -12,6 +13,12 @@ import msgspec
 from orchestrator.emulator import ids
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.secrets import Secrets
+
+_TAGGED = re.compile(r"\S*[^\s/:]:[\w][\w.-]*|\S+@\w+:[0-9a-f]+")
+"""An image with its tag or digest (contract, Template)."""
+
+_PORT = re.compile(r"([0-9]{1,5})/[a-z]+")
+_PORT_MAX = 65_535
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +77,12 @@ class Templates:
             raise Refusal(400, "a serverless template cannot have a volume: volumeInGb must be 0")
         if template.container_disk_in_gb < 1 or template.volume_in_gb < 0:
             raise Refusal(400, "disk sizes are too small")
+        if _TAGGED.fullmatch(template.image_name) is None:
+            raise Refusal(400, f"image name must have a tag: {template.image_name}")
+        for port in (template.ports or "").split(",") if template.ports else ():
+            found = _PORT.fullmatch(port.strip())
+            if found is None or not 1 <= int(found[1]) <= _PORT_MAX:
+                raise Refusal(400, f"ports must be like 8888/http,22/tcp, not {port}")
         taken = self._named(template.name)
         if taken is not None and taken.id != template.id:
             raise Refusal(400, f"template name must be unique: {template.name}")

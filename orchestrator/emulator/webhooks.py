@@ -4,8 +4,9 @@ The HTTP call is handed in (`posting.post` does it for an emulator on a port), s
 receiver directly.
 """
 
+import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -22,21 +23,30 @@ HEADERS: Mapping[str, str] = {"content-type": "application/json", "user-agent": 
 WAITING_MAX = 100_000
 """Webhooks that wait for an attempt; more are dropped and counted, lest a dead receiver fill the memory."""
 
-SUCCESS = range(200, 300)
+CONTRACT_SUCCESS = (200,)
+"""With what a receiver takes a webhook (contract, Webhook 1)."""
 
 
 class Webhooks:
-    """Tries each webhook at once and after each of `delays_s`, until an attempt is answered 2xx within `timeout_s`.
+    """Tries each webhook at once and after each of `delays_s`, until an attempt is answered with a status of `success`
+    within `timeout_s`. Each attempt has a `traceparent` (W3C) that tells it from others, in the trace of its webhook.
 
     At most `concurrency` attempts are under way at a time.
     """
 
     def __init__(
-        self, deliver: Deliver | None, *, delays_s: Sequence[float], timeout_s: float, concurrency: int
+        self,
+        deliver: Deliver | None,
+        *,
+        delays_s: Sequence[float],
+        timeout_s: float,
+        concurrency: int,
+        success: Container[int] = CONTRACT_SUCCESS,
     ) -> None:
         self._deliver = deliver
         self._pauses_s = (0.0, *delays_s)
         self._timeout_s = timeout_s
+        self._success = success
         self._limiter = anyio.CapacityLimiter(concurrency)
         self._tasks: TaskGroup | None = None
         self._waiting = 0
@@ -64,21 +74,24 @@ class Webhooks:
         self._tasks.start_soon(self._bring, self._deliver, webhook)
 
     async def _bring(self, deliver: Deliver, webhook: Webhook) -> None:
-        for pause_s in self._pauses_s:
+        trace = hashlib.sha256(webhook.url.encode() + webhook.body).hexdigest()
+        for n, pause_s in enumerate(self._pauses_s):
             await anyio.sleep(pause_s)
-            if await self._attempt(deliver, webhook):
+            span = hashlib.sha256(f"{trace}{n}".encode()).hexdigest()
+            if await self._attempt(deliver, webhook, f"00-{trace[:32]}-{span[:16]}-01"):
                 self.delivered += 1
                 break
         else:
             self.dropped += 1
         self._waiting -= 1
 
-    async def _attempt(self, deliver: Deliver, webhook: Webhook) -> bool:
+    async def _attempt(self, deliver: Deliver, webhook: Webhook, traceparent: str) -> bool:
         async with self._limiter:
             self.attempts += 1
             with anyio.move_on_after(self._timeout_s):
                 try:
-                    return await deliver(webhook.url, webhook.body, HEADERS) in SUCCESS
+                    headers = {**HEADERS, "traceparent": traceparent}
+                    return await deliver(webhook.url, webhook.body, headers) in self._success
                 except Exception as error:  # noqa: BLE001  # a receiver that cannot be reached may fail in any way
                     log.debug("a webhook could not be delivered: %s", type(error).__name__)
         return False

@@ -16,6 +16,12 @@ from orchestrator.units import SECOND_US
 BARE_ERROR = b'{"error":"something went wrong"}'
 
 
+def key_in(authorization: str) -> str:
+    """The key in a header: `Bearer KEY`, or the bare key, which the service takes as well (as observed); or ""."""
+    scheme, _, key = authorization.strip().partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else authorization.strip()
+
+
 class Cut(StrEnum):
     """Where the connection breaks."""
 

@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.emulator import ids
 from orchestrator.emulator.announcements import Announcements, Webhook
 from orchestrator.emulator.answers import Refusal
-from orchestrator.emulator.endpoint_state import EndpointState
+from orchestrator.emulator.endpoint_state import EXECUTION_TIMEOUT_US_DEFAULT, EndpointState
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.emulator.fleet import Fleet, Scaling, fixed
 from orchestrator.emulator.jobs import (
@@ -66,7 +66,7 @@ class World:
     `scaling` tells how an endpoint scales and whether its workers announce themselves (see `deploy`); without it, each
     has a fixed number of `workers`. A job is kept for `retention_us` after its
     end, that of a `/runsync` for `sync_retention_us`. `silence_us` is how long a worker that speaks for itself may not
-    speak of a job that it holds.
+    speak of a job that it holds. A job that fails is executed again up to `service_retries` times before it is said to.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class World:
         rng: random.Random,
         sync_retention_us: int = 60 * SECOND_US,
         silence_us: int = 40 * SECOND_US,
+        service_retries: int = 0,
         tally: Tally | None = None,
         scaling: Callable[[str], tuple[Scaling, bool]] | None = None,
     ) -> None:
@@ -85,6 +86,7 @@ class World:
         self._retention_us = retention_us
         self._sync_retention_us = sync_retention_us
         self._silence_us = silence_us
+        self._service_retries = service_retries
         self._dice = dice
         self._rng = rng
         self._tally = tally
@@ -107,16 +109,22 @@ class World:
         """How many jobs are known."""
         return len(self._jobs)
 
-    def deploy(self, endpoint: str, scaling: Scaling, *, announced: bool) -> None:
-        """From now on `endpoint` scales like this. With `announced`, its workers say themselves when they are ready."""
+    def deploy(
+        self, endpoint: str, scaling: Scaling, *, announced: bool, execution_timeout_us: int | None = None
+    ) -> None:
+        """From now on `endpoint` scales like this. With `announced`, its workers say themselves when they are ready.
+
+        `execution_timeout_us` is for jobs from now on whose policy does not say; None: the contract's default.
+        """
         state = self._endpoints.get(endpoint)
         if state is None:
             fleet = Fleet(
                 scaling, new_id=partial(ids.worker_id, self._rng), announced=announced, guest_us=2 * self._silence_us
             )
-            self._endpoints[endpoint] = EndpointState(fleet)
+            state = self._endpoints[endpoint] = EndpointState(fleet)
         else:
             state.fleet.scale(scaling)
+        state.execution_timeout_us = execution_timeout_us or EXECUTION_TIMEOUT_US_DEFAULT
 
     def close(self, endpoint: str) -> None:
         """Forget an endpoint and all its jobs; those in progress are stopped."""
@@ -133,13 +141,14 @@ class World:
 
     def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
         """Accept a job: `{"id","status":"IN_QUEUE"}`."""
+        timeout_us = submission.execution_timeout_us or self._endpoint(endpoint).execution_timeout_us
         job = Job(
             id=ids.job_id(self._rng, is_sync=submission.is_sync),
             endpoint=endpoint,
             input=submission.input,
             webhook=submission.webhook,
             s3_config=submission.s3_config,
-            execution_timeout_us=submission.execution_timeout_us,
+            execution_timeout_us=timeout_us,
             expires_at=now + submission.ttl_us,
             queued_at=now,
             retention_us=self._kept_us(self._sync_retention_us if submission.is_sync else self._retention_us),
@@ -264,7 +273,10 @@ class World:
             self._leave_worker(job, now)
         else:  # handed out twice, and the second worker has not come for it yet
             self._endpoint(job.endpoint).drop(job.id)
-        self._finish(job, Status.COMPLETED if result.error is None else Status.FAILED, now, result)
+        if result.error is not None and job.retries < self._service_retries and not job.is_shared:
+            self._dispatch_again(job)
+        else:
+            self._finish(job, Status.COMPLETED if result.error is None else Status.FAILED, now, result)
         if result.refresh:
             self.retire(job.endpoint, execution.worker_id)
         return True

@@ -291,7 +291,7 @@ def test_only_what_is_given_is_sent() -> None:
     spec = PodCreate(name="n", gpu=GPU, image="i", mounts=Mounts(global_=(GlobalMount(volume_id="g"),)), cmd=())
     assert msgspec.json.decode(msgspec.json.encode(spec)) == {
         "name": "n",
-        "gpu": {"id": "NVIDIA L4"},
+        "gpu": {"id": "NVIDIA L4", "count": 1},
         "image": "i",
         "cmd": [],
         "mounts": {"global": [{"volumeId": "g"}]},

@@ -41,6 +41,7 @@ FILE = """
     seed = 7
     error-bodies = "html"
     webhooks-as-observed = true
+    service-retries = 2
     time-scale = 60
     json = true
 """
@@ -72,6 +73,7 @@ ASKED = EmulateRequest(
     seed=7,
     error_bodies=ErrorBodies.HTML,
     webhooks_as_observed=True,
+    service_retries=2,
     time_scale=60,
 )
 """All that stands in the file."""

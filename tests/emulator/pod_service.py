@@ -23,7 +23,7 @@ from orchestrator.units import SECOND_US
 
 KEY = "the-key-of-the-tests"
 T0 = 1_767_225_600 * SECOND_US
-GPU = {"name": "trainer", "image": "img:1", "gpu": {"id": "NVIDIA L4"}}
+GPU = {"name": "trainer", "image": "img:1", "gpu": {"id": "NVIDIA L4", "count": 1}}
 CPU = {"name": "web", "image": "img:1", "cpu": {"id": "cpu3c", "vcpuCount": 4}}
 AT_ONCE = PodSettings(provisioning_s=0, starting_s=0)
 

@@ -30,7 +30,7 @@ WEB = {
     "env": [{"key": "A", "value": "{{ RUNPOD_SECRET_a }}"}, {"key": "B", "value": "t"}],
     "containerRegistryAuthId": "reg",
 }
-WORKER = {"name": "worker", "imageName": "x", "containerDiskInGb": 5, "volumeInGb": 0, "isServerless": True}
+WORKER = {"name": "worker", "imageName": "x:1", "containerDiskInGb": 5, "volumeInGb": 0, "isServerless": True}
 
 
 class World:

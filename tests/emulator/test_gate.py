@@ -43,14 +43,15 @@ def test_a_key_is_taken_bare_or_as_a_bearer(authorization: str) -> None:
     gate().enter("ep", Operation.RUN, authorization, 5)
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer wrong", "wrong"])
+@pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer", "Bearer wrong", "wrong"])
 def test_a_wrong_key_is_a_401(authorization: str) -> None:
     assert refused(gate(), authorization=authorization) == 401
 
 
 def test_without_configured_keys_any_key_will_do_but_there_must_be_one() -> None:
     gate(keys=None).enter("ep", Operation.RUN, "Bearer anything", 5)
-    assert refused(gate(keys=None), authorization="") == 401
+    for empty in ("", "Bearer ", "bearer", " Bearer  "):
+        assert refused(gate(keys=None), authorization=empty) == 401
 
 
 def test_an_unknown_endpoint_is_a_404_unless_all_exist() -> None:

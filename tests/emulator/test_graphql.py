@@ -189,6 +189,9 @@ async def test_the_key_comes_in_the_url_or_as_a_bearer() -> None:
     assert (await http.post("/graphql", params={"api_key": KEY}, json=body)).status_code == 200
     assert (await http.post("/graphql", headers={"authorization": f"Bearer {KEY}"}, json=body)).status_code == 200
     assert (await http.post("/graphql", headers={"authorization": KEY}, json=body)).status_code == 200
+    for empty in ("Bearer ", "Bearer", " "):
+        answer = await http.post("/graphql", params={"api_key": KEY}, headers={"authorization": empty}, json=body)
+        assert answer.status_code == 200
     for params, headers in ({}, {}), ({"api_key": "wrong"}, {}), ({"api_key": KEY}, {"authorization": "Bearer wrong"}):
         answer = await http.post("/graphql", params=params, headers=headers, json=body)
         assert (answer.status_code, answer.json()) == (401, {"errors": [{"message": "unauthorized"}]})
@@ -247,3 +250,19 @@ async def test_an_endpoint_with_workers_is_not_deleted_by_graphql() -> None:
     assert await bare.data(delete) == {"deleteEndpoint": None}
     assert await bare.reason(delete) == "endpoint not found"
     assert "scalerType" in await bare.reason(save, input={"name": "e", "scalerType": "NONE"})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ('imageName: "x"', "image name must have a tag: x"),
+        ('imageName: "registry:5000/x"', "image name must have a tag: registry:5000/x"),
+        ('imageName: "x:1", ports: "8888"', "ports must be like 8888/http,22/tcp, not 8888"),
+        ('imageName: "x:1", ports: "22/tcp,0/http"', "ports must be like 8888/http,22/tcp, not 0/http"),
+    ],
+)
+async def test_a_template_that_our_client_would_refuse_is_refused_there_too(change: str, reason: str) -> None:
+    """Contract, Template: `imageName` with tag, `ports` as port/protocol."""
+    query = f'mutation {{ saveTemplate(input: {{name: "n", containerDiskInGb: 1, volumeInGb: 0, {change}}}) {{ id }} }}'
+    answer = await Bare(account()).http.post("/graphql", params={"api_key": KEY}, json={"query": query})
+    assert [error["message"] for error in answer.json()["errors"]] == [reason]

@@ -369,7 +369,7 @@ def test_an_empty_account_is_402() -> None:
 
 
 def from_template(pod: World) -> Any:
-    return {"name": "n", "gpu": {"id": "g"}, "templateId": pod.web, "env": {"B": "b"}}
+    return {"name": "n", "gpu": {"id": "g", "count": 1}, "templateId": pod.web, "env": {"B": "b"}}
 
 
 def test_a_template_fills_in_and_the_body_wins() -> None:
@@ -430,3 +430,13 @@ def test_whatever_is_asked_the_record_keeps_the_contract(steps: list[tuple[Actio
 
 def test_pods_that_start_at_once_are_running_when_they_are_created() -> None:
     assert World(AT_ONCE).get().status is Status.RUNNING
+
+
+def test_a_gpu_pod_without_a_count_finds_no_instance_unless_the_settings_say_so() -> None:
+    """As observed: the schema has a default, and the service does not."""
+    body = {"name": "n", "image": "i:1", "gpu": {"id": "g"}}
+    with pytest.raises(Problem, match="no longer any instances") as refused:
+        World(SLOW, body)
+    assert refused.value.status == 400
+    gpu = World(msgspec.structs.replace(SLOW, assumes_gpu_count=True), body).get().gpu
+    assert msgspec.to_builtins(gpu)["count"] == 1

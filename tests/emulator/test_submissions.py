@@ -12,7 +12,7 @@ def test_the_input_is_kept_byte_for_byte() -> None:
 
 def test_the_policys_defaults_are_the_contracts() -> None:
     submission = parse_submission(b'{"input":{}}')
-    assert (submission.execution_timeout_us, submission.ttl_us) == (600 * SECOND_US, 86_400 * SECOND_US)
+    assert (submission.execution_timeout_us, submission.ttl_us) == (None, 86_400 * SECOND_US), "the endpoint knows"
     assert (submission.webhook, submission.s3_config) == (None, None)
 
 
@@ -41,6 +41,11 @@ def test_everything_that_may_be_given_is_taken() -> None:
         b'{"input":{},"webhook":7}',
         b'{"input":{},"webhook":"ftp://h/"}',
         b'{"input":{},"s3Config":[]}',
+        b'{"input":{},"webhook":"https://"}',
+        b'{"input":{},"webhook":"http://:80/x"}',
+        b'{"input":{},"webhook":"http://[x"}',
+        b'{"input":{},"s3Config":{"accessId":5}}',
+        b'{"input":{},"s3Config":{"endpointUrl":{}}}',
         b'{"input":{},"policy":[]}',
         b'{"input":{},"policy":{"ttl":9999}}',
         b'{"input":{},"policy":{"ttl":604800001}}',

@@ -15,7 +15,7 @@ from tests.emulator.pod_worlds import WEB, WORKER
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SAVE = "mutation($input: SaveTemplateInput) { saveTemplate(input: $input) { id } }"
-POD = {"name": "pod", "gpu": {"id": "NVIDIA L4"}}
+POD = {"name": "pod", "gpu": {"id": "NVIDIA L4", "count": 1}}
 IN_USE = "is in use by a pod or an endpoint"
 A_MOMENT_AGO = "was in use a moment ago"
 

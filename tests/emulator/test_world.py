@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.fleet import fixed
 from orchestrator.emulator.jobs import ExecutionKey, Result
 from orchestrator.emulator.tally import Tally
 from orchestrator.emulator.world import World
@@ -157,6 +158,43 @@ def test_cancelling_a_finished_job_changes_nothing_and_says_so() -> None:
     finish(subject)
     assert seen(subject.cancel(EP, job_id, T0)) == {"status": "COMPLETED"}
     assert status(subject, job_id) == "COMPLETED"
+
+
+def test_where_the_service_retries_by_itself_a_job_fails_only_after_that() -> None:
+    """Contract, Retries: after a queue-based job fails, the service retries automatically."""
+    subject = world(service_retries=2)
+    first, second = submit(subject, webhook=HOOK), submit(subject, value=2)
+    failure = Result(error="boom")
+    for n, others in ((1, "IN_QUEUE"), (2, "IN_QUEUE"), (3, "FAILED")):
+        assert finish(subject, result=failure).job_id == first
+        assert status(subject, first) == others
+        assert [len(subject.step(T0).webhooks), n] in ([0, 1], [0, 2], [1, 3])
+    assert seen(subject.status(EP, first, T0))["retries"] == 2
+    finish(subject, result=failure)
+    finish(subject)
+    assert status(subject, second) == "COMPLETED"
+    health = subject.health(EP).jobs
+    assert (health.failed, health.completed, health.retried) == (1, 1, 3)
+
+
+def test_a_job_has_the_time_of_its_endpoint_unless_its_policy_says_so() -> None:
+    subject = world()
+    default = submit(subject)
+    subject.deploy(EP, fixed(2), announced=False, execution_timeout_us=20 * SECOND_US)
+    of_endpoint, own = submit(subject), submit(subject, executionTimeout=30_000)
+    for _ in range(3):
+        take(subject)
+    subject.step(T0 + 20 * SECOND_US)
+    assert [status(subject, each, T0 + 20 * SECOND_US) for each in (default, of_endpoint, own)] == [
+        *("IN_PROGRESS", "TIMED_OUT", "IN_PROGRESS")
+    ]
+    subject.step(T0 + 30 * SECOND_US)
+    assert status(subject, own, T0 + 30 * SECOND_US) == "TIMED_OUT"
+    assert status(subject, default, T0 + 599 * SECOND_US) == "IN_PROGRESS"
+    subject.deploy(EP, fixed(2), announced=False, execution_timeout_us=0)
+    last = submit(subject, T0)
+    take(subject)
+    assert status(subject, last, T0 + 599 * SECOND_US) == "IN_PROGRESS", "0 is the contract's default (as observed)"
 
 
 def test_a_failed_job_is_retried_under_its_id_with_its_input_and_without_its_past() -> None:

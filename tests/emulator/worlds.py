@@ -21,9 +21,16 @@ SUCCESS = Result(output=b'{"ok":1}')
 HOOK = "https://listener/hooks/1"
 
 
-def world(faults: Faults = NO_FAULTS, *, tally: Tally | None = None, seed: int = 1) -> World:
+def world(faults: Faults = NO_FAULTS, *, tally: Tally | None = None, seed: int = 1, service_retries: int = 0) -> World:
     rng = random.Random(seed)
-    return World(workers=2, retention_us=30 * MINUTE, dice=FaultDice(faults, rng), rng=rng, tally=tally)
+    return World(
+        workers=2,
+        retention_us=30 * MINUTE,
+        dice=FaultDice(faults, rng),
+        rng=rng,
+        tally=tally,
+        service_retries=service_retries,
+    )
 
 
 def submission(value: int = 1, *, webhook: str | None = None, **policy: int) -> Submission:
