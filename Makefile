@@ -54,6 +54,8 @@ figures: $(READY)  ## measures every promise anew, in an hour or two, and writes
 	$(BIN)/python -m tests.limits --record
 	$(BIN)/python -m tests.narrow --record
 	$(BIN)/python -m tests.crashes --record
+	$(BIN)/python -m tests.firing --seeds 200 --kills 100 --record
+	$(BIN)/python -m tests.emulator.long_jobs --record
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record
 	$(BIN)/python -m tests.simulation.many --record

@@ -124,7 +124,7 @@ def test_every_place_where_something_is_decided_exists_and_is_the_only_one() -> 
 
 
 def test_every_hop_of_the_walks_is_named_by_one_before_it() -> None:
-    hops = HOP.findall(section("Two walks"))
+    hops = HOP.findall(section("Three walks"))
     assert len(hops) > 100
     passed = body_of(*hops[0])
     for path, name in hops[1:]:

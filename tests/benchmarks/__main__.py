@@ -17,6 +17,7 @@ from tests.benchmarks import (
     endpoints,
     official,
     outputs,
+    pipelines,
     program,
     restart,
     runs,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "selection": selection.selection,
     "program": program.program,
     "steering": steering.steering,
+    "pipelines": pipelines.pipelines,
 }
 
 

@@ -49,4 +49,6 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "G7": (),
     "G8": ("Large outputs and inputs are read in pages bounded in bytes, and few at a time where the line is narrow.",),
+    "G9": ("Schedules, stages and what is handed from one to the next are new.",),
+    "G10": ("Resumable jobs are new.",),
 }

@@ -290,4 +290,61 @@ PROMISES: Final = (
             "narrow": ("memory",),
         },
     ),
+    Promise(
+        number="G9",
+        title="each fire is recorded once, and has one flow",
+        text=(
+            "Each nominal time of a schedule stands in one place: with its flow, skipped by the rule that was chosen, or in a "
+            "gap that says why nothing was done. So it is whatever crashes, sleeps or looks at the same time. Each row of a "
+            "stage that ends is handed over once."
+        ),
+        assumptions=(
+            "Somebody looks: `serve` goes on, or a timer begins `tick`. `schedules check` says where nobody does.",
+            "The clock is right within an hour. One that is set back fires nothing until it has come on.",
+            "A function of a step has no effect but what it returns: it may be called again for a row after a crash.",
+        ),
+        breaks=(
+            "Being away for longer than `catch-up`: these fires are missed, counted, and `backfill` makes up for them.",
+            "More than 100 flows that wait in a `queue`: further fires are skipped, and it is said.",
+        ),
+        tests=(
+            "tests/firing/test_weeks.py::test_whatever_crashes_sleeps_or_is_changed_each_fire_is_in_one_place",
+            "tests/firing/test_kills.py::test_a_serve_and_three_ticks_that_are_killed_leave_each_fire_in_one_place",
+            "tests/firing/test_asleep.py::test_after_a_sleep_each_rule_holds_for_what_came_meanwhile",
+            "tests/firing/test_asleep.py::test_a_clock_that_is_set_back_fires_nothing_twice_and_is_told_once",
+            "tests/core/test_firing.py::test_each_fire_is_found_once_or_lies_in_one_gap",
+            "tests/core/test_firing.py::test_what_is_overdue_for_longer_than_catch_up_is_missed_to_the_microsecond",
+            "tests/core/test_overlap.py::test_whatever_meets_no_fire_is_forgotten_and_never_too_many_run",
+            "tests/conformance/test_pipelines.py::test_a_look_is_recorded_once_whoever_looks",
+            "tests/conformance/test_handovers.py::test_each_row_that_ends_is_owed_with_its_last_step",
+            "tests/conformance/test_handovers.py::test_rows_arrive_once_with_their_lineage_and_their_counts",
+        ),
+        figures={"firing": ("",), "benchmarks": ("pipelines: ",)},
+    ),
+    Promise(
+        number="G10",
+        title="a long job goes on from its newest checkpoint",
+        text=(
+            "A resumable job that is cut off begins again with the newest checkpoint that a question has seen. So it repeats "
+            "at most what lies between two checkpoints and two questions."
+        ),
+        assumptions=(
+            "Its worker reports a checkpoint once it is stored, and repeats it with each report: `/status` shows the latest only.",
+            "Its worker waits for its reports before it returns, as `LongJob` does: the service takes one that comes after the result for news.",
+        ),
+        breaks=(
+            "`--progress-every off`: then it is asked at its deadlines only, and what is repeated is what lies between those.",
+            "A checkpoint of more than 64 KiB: it is told, and the one before stands.",
+        ),
+        tests=(
+            "tests/engine/test_resumable.py::test_a_job_of_nine_days_that_is_killed_every_five_hours_repeats_a_checkpoint_and_a_question_each_time",
+            "tests/engine/test_resumable.py::test_a_segment_is_given_the_newest_checkpoint_and_the_same_key",
+            "tests/engine/test_resumable.py::test_reports_that_come_in_any_order_leave_the_newest_checkpoint",
+            "tests/engine/test_resumable.py::test_a_job_of_a_week_is_asked_for_at_its_deadlines_only_where_nobody_wants_to_know",
+            "tests/conformance/test_segments.py::test_whatever_the_order_of_reports_the_newest_checkpoint_stands",
+            "tests/emulator/test_official_worker.py::test_with_the_helper_no_report_comes_after_its_result_and_without_it_some_do",
+            "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
+        ),
+        figures={"emulator.long_jobs": ("",)},
+    ),
 )

@@ -8,6 +8,7 @@ from typing import Final
 from tests.planted.faults import (
     answers,
     command_line,
+    firing,
     intakes,
     lines,
     notifying,
@@ -34,6 +35,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *intakes.FAULTS,
     *pacing.FAULTS,
     *pipelines.FAULTS,
+    *firing.FAULTS,
     *resuming.FAULTS,
     *programs.FAULTS,
     *selecting.FAULTS,
