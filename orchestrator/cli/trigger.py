@@ -101,7 +101,7 @@ async def _trigger(load: Callable[[], App], asked: _Trigger, view: QuietView, *,
     from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
 
     found = await load().trigger(asked.request.ledger, asked.name, asked.at)
-    view.say(_told(found))
+    view.say(_told(found, waits=asked.wait))
     if not asked.wait:
         if as_json:
             printing.put_json(found)
@@ -121,11 +121,13 @@ def _exit_code(flow: "FlowStatus") -> int:
     return 0 if flow.state is FlowState.SUCCEEDED else FAILURES_EXIT_CODE
 
 
-def _told(found: "Asked") -> str:
+def _told(found: "Asked", *, waits: bool) -> str:
     name = found.flows[0]
     was = f"{name} was asked for before" if found.known else f"{name} is asked for"
     if found.held_by is not None:
         return f"{was}; {found.held_by} begins it in its turn"
+    if waits:
+        return was
     return f"{was}; it begins with the next orchestrator serve or tick, or now with --wait"
 
 

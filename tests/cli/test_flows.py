@@ -54,6 +54,7 @@ def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowS
     assert result.exit_code == code
     assert json.loads(result.stdout)["state"] == state
     assert f"{FLOW}: {state}, because" in result.stderr
+    assert "or now with --wait" not in result.stderr  # it was given
 
 
 def test_a_backfill_shows_how_many_it_asks_for_and_asks_first() -> None:
