@@ -36,14 +36,14 @@ from orchestrator.engine.upkeep.notifier import Notifier
 from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.resending import resent
-from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
+from orchestrator.engine.upkeep.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
 from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands import Action, Command
+from orchestrator.ledger.commands import Action, Command, Reply
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -193,7 +193,14 @@ class Engine:
         self.commands.register(Action.SERVE, self.serving.serve_asked)
         self.commands.register(Action.RELEASE, self.serving.release_asked)
         self.commands.register(Action.REBIND, self.serving.rebind_asked)
+        self._is_tick_asked = False
+        self.commands.register(Action.TICK, self._tick_asked)
         self.watch.subscribe(self.commands.on_change)
+
+    async def _tick_asked(self, _command: Command) -> Reply:
+        """Flows may be asked for before this process carries out any: it begins with them then."""
+        self._is_tick_asked = True
+        return LOOKS
 
     def _on_change(self) -> None:
         """The ledger may say something else of what people want."""
@@ -358,6 +365,8 @@ class Engine:
             firing=firing,
         )
         self.commands.register(Action.TICK, scheduler.tick_asked)
+        if self._is_tick_asked:
+            scheduler.tick()
         self.watch.subscribe(scheduler.on_change)
         await self.taking.start(relay.serve)
         await self.taking.start(notifier.serve)

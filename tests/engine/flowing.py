@@ -1,7 +1,7 @@
 """A process that carries out flows on virtual time: the engine and the files that users run, and a service of rows."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -84,6 +84,7 @@ async def flowing(
     delay: Callable[[], float] | None = None,
     environ: Mapping[str, str] | None = None,
     receiver: httpx.AsyncBaseTransport | None = None,
+    before: Callable[[Engine], Awaitable[object]] | None = None,
 ) -> AsyncIterator[Flowing]:
     """A process on the ledger in `folder` that fires, and carries out what does; `receiver` gets what is told."""
     path = folder / "l.db"
@@ -112,6 +113,8 @@ async def flowing(
         async with engine.working():
             await engine.collect()
             await engine.keep_up()
+            if before is not None:
+                await before(engine)
             files = LocalFiles(
                 ledger=engine.ledger,
                 connection=connection,

@@ -11,6 +11,8 @@ import pytest
 
 from orchestrator.core.flows import FlowKind
 from orchestrator.core.pipelines import WHOLE, Overlap
+from orchestrator.engine.engine import Engine
+from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.ledger.commands import Action, NewName
 from orchestrator.units import MINUTE_US, SECOND_US
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
@@ -254,3 +256,16 @@ async def test_a_run_that_is_renamed_under_its_flow_is_still_its_run(tmp_path: P
         transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
         await anyio.sleep(600)
         assert (await p.flow(FIRST)).state == "succeeded"
+
+
+async def test_who_asks_for_flows_before_a_process_carries_out_any_is_heard(tmp_path: Path) -> None:
+    async def asks(engine: Engine) -> None:
+        of = await applied(engine.ledger, a_pipeline(tmp_path), now=EPOCH_AT)
+        await engine.ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT], FlowKind.TRIGGERED)
+        number = await engine.ledger.commands.ask(Action.TICK)
+        await engine.commands.run_once()
+        assert not (await engine.ledger.commands.one(number)).is_refused
+
+    async with flowing(tmp_path, firing=Firing.HANDED_OVER, before=asks) as p:
+        await anyio.sleep(60)
+        assert list((await p.states()).values()) == ["succeeded"]

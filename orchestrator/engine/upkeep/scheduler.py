@@ -47,6 +47,8 @@ class Firing(Enum):
     """Only then, and until then flows are not carried out either."""
 
 
+LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
+
 LOOK_S: Final = 30.0
 """It looks at least as often."""
 
@@ -96,10 +98,14 @@ class Scheduler:
         self.firing = Firing.ASKED
 
     async def tick_asked(self, _command: Command) -> Reply:
-        """Carries out a TICK: looks, and carries out what is due."""
+        """Carries out a TICK."""
+        self.tick()
+        return LOOKS
+
+    def tick(self) -> None:
+        """Looks, and carries out what is due."""
         self._is_to_look = True
         self.take_up(Firing.ASKED)
-        return Reply("it looks at the schedules, and carries out what is due")
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled. It has looked once when it has started."""
