@@ -59,6 +59,9 @@ class Form(Generic[T]):
     words: tuple[str, ...] = ()
     """What a shell can complete."""
 
+    by_lines: bool = False
+    """Of a list: its values hold spaces and commas, so that in a variable each has a line of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setting(Generic[T]):

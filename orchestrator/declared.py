@@ -327,6 +327,20 @@ CHECK: Final = _trouble(
     " it raises or returns None or False, the job has failed (class `invalid_output`).",
     default="none",
 )
+ESCALATE: Final = _trouble(
+    "escalate",
+    Form(Kind.LIST, "RULE", written.rules, written.rule_texts, by_lines=True),
+    "What a job is [given after its troubles](retries.md#escalation), by their class, one step after the other, as in"
+    " `timed_out: execution-timeout*2, then endpoint big`. Repeatable.",
+    default="every execution is like the first",
+)
+RETRY_BUDGET: Final = _trouble(
+    "retry-budget",
+    parsed("PERCENT", written.share, written.percentage),
+    "For how many of the run's jobs an execution may be [repeated](retries.md#a-budget-for-retries) that failed, timed"
+    " out or gave no usable output, as in `20%`; after that such jobs fail.",
+    default="any number, within `--max-attempts`",
+)
 ON_STUCK: Final = _trouble(
     "on-stuck",
     one_of(OnStuck),
@@ -452,7 +466,7 @@ RUN: Final[Settings] = (
     *(OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
-    *(REQUIRE_OUTPUT, SCHEMA, CHECK),
+    *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     PRICE_PER_SECOND,

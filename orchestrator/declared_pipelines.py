@@ -5,7 +5,6 @@ A stage takes the settings of its run besides, as `declared` has them, but for t
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -13,7 +12,7 @@ from zoneinfo import available_timezones
 from orchestrator import declared, written
 from orchestrator.core.calendar import check_cron
 from orchestrator.core.names import nearest
-from orchestrator.core.pipelines import ALL, INPUT, WHOLE, News, Notify, Overlap, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines import ALL, INPUT, News, Notify, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.placeholders import placeholders
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import REFERENCE
@@ -22,10 +21,8 @@ from orchestrator.settings import STANDARD_INPUT, InputSettings, OutputSettings,
 from orchestrator.units import SECOND_US
 
 PARALLEL_MAX: Final = 1_000
-PERCENT: Final = WHOLE // 100
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PERCENTAGE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
 _STEP: Final = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
 
 _pipeline: Final = Group(Pipeline)
@@ -97,19 +94,6 @@ def _step(text: str) -> str:
     return text
 
 
-def _share(text: str) -> int:
-    """A percentage, in millionths of the whole."""
-    match = _PERCENTAGE.fullmatch(text)
-    share = round(Decimal(match[1]) * PERCENT) if match else WHOLE + 1
-    if share > WHOLE:
-        raise ValueError(f'"{text:.40}" is no share; write a percentage up to 100, as in "5%"')
-    return share
-
-
-def _percentage(share: int) -> str:
-    return f"{share / PERCENT:g}%"
-
-
 def _variable(text: str) -> str:
     if not REFERENCE.fullmatch(text):
         raise ValueError("write env:NAME, where NAME is the variable that holds the secret")
@@ -135,7 +119,7 @@ def _url(text: str) -> str:
     return text
 
 
-_part: Final = parsed("PERCENT", _share, _percentage)
+_part: Final = parsed("PERCENT", written.share, written.percentage)
 _arguments: Final = Form(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tuple)
 
 # --- the pipeline
@@ -265,8 +249,8 @@ STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE,
 STAGE_FILES: Final[Settings] = (declared.OUTPUT, declared.ERRORS)
 """What of the settings of a stage's run are paths with placeholders."""
 
-STAGE_VALIDATORS: Final[Settings] = (declared.SCHEMA, declared.CHECK)
-"""What of them are files that count from the folder of the pipeline's own, and have to be usable."""
+STAGE_CHECKED: Final[Settings] = (declared.SCHEMA, declared.CHECK, declared.ESCALATE)
+"""What of them has to be usable besides: it names files, or holds templates."""
 
 STAGE_RUN: Final[Settings] = (
     *(declared.ENDPOINT, declared.SERVERLESS_URL, *STAGE_FILES, declared.INCLUDE, declared.BODY_BYTES_MAX),

@@ -13,6 +13,7 @@ import msgspec
 
 from orchestrator.core.admission import QueueDepth
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.escalation import Rule
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
 from orchestrator.core.resuming import SegmentLimits
@@ -144,6 +145,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_segments: int = 100
     max_execution_us: int | None = None
     """How long a resumable job may be executed in all its segments together; None: however long."""
+
+    escalate: tuple[Rule, ...] = ()
+    """What jobs are given after their troubles."""
+
+    retry_budget: int | None = None
+    """So many millionths of its jobs may have an execution repeated; None: any number."""
 
     output: str | None = None
     """Where its results were written last, a full path; None: nowhere, or to a stream. A `resume` writes there, too."""

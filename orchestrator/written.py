@@ -11,7 +11,9 @@ from typing import Final, get_args
 
 from orchestrator.core.addresses import interface_url
 from orchestrator.core.admission import QueueDepth
+from orchestrator.core.escalation import Rule, format_rule, parse_rule
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
+from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Kind, duration, parsed
@@ -28,6 +30,9 @@ EVERY_US_MIN: Final = 1_000_000
 FLATTENED: Final = ("output", "input")
 """What a path of `flattened` leads into."""
 
+PERCENT: Final = WHOLE // 100
+
+_PERCENTAGE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -145,6 +150,30 @@ def _pinned(path: str, behind: str) -> Pinned:
         return Pinned(f"{path}{behind}", hashlib.sha256(Path(path).read_bytes()).hexdigest())
     except OSError as error:
         raise ValueError(f"{path}: this file cannot be read ({error.strerror})") from None
+
+
+def share(text: str) -> int:
+    """A percentage, in millionths of the whole."""
+    match = _PERCENTAGE.fullmatch(text)
+    found = round(Decimal(match[1]) * PERCENT) if match else WHOLE + 1
+    if found > WHOLE:
+        raise ValueError(f'"{text:.40}" is no share; write a percentage up to 100, as in "5%"')
+    return found
+
+
+def percentage(found: int) -> str:
+    """The same as it is written."""
+    return f"{found / PERCENT:g}%"
+
+
+def rules(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """What jobs are given after their troubles."""
+    return tuple(map(parse_rule, texts))
+
+
+def rule_texts(found: Sequence[Rule]) -> Sequence[str]:
+    """The same as they are written."""
+    return list(map(format_rule, found))
 
 
 def pacing(text: str) -> Pacing:

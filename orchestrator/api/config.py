@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from orchestrator import declared
-from orchestrator.declaration import Kind, Setting
+from orchestrator.declaration import Form, Kind, Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import CONFIGURATION_DEFAULT, Configuration
 
@@ -171,9 +171,15 @@ def _of_environment(environment: Mapping[str, str], section: Section) -> Layer:
         variable = section.variable(setting)
         text = environment.get(variable, "").strip()
         if text and setting.has_flag:
-            texts = text.replace(",", " ").split() if setting.form.kind is Kind.LIST else [text]
-            given[key] = Given(tuple(texts), variable)
+            given[key] = Given(_texts(text, setting.form), variable)
     return given
+
+
+def _texts(text: str, form: Form[Any]) -> tuple[str, ...]:
+    """The values in a variable."""
+    if form.kind is not Kind.LIST:
+        return (text,)
+    return tuple(filter(None, map(str.strip, text.splitlines())) if form.by_lines else text.replace(",", " ").split())
 
 
 def _of_file(path: Path | None, section: Section) -> Layer:

@@ -11,9 +11,9 @@ from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.controlling import rebind
 from orchestrator.api.naming import run_named
 from orchestrator.api.remembering import told
+from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.engine.collecting.validator import validator_of
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -36,7 +36,7 @@ def check_given(request: RunRequest) -> None:
         _check_name(request.name)
     if request.settings is not None:
         _check_settings(request.settings)
-        validator_of(request.settings)
+        check_usable(request.settings)
     if source is None and not request.ledger.exists():
         raise no_ledger(request.ledger)
     if source is not None:

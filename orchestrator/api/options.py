@@ -38,6 +38,8 @@ class RunOptions(TypedDict, total=False):
     require_output: bool | None
     schema: str | PathLike[str] | None
     check: str | None
+    escalate: str | Sequence[str] | None
+    retry_budget: str | None
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None
     stop_after_failures: int | None
@@ -88,7 +90,7 @@ _NAMES: Final = {key: name for name, key in _KEYS.items()}
 def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
     """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
     flags = {_KEYS.get(name, name): as_flag(value) for name, value in options.items() if value is not None}
-    return choose(flags, environ, said=_said)
+    return choose(flags, environ, said=named)
 
 
 def check_known(options: Iterable[str], known: Sequence[str], function: str) -> None:
@@ -104,7 +106,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     """The settings of a run: those that it has, with what `options` say; of a new one, all that was chosen."""
     if known is None:
         settings = RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
-        check_resumable(settings, _said)
+        check_resumable(settings, named)
         return settings
     every = (*declared.RUN, *declared.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
@@ -112,7 +114,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     if options.get(declared.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
     settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
-    check_resumable(settings, _said)
+    check_resumable(settings, named)
     return settings
 
 
@@ -133,22 +135,23 @@ def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) 
 def policy_of(options: Mapping[str, object]) -> Policy:
     """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
     settings: tuple[Setting[Any], ...] = (declared.EXECUTION_TIMEOUT, declared.TTL, declared.LOW_PRIORITY)
-    check_known(options, [_said(setting).removesuffix("=") for setting in settings], "policy")
+    check_known(options, [named(setting).removesuffix("=") for setting in settings], "policy")
     flags = {name: as_flag(value) for name, value in options.items() if value is not None}
-    return Policy(**Choices.of(flags, _said).fields(Policy, settings))
+    return Policy(**Choices.of(flags, named).fields(Policy, settings))
 
 
 def attempts_of(number: int | None) -> int | None:
     """How often a job may be executed, where that is said. Raises `UsageError`."""
-    return Choices.of({declared.MAX_ATTEMPTS.key: number}, _said)[declared.MAX_ATTEMPTS]
+    return Choices.of({declared.MAX_ATTEMPTS.key: number}, named)[declared.MAX_ATTEMPTS]
 
 
-def _said(setting: Setting[Any]) -> str:
+def named(setting: Setting[Any]) -> str:
+    """What a program calls a setting."""
     key = setting.key
     return f"{_NAMES.get(key, key.replace('-', '_'))}="
 
 
-def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = _said) -> int:
+def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = named) -> int:
     """How long a job that is to be cancelled may take to its next checkpoint, in microseconds; `name` is how that is
     called. Raises `UsageError`.
     """

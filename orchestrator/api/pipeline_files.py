@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from orchestrator import declared, declared_inputs, declared_pipelines
 from orchestrator.api.config import KEY_ADVICE, fits, text_of
+from orchestrator.api.usable import check_usable
 from orchestrator.core.flow_paths import fire_problems, template_problems
 from orchestrator.core.names import nearest
 from orchestrator.core.pipelines import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.stages import in_order, problems
 from orchestrator.declaration import Setting
-from orchestrator.engine.collecting.validator import validator_of
 from orchestrator.engine.step_functions import step_function
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates import check_templates
@@ -207,8 +207,8 @@ class _Reading:
             given = tuple(self._placed(setting, each) for each in told)
             try:
                 read = setting.form.read(given)
-                if setting in declared_pipelines.STAGE_VALIDATORS:
-                    validator_of(RunSettings(**{setting.name: read}))
+                if setting in declared_pipelines.STAGE_CHECKED:
+                    check_usable(RunSettings(**{declared.MAX_ATTEMPTS.name: declared.ATTEMPTS_MAX, setting.name: read}))
                 if setting is declared_inputs.MAP:
                     check_templates(setting.form.read(given))
                 if setting in declared_pipelines.STAGE_FILES:

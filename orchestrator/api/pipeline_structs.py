@@ -111,6 +111,8 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     require_output: bool | None = None
     schema: str | PathLike[str] | None = None
     check: StepFunction | str | None = None
+    escalate: str | Sequence[str] | None = None
+    retry_budget: str | None = None
     price_per_second: float | None = None
     resumable: bool | None = None
     progress_every: Duration | Literal["off"] | None = None

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from orchestrator.api.naming import run_named
 from orchestrator.clock import SystemClock
+from orchestrator.core.afresh import ENDED_WITH, escalated_with, reopened_with
 from orchestrator.core.error_messages import told
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
-from orchestrator.core.job import ENDED_WITH, reopened_with
 from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import counted
 from orchestrator.engine.upkeep.cancelling import UNFINISHED
@@ -243,6 +243,8 @@ def _timeline(story: Story) -> list[TimelineStep]:
     for event in story.events:
         if event.event == Event.REOPENED:
             own = reopened_with(event.reason)
+        elif event.event == Event.RETRIED and (given := escalated_with(event.reason)):
+            own = f"{own} and {given}" if own else given
         step = TimelineStep(
             at=event.at,
             after_us=0,

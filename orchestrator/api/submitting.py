@@ -13,9 +13,9 @@ from orchestrator.api.connecting import check_listener
 from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
 from orchestrator.api.naming import run_named
-from orchestrator.api.options import Function, settings_from
+from orchestrator.api.options import Function, named, settings_from
+from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
-from orchestrator.engine.collecting.validator import validator_of
 from orchestrator.engine.intake import turn_to_take_in
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, UsageError
@@ -127,7 +127,7 @@ class Submission:
         known = await (run_named(ledger, self.name) if self.appends else ledger.runs.named(self.name))
         target = None if self.endpoint is None else target_of(self.host, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
-        validator_of(settings)
+        check_usable(settings, named)
         if known is None:
             run = await self._made(ledger, target, settings)
         elif target is not None and target != (known.service_url, known.endpoint):

@@ -11,6 +11,7 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
+from orchestrator.core.afresh import ESCALATED, WITH, Afresh, Escalation
 from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
 from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
 from orchestrator.core.resuming import Report, SegmentEnd
@@ -23,10 +24,6 @@ RUN_CANCELLED_UNCERTAIN: Final = f"{RUN_CANCELLED}; the answer to its submission
 JOB_CANCELLED: Final = "it was cancelled on request"
 JOB_CANCELLED_UNCERTAIN: Final = f"{JOB_CANCELLED}; the answer to its submission never came"
 """The same of a job that was cancelled without its run."""
-
-ENDED_WITH: Final = "; it had ended with: "
-_WITH: Final = ", with "
-"""In the reason of a reopening, before the error message that the job had until then."""
 
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
@@ -109,6 +106,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     priority: int = 0
     """Of jobs that were never sent those with a higher one go first."""
+
+    escalated: bytes | None = None
+    """What it was given after its troubles, by the rules of its run, as JSON (`core.escalation`)."""
 
     segment: int = 0
     """The number of its latest segment, if it is resumable; each `/run` has another one, whatever became of it."""
@@ -194,6 +194,7 @@ class _Changes(_Counters, total=False):
     unfinished_at: int
     attempts_max: int | None
     policy: bytes | None
+    escalated: bytes | None
     segment: int
 
 
@@ -301,13 +302,18 @@ def retried(
     at: int,
     failure: Failure | None = None,
     end: SegmentEnd | None = None,
+    escalation: Escalation | None = None,
 ) -> Transition:
-    """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given."""
+    """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given, or,
+    with an `escalation`, by `/run`: `/retry` would do what was done before.
+    """
     return _step(
         job,
         Event.RETRIED,
-        reason,
+        reason if escalation is None else f"{reason}{ESCALATED}{escalation.told}",
         at,
+        endpoint=job.endpoint if escalation is None else escalation.endpoint,
+        escalated=job.escalated if escalation is None else escalation.escalated,
         trouble=trouble,
         due_at=due_at,
         retry_until=retry_until,
@@ -369,31 +375,14 @@ def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
     return cancelled(job, outcome, reason="asked for", at=at)
 
 
-class Afresh(msgspec.Struct, frozen=True, kw_only=True):
-    """With which settings of their own jobs are tried again; without them those of their line and run hold again."""
-
-    endpoint: int | None = None
-    """Where; None: where they were."""
-
-    policy: bytes | None = None
-    attempts_max: int | None = None
-    told: str = ""
-    """The settings in words, for the history; empty where there are none."""
-
-
 def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return _step(
-        job, Event.REOPENED, f"asked for{_WITH}{afresh.told}" if afresh.told else "asked for", at,
+        job, Event.REOPENED, f"asked for{WITH}{afresh.told}" if afresh.told else "asked for", at,
         failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
         endpoint=job.endpoint if afresh.endpoint is None else afresh.endpoint,
-        attempts_max=afresh.attempts_max, policy=afresh.policy,
+        attempts_max=afresh.attempts_max, policy=afresh.policy, escalated=None,
     )  # fmt: skip
-
-
-def reopened_with(reason: str) -> str:
-    """The settings in words with which a job was reopened for that reason; empty where it got none of its own."""
-    return reason.partition(ENDED_WITH)[0].partition(_WITH)[2]
 
 
 def _counted(job: Job, trouble: Trouble) -> _Counters:

@@ -47,6 +47,7 @@ from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.core.wording import counted, shortened
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.control import Wishes
@@ -72,6 +73,7 @@ class Endpoint:
         api: ServerlessEndpoint,
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
+        retries: Retries,
         webhooks: bool,
         status_limit: Limit,
         warn: Callable[[str], None],
@@ -83,6 +85,7 @@ class Endpoint:
         self.api = api
         self.clock = clock
         self.settings_of = settings_of
+        self.retries = retries
         self.webhooks = webhooks
         self.status_limit = status_limit
         self.is_local = is_local

@@ -14,6 +14,7 @@ from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.local import LOCAL_ENDPOINT
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.task_pool import TaskPool
@@ -77,6 +78,7 @@ class Endpoints:
     settings_of: Mapping[int, RunSettings]
     limits: LimitKeeper
     validators: Validators
+    retries: Retries
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]
     _owed: list[Callable[[], None]] = field(init=False, default_factory=list)
@@ -138,6 +140,7 @@ class Endpoints:
             api=api,
             clock=self.clock,
             settings_of=self.settings_of,
+            retries=self.retries,
             webhooks=webhooks,
             status_limit=api.limiter.limit(Operation.STATUS),
             warn=self.warn,

@@ -20,6 +20,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.known_runs import KnownRuns
 from orchestrator.engine.observers.view import View
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
 from orchestrator.engine.services import Services
@@ -102,26 +103,20 @@ class Engine:
         )
         self.limits = LimitKeeper(ledger=ledger, say=view.say)
         self.validators = Validators(settings_of, view.warn)
+        retries = Retries(settings_of)
+        ledger.subscribe(retries.on_steps)
         self.endpoints = Endpoints(
             ledger=ledger,
             clock=clock,
             settings_of=settings_of,
             limits=self.limits,
             validators=self.validators,
+            retries=retries,
             warn=view.warn,
             scrub=self._secrets.scrub,
         )
         self.canceller = Canceller(ledger, self.endpoints)
-        self.inbox = WebhookInbox(
-            ledger=ledger,
-            clock=clock,
-            endpoint_of=self.endpoints.get,
-            hint=self.endpoints.hint,
-            validators=self.validators,
-            launch=self._judge,
-            paid_twice=self._paid_twice,
-            owed=self.canceller.wake,
-        )
+        self.inbox = self._made_inbox()
         self.listener = WebhookListener(
             ledger.path, connection, dependencies, sink=self.inbox, scrub=self._secrets.scrub
         )
@@ -132,12 +127,26 @@ class Engine:
             services=self.services,
             endpoints=self.endpoints,
             settings_of=settings_of,
+            retries=retries,
             listener=self.listener,
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
         self._hears_people()
         self.janitor = self._looks_after()
+
+    def _made_inbox(self) -> WebhookInbox:
+        """Builds whoever deals with what webhooks tell."""
+        return WebhookInbox(
+            ledger=self.ledger,
+            clock=self.clock,
+            endpoint_of=self.endpoints.get,
+            hint=self.endpoints.hint,
+            validators=self.validators,
+            launch=self._judge,
+            paid_twice=self._paid_twice,
+            owed=self.canceller.wake,
+        )
 
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
@@ -293,6 +302,7 @@ class Engine:
         for there in await self.ledger.runs.elsewhere(run.id):
             await self.reach(there)
             await self.runs.extend(session, there)
+        await self.serving.reach_escalation(run)
         return session
 
     async def reach(self, run: Run) -> None:

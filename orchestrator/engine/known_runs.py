@@ -11,6 +11,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.lifecycle import unfinished
 from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import Part, RunSession
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sending import RunSending
@@ -44,6 +45,7 @@ class KnownRuns:
         services: Services,
         endpoints: Endpoints,
         settings_of: dict[int, RunSettings],
+        retries: Retries,
         listener: WebhookListener,
     ) -> None:
         self._ledger = ledger
@@ -52,6 +54,7 @@ class KnownRuns:
         self._services = services
         self._endpoints = endpoints
         self._listener = listener
+        self._retries = retries
         self.settings_of = settings_of
         """As they were given last, by the numbers of their runs."""
 
@@ -74,6 +77,10 @@ class KnownRuns:
         """Whether this process reaches the service of `run`."""
         return run in self._endpoints_of
 
+    def is_placed(self, run: int, endpoint: str) -> bool:
+        """Whether jobs of `run` may be sent to that endpoint as well."""
+        return self._retries.is_placed(run, endpoint)
+
     async def learn_settings(self) -> None:
         """Reads the settings of all runs, as they were given last."""
         for run in await self._ledger.runs.all():
@@ -91,6 +98,8 @@ class KnownRuns:
         self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
         for run in [*await self._ledger.runs.all(), *await self._ledger.runs.elsewhere()]:
             self.settings_of.setdefault(run.id, run.settings)
+            if run.settings.retry_budget is not None and not self._retries.is_followed(run.id):
+                await self._progress_of(run)  # its results may come, and nobody have it served here
             if run.endpoint_id not in self._endpoints_of.get(run.id, ()) and self._services.is_reachable(run):
                 await self.add_endpoint(run, task_pool)
 
@@ -109,6 +118,7 @@ class KnownRuns:
             self.fresh.append(run.endpoint_id)
             if self._listener.webhooks is not None:
                 self._listener.webhooks.share(service.down)
+        self._retries.place(run)
         endpoints = self._endpoints_of.setdefault(run.id, [])
         if run.endpoint_id not in endpoints:
             endpoints.append(run.endpoint_id)
@@ -117,10 +127,7 @@ class KnownRuns:
         self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], Said]
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
-        margins = await self._ledger.margins.of(run=run.id)
-        progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
-        self._ledger.subscribe(progress.on_steps)
-        await self._ledger.runs.count_anew(run.id, progress.count_anew)
+        progress = await self._progress_of(run)
         session = self.sessions[run.id] = RunSession(
             run=run,
             part=self.part_of(run, progress, control),
@@ -131,6 +138,15 @@ class KnownRuns:
             said=said,
         )
         return session
+
+    async def _progress_of(self, run: Run) -> Progress:
+        """How `run` stands, from now on."""
+        margins = await self._ledger.margins.of(run=run.id)
+        progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
+        self._ledger.subscribe(progress.on_steps)
+        await self._ledger.runs.count_anew(run.id, progress.count_anew)
+        self._retries.follow(run.id, progress)
+        return progress
 
     def part_of(self, run: Run, progress: Progress, control: Control) -> Part:
         """The part of `run` at the endpoint where it is, which is known."""

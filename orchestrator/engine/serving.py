@@ -7,6 +7,7 @@ import anyio
 import msgspec
 
 from orchestrator.client import ServerlessEndpoint
+from orchestrator.core.escalation import endpoints_of
 from orchestrator.core.lifecycle import unfinished
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import Pointless, of_run
@@ -51,13 +52,15 @@ class Serving:
         Where that cannot be, returns why: it is tried again, now and then.
         """
         self.runs.settings_of[run.id] = run.settings
-        if (session := self.runs.sessions.get(run.id)) is None:
-            try:
+        session = self.runs.sessions.get(run.id)
+        try:
+            if session is None:
                 self.services.check_reach(run)
                 session = await self.take_on(run)
-            except UsageError as error:
-                self.runs.held[run.id] = HeldRun(run, str(error))
-                return str(error)
+            await self.reach_escalation(run)  # its settings may be others by now
+        except UsageError as error:
+            self.runs.held[run.id] = HeldRun(run, str(error))
+            return str(error)
         self.runs.held.pop(run.id, None)
         await session.count_anew()
         await session.send()
@@ -145,6 +148,15 @@ class Serving:
         if (session := self.runs.sessions.get(run.id)) is not None:
             await self.runs.extend(session, there)
         return there
+
+    async def reach_escalation(self, run: Run) -> None:
+        """The endpoints to which the rules of `run` may send its jobs are served from now on, too. Raises `UsageError`
+        where one is none.
+        """
+        settings = self.runs.settings_of.get(run.id, run.settings)
+        for endpoint in endpoints_of(settings.escalate):
+            if endpoint != run.endpoint and not self.runs.is_placed(run.id, endpoint):
+                await self._elsewhere(run, endpoint)
 
     async def look_again(self, number: int) -> None:
         """The run of that number has another name by now, or was deleted."""

@@ -6,8 +6,10 @@ value as it is, a number as a number; every other one gives text.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -41,6 +43,23 @@ def check_templates(templates: Iterable[tuple[str, str]]) -> None:
             raise UsageError(f"{declared_inputs.MAP} {name}={text}: {error}") from None
 
 
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def remade(given: bytes, templates: Iterable[tuple[str, str]]) -> bytes:
+    """The input `given`, an object, with the fields that `templates` make of it, one after the other; all others keep
+    their tokens. Raises `ValueError` where that cannot be.
+    """
+    for name, text in templates:
+        try:
+            made = _kept_template(text)(_decode(given))
+            given = msgspec.json.encode({**_members.decode(given), name: made})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"{name}={text}: {error}") from None
+    return given
+
+
 def template_of(text: str) -> Template:
     """What `text` makes of a record, which it calls `row`. Raises `ValueError` where it is no template."""
     try:
@@ -51,6 +70,9 @@ def template_of(text: str) -> Template:
     except TemplateSyntaxError as error:
         raise ValueError(f"this is no template: {error.message}") from None
     return lambda record: _told(render, record)
+
+
+_kept_template: Final = lru_cache(maxsize=100)(template_of)
 
 
 def _told(apply: Callable[..., Any], record: Mapping[str, Any]) -> Any:

@@ -90,6 +90,7 @@ def select_jobs() -> Select[Any]:
         jobs.c.policy,
         jobs.c.segment,
         jobs.c.priority,
+        jobs.c.escalated,
     ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
 
 
@@ -118,6 +119,7 @@ def job_of(row: Sequence[Any]) -> Job:
         policy=row[19],
         segment=row[20],
         priority=row[21],
+        escalated=row[22],
     )
 
 

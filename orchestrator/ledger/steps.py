@@ -12,9 +12,9 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.afresh import ENDED_WITH
 from orchestrator.core.error_messages import error_key
 from orchestrator.core.job import (
-    ENDED_WITH,
     JOB_CANCELLED,
     JOB_CANCELLED_UNCERTAIN,
     PAID_TWICE,
@@ -99,6 +99,8 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
         await _events_write(connection, done)
         await _outcomes_write(connection, done)
         await _counts_write(connection, done)
+        if given := [_own_settings(step) for step in done if _has_other_settings(step)]:
+            await _SETTINGS.execute(connection, given)
         if long := [step for step in done if step.after.segment]:
             await segments_write(connection, long)
         await owed_write(connection, done)
@@ -299,13 +301,26 @@ async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition
 _SETTINGS = Many(
     update(jobs)
     .where(jobs.c.id == bindparam("b_id"))
-    .values(endpoint_id=bindparam("b_endpoint"), attempts_max=bindparam("b_attempts_max"), policy=bindparam("b_policy"))
+    .values(
+        endpoint_id=bindparam("b_endpoint"),
+        attempts_max=bindparam("b_attempts_max"),
+        policy=bindparam("b_policy"),
+        escalated=bindparam("b_escalated"),
+    )
 )
 
 
 def _has_other_settings(step: Transition) -> bool:
     before, after = step.before, step.after
-    return (before.endpoint, before.attempts_max, before.policy) != (after.endpoint, after.attempts_max, after.policy)
+    return step.event in _GIVING and _settings_of(before) != _settings_of(after)
+
+
+_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})
+"""The events that can give a job settings of its own."""
+
+
+def _settings_of(job: Job) -> tuple[int, int | None, bytes | None, bytes | None]:
+    return job.endpoint, job.attempts_max, job.policy, job.escalated
 
 
 def _own_settings(step: Transition) -> dict[str, Any]:
@@ -315,6 +330,7 @@ def _own_settings(step: Transition) -> dict[str, Any]:
         "b_endpoint": after.endpoint,
         "b_attempts_max": after.attempts_max,
         "b_policy": after.policy,
+        "b_escalated": after.escalated,
     }
 
 
@@ -323,7 +339,6 @@ async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transitio
     reopened = [step.after.id for step in done if step.event is Event.REOPENED]
     if reopened:
         await connection.execute(_ERRORS_KEEP, batch_of(reopened))
-        await _SETTINGS.execute(connection, [_own_settings(step) for step in done if _has_other_settings(step)])
     gone = (await connection.execute(_OUTCOMES_DELETE, batch_of(run_of))).all()
     fewer = Counter((run_of[row[0]], row[1]) for row in gone)
     await _CLUSTER_REDUCE.execute(

@@ -112,7 +112,8 @@ async def _input(view: Doors, job: int) -> bytes | None:
 
 
 async def _policy(view: Doors, job: int) -> bytes | None:
-    query = select(payloads.c.policy, jobs.c.policy).select_from(jobs.join(payloads, payloads.c.job_id == jobs.c.id))
+    query = select(payloads.c.policy, jobs.c.policy)
+    query = query.select_from(jobs.join(payloads, payloads.c.job_id == jobs.c.id))
     [(line, own)] = await view.rows(query.where(jobs.c.id == job))
     return line if own is None else with_own(line, own)
 

@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0017"
+SCHEMA_VERSION: Final = "0018"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -176,6 +176,7 @@ jobs = Table(
     Column("ended_at", INTEGER),
     Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
     Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
+    Column("escalated", BLOB),  # what it was given after its troubles: `core.escalation.Escalated` as JSON
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
     CheckConstraint(one_of("state", State), name="jobs_state_known"),

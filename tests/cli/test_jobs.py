@@ -12,6 +12,7 @@ import pytest
 from orchestrator.cli.execution import load_api
 from orchestrator.clock import SystemClock
 from orchestrator.core import job as transitions
+from orchestrator.core.afresh import Afresh
 from orchestrator.core.error_messages import error_key
 from orchestrator.core.filter_text import cluster_name
 from orchestrator.core.lifecycle import State
@@ -173,7 +174,7 @@ def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_th
             await tasks.start(ledger.serve)
             [job] = (await ledger.jobs.of([3])).values()
             at = (job.sent_at or 0) + 3_600 * S
-            afresh = transitions.Afresh(attempts_max=1, told="execution timeout 30 min and 1 attempt")
+            afresh = Afresh(attempts_max=1, told="execution timeout 30 min and 1 attempt")
             assert await ledger.step(transitions.reopened(job, at=at, afresh=afresh))
             await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
             tasks.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import Afresh
+from orchestrator.core.afresh import Afresh
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs import Run

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from orchestrator.core import job as transitions
+from orchestrator.core.afresh import ENDED_WITH, Afresh, Escalation, escalated_with, reopened_with
 from orchestrator.core.job import (
     FAILED_EXECUTIONS,
     NO_NEWS,
@@ -257,20 +258,20 @@ def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None
 
 def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_others() -> None:
     job = a_job_in(State.FAILED)
-    own = transitions.Afresh(policy=b'{"ttl":10000}', attempts_max=1, told="TTL 10 s and 1 attempt")
+    own = Afresh(policy=b'{"ttl":10000}', attempts_max=1, told="TTL 10 s and 1 attempt")
 
     step = transitions.reopened(job, at=AT, afresh=own)
     assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
     assert step.reason == "asked for, with TTL 10 s and 1 attempt"
-    assert transitions.reopened_with(f"{step.reason}{transitions.ENDED_WITH}no, with that") == "TTL 10 s and 1 attempt"
-    assert transitions.reopened_with(f"asked for{transitions.ENDED_WITH}no, with that") == ""
+    assert reopened_with(f"{step.reason}{ENDED_WITH}no, with that") == "TTL 10 s and 1 attempt"
+    assert reopened_with(f"asked for{ENDED_WITH}no, with that") == ""
     again = transitions.reopened(msgspec.structs.replace(step.after, state=State.FAILED), at=AT)
     assert (again.after.policy, again.after.attempts_max, again.reason) == (None, None, "asked for")
 
 
 def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> None:
     job = a_job_in(State.FAILED)
-    there = transitions.reopened(job, at=AT, afresh=transitions.Afresh(endpoint=job.endpoint + 1)).after
+    there = transitions.reopened(job, at=AT, afresh=Afresh(endpoint=job.endpoint + 1)).after
     assert there.endpoint == job.endpoint + 1
     assert (
         transitions.reopened(msgspec.structs.replace(there, state=State.FAILED), at=AT).after.endpoint == there.endpoint
@@ -383,3 +384,19 @@ def test_the_tallies_count_failed_executions_repeated_or_not(trouble: Trouble) -
 
     assert counters(again) == (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
     assert counters(over) == (FAILED_EXECUTIONS,)
+
+
+def test_a_retry_may_give_the_job_what_it_had_not_before() -> None:
+    job = a_job_in(State.OUTSTANDING)
+    given = Escalation(endpoint=7, escalated=b"{}", told="endpoint big")
+    step = transitions.retried(
+        job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT, escalation=given
+    )
+    assert (step.after.endpoint, step.after.escalated, step.after.failures) == (7, b"{}", 1)
+    assert escalated_with(step.reason) == "endpoint big"
+    plain = transitions.retried(job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT)
+    assert (plain.after.endpoint, plain.after.escalated) == (job.endpoint, None)
+    assert escalated_with(plain.reason) == ""
+    ended = transitions.abandoned(step.after, an_outcome(step.after, Trouble.REJECTED), reason="no", at=EPOCH_AT).after
+    again = transitions.reopened(ended, at=EPOCH_AT)
+    assert again.after.escalated is None

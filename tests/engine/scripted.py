@@ -83,7 +83,8 @@ class Scripted(httpx.AsyncBaseTransport):
         self.asked: list[Asked] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        operation, _, remote_id = request.url.path.removeprefix("/v2/ep/").partition("/")
+        _, _, path = request.url.path.removeprefix("/v2/").partition("/")  # whichever endpoint
+        operation, _, remote_id = path.partition("/")
         asked = Asked(running_loop().time(), operation, remote_id, request.content)
         self.asked.append(asked)
         script = self.scripts[operation]

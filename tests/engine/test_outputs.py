@@ -12,6 +12,7 @@ from orchestrator.core.circuit_breaker import MANY
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.engine.endpoint import SUSPECT_US, TOLD_AGAIN_US, Endpoint
+from orchestrator.engine.retries import Retries
 from orchestrator.errors import UsageError
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.runs import Run
@@ -65,7 +66,7 @@ def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone
 
 def endpoint_that_says(say: Callable[[str], None]) -> Endpoint:
     return Endpoint(
-        id=1, api=None, clock=VirtualClock(), settings_of={}, webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
+        id=1, api=None, clock=VirtualClock(), settings_of={}, retries=Retries({}), webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
         warn=say,
     )  # fmt: skip
 

@@ -4,9 +4,9 @@ from orchestrator.api.controlling import control, prioritize, retry
 from orchestrator.api.limiting import limits_reset, limits_set
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import Wish
+from orchestrator.settings import Chosen, Wish
 from tests.simulation.facts import Asked, Facts
-from tests.simulation.plan import Asking, Word
+from tests.simulation.plan import OTHER_ENDPOINTS, Asking, Word
 from tests.simulation.process import Process
 
 WISHES = {Word.PAUSE: Wish.PAUSE, Word.CONTINUE: Wish.CONTINUE, Word.CANCEL: Wish.CANCEL}
@@ -37,13 +37,17 @@ class Asker:
         facts.trace.say("person", f"{asking.word} {name}: {'refused' if refused else outcome}")
         facts.asked.append(Asked(asking.word, asking.run, facts.true.now(), outcome, refused=refused))
 
+    def _chosen(self) -> Chosen | None:
+        where = self._facts.runs[self._asking.run].plan.where
+        return Chosen(endpoint=OTHER_ENDPOINTS[where]) if self._asking.elsewhere else None
+
     async def _ask(self, name: str, process: Process) -> str | None:
         ledger, given, asking = self._facts.ledger, process.dependencies(), self._asking
         match asking.word:
             case Word.PAUSE | Word.CONTINUE | Word.CANCEL:
                 return (await control(ledger, name, WISHES[asking.word], given)).outcome
             case Word.RETRY:
-                return (await retry(ledger, name, given)).outcome
+                return (await retry(ledger, name, given, chosen=self._chosen())).outcome
             case Word.PRIORITY:
                 return (await prioritize(ledger, name, asking.number, given)).outcome
             case Word.LIMITS_SET:

@@ -133,8 +133,9 @@ def read_books(ledger: Path) -> Books:
                     accepted_at=tuple(map(int, str(accepted_at or "").split())),
                 )
                 for name, learned, accepted_at in rows(
-                    "SELECT service_url || ' ' || endpoint, learned, (SELECT group_concat(at, ' ') FROM events JOIN jobs"
-                    " ON jobs.id = job_id WHERE jobs.endpoint_id = endpoints.id AND event = 'accepted') FROM endpoints"
+                    "SELECT service_url || ' ' || endpoint, learned, (SELECT group_concat(at, ' ') FROM events JOIN"
+                    " submissions ON submissions.id = submission_id WHERE submissions.endpoint_id = endpoints.id AND"
+                    " event = 'accepted') FROM endpoints"
                 )
             ),
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),

@@ -86,11 +86,39 @@ OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS)
 
 
+RULES: tuple[tuple[str, ...], ...] = (
+    ("timed_out: execution-timeout*2, then endpoint {other}",),
+    ("failed, timed_out: endpoint {other}",),
+    ("invalid_output, lost: endpoint {other} and execution-timeout*1.5, then give-up", "failed: give-up"),
+    ("failed: map n={{{{ row.n }}}}, then endpoint {other}", "uncertain, expired: endpoint {other}"),
+)
+"""What jobs may be given after their troubles. What is made anew is what it was: outputs tell what was sent."""
+
+
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
-    two of three several runs, one after the other or side by side.
+    two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble.
     """
-    return with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))
+    return with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed))))))
+
+
+def with_escalation(plan: Plan, *, share: float = 1 / 3) -> Plan:
+    """Some worlds of the swarm: after trouble jobs are given more time, another endpoint, or up, within a budget; and
+    who tries jobs again may do so elsewhere.
+    """
+    chance = random.Random(f"escalation {plan.seed}")
+    askings = tuple(
+        msgspec.structs.replace(each, elsewhere=each.word is Word.RETRY and chance.random() < 1 / 2)
+        for each in plan.askings
+    )
+    if chance.random() >= share:
+        return msgspec.structs.replace(plan, askings=askings)
+    return msgspec.structs.replace(
+        plan,
+        escalate=chance.choice(RULES),
+        retry_budget=chance.choice((None, None, "20%", "60%")),
+        askings=askings,
+    )
 
 
 def _swarm(seed: int) -> Plan:

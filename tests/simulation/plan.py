@@ -106,6 +106,10 @@ class Where(StrEnum):
     """At another service, with a key of its own."""
 
 
+OTHER_ENDPOINTS = {Where.HERE: "ep-2", Where.NEXT_DOOR: "ep", Where.ELSEWHERE: "ep-2"}
+"""The other endpoint of the service at which a run is."""
+
+
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of the ledger, and the person who wants it."""
 
@@ -139,6 +143,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     """Of which run (from 0)."""
     at_s: float
+    elsewhere: bool = False
+    """Whether jobs are to be tried again at the other endpoint of their service."""
     number: int = 0
     """A priority, or how many requests to `/run` there may be in a window."""
     crash: Crash | None = None
@@ -181,6 +187,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = 3
     on_uncertain: OnUncertain = OnUncertain.RESUBMIT
     on_expired: OnExpired = OnExpired.RESUBMIT
+    escalate: tuple[str, ...] = ()
+    """What jobs are given after their troubles; `{other}` is the other endpoint of their service."""
+    retry_budget: str | None = None
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     others: tuple[RunPlan, ...] = ()

@@ -18,24 +18,27 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api import run as run_program
+from orchestrator.core.escalation import Rule, parse_rule, problems_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
+from orchestrator.core.responses import POINTLESS
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import Result
 from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.limits import Limit as ServiceLimit
 from orchestrator.emulator.limits import Operation as ServiceOperation
 from orchestrator.emulator.long_work import LongWork
-from orchestrator.errors import StoppedError
+from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot
+from orchestrator.written import share
 from tests.simulation.asker import Asker
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import ObservedWorld
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
-from tests.simulation.plan import Plan, Rate, Trouble, Weather, Where, Word
+from tests.simulation.plan import OTHER_ENDPOINTS, Plan, Rate, RunPlan, Trouble, Weather, Where, Word
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
@@ -248,7 +251,9 @@ class Play:
                 run.finished = not summary.interrupted and begun_s >= run.retried_s
             if stop.cancelled_caught:
                 facts.trace.say("world", f"{process} was stopped")
-        except StoppedError as error:
+        except (StoppedError, UsageError) as error:
+            if isinstance(error, UsageError) and not any(reason in str(error) for reason in POINTLESS.values()):
+                raise  # else an endpoint to escalate to was refused as the run began: the command is given again
             facts.said.append(str(error))
             facts.trace.say("program", f"stopped: {error}")
 
@@ -308,6 +313,8 @@ class Play:
                 on_expired=run.plan.on_expired,
                 priority=run.plan.priority,
                 output_required=True,
+                escalate=_rules(run.plan, plan),
+                retry_budget=None if plan.retry_budget is None else share(plan.retry_budget),
                 resumable=plan.resumable,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
@@ -345,6 +352,12 @@ class Play:
             service.app, service.told = scale.app(service.app), scale.told
             service.world.agreed_times = plan.time_scale if plan.is_untold else 1.0
         return service
+
+
+def _rules(run: RunPlan, plan: Plan) -> tuple[Rule, ...]:
+    """Those that its attempts are enough for."""
+    found = [parse_rule(text.format(other=OTHER_ENDPOINTS[run.where])) for text in plan.escalate]
+    return tuple(rule for rule in found if problems_of([rule], max_attempts=run.max_attempts) is None)
 
 
 def _long_work(plan: Plan) -> LongWork:

@@ -162,7 +162,7 @@ class Collector:
     def _on_steps(self, taken: Sequence[Transition]) -> None:
         left = False
         for step in taken:
-            if step.after.endpoint != self._endpoint.id:
+            if step.before.endpoint != self._endpoint.id:  # whatever a step gives: what it leaves was here
                 continue
             if step.after.state is State.OUTSTANDING:
                 doubt = step.reason if step.reason in RETRIES_IN_DOUBT else None

@@ -5,9 +5,10 @@ from typing import Final
 import msgspec
 
 from orchestrator.core import job as transitions
+from orchestrator.core.escalation import next_step, policy_with
 from orchestrator.core.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
 from orchestrator.core.owing import BY_PEOPLE, CancelWhy
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy, merge_policies
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.retry import Abandon, backoff_us, decide
@@ -15,6 +16,7 @@ from orchestrator.engine.collecting.validators import GOOD, Judged
 from orchestrator.engine.endpoint import Endpoint
 
 NO_POLICY: Final = Policy()
+GIVEN_UP: Final = "given up, as its run wants it after such trouble"
 STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
 
 
@@ -114,7 +116,8 @@ def in_trouble(
             wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
             return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
     own = NO_POLICY if job.policy is None else decode_policy(job.policy)
-    timeout_ms = own.execution_timeout_ms or settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    policy = policy_with(merge_policies(settings.policy, own), job.escalated)
+    timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     decision = decide(
         job,
         trouble,
@@ -127,13 +130,19 @@ def in_trouble(
     )
     if isinstance(decision, Abandon):
         return transitions.abandoned(job, outcome, reason=decision.reason, at=now, end=end)
+    step = next_step(settings.escalate, trouble, job.escalated)
+    if step is not None and step.gives_up:
+        return transitions.abandoned(job, outcome, reason=GIVEN_UP, at=now, end=end)
+    if (spent := endpoint.retries.why_spent(job.run, trouble)) is not None:
+        return transitions.abandoned(job, outcome, reason=spent, at=now, end=end)
     return transitions.retried(
         job,
         trouble,
         due_at=decision.due_at,
-        retry_until=decision.retry_until,
+        retry_until=decision.retry_until if step is None else None,
         reason=reason,
         at=now,
         failure=failure,
         end=end,
+        escalation=None if step is None else endpoint.retries.escalation(job, trouble, step),
     )

@@ -35,9 +35,9 @@ from orchestrator.core.responses import (
 )
 from orchestrator.core.s3_config import MissingVariables
 from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.sending.answers import answered, deferred, interrupted
+from orchestrator.engine.sending.answers import answered, deferred, interrupted, rejected
 from orchestrator.engine.sending.held import Held
-from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
@@ -306,6 +306,9 @@ class Dispatcher:
             permit.give_back()
             self._endpoint.lack(job.run, str(error), error.names)
             return deferred(job, due_at=sent_at, reason=str(error), now=sent_at)
+        except UnusableInputError as error:
+            permit.give_back()
+            return rejected(job, f"not sent: {error}", now=sent_at)
         except NotSent as error:
             result = error
         except Unanswered as error:

@@ -1,15 +1,17 @@
 """The body of a `POST /run`: the stored input spliced in unchanged, with policy, object storage and webhook."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from orchestrator.core.escalation import decoded, policy_with
 from orchestrator.core.notice import hook_url, token
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.resuming import Resume, long_policy, resumed_input, soft_us, until_us
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
+from orchestrator.formats.templates import remade
 from orchestrator.ledger import Claim
 from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
@@ -18,6 +20,17 @@ from orchestrator.units import MILLISECOND_US
 NO_POLICY = Policy()
 
 KEY_CHARS: Final = 32
+
+
+class UnusableInputError(Exception):
+    """The input of a job cannot be made as its run wants it by now."""
+
+
+def _remade(given: bytes, templates: Sequence[tuple[str, str]]) -> bytes:
+    try:
+        return remade(given, templates)
+    except ValueError as error:
+        raise UnusableInputError(str(error)) from None
 
 
 class RequestBuilder:
@@ -49,9 +62,14 @@ class RequestBuilder:
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
     def body(self, claim: Claim) -> bytes:
-        """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone."""
-        payload = claim.payload
-        policy = self._policy(payload, claim.resume)
+        """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone, and
+        `UnusableInputError` where its input cannot be made.
+        """
+        payload, given = claim.payload, claim.job.escalated
+        if given is not None and (templates := decoded(given).templates):
+            payload = msgspec.structs.replace(payload, input=_remade(payload.input, templates))
+            claim = msgspec.structs.replace(claim, payload=payload)
+        policy = self._policy(payload, claim.resume, given)
         parts = [b'{"input":', payload.input if claim.resume is None else self._resumed(claim, claim.resume, policy)]
         if policy != NO_POLICY:
             parts += [b',"policy":', encode_policy(policy)]
@@ -68,11 +86,12 @@ class RequestBuilder:
         """Whether the environment variable `name` is set."""
         return bool(self._environ.get(name))
 
-    def _policy(self, payload: Payload, resume: Resume | None = None) -> Policy:
+    def _policy(self, payload: Payload, resume: Resume | None = None, given: bytes | None = None) -> Policy:
         settings = self._settings()
         policy = settings.policy
         if payload.policy is not None:
             policy = merge_policies(policy, decode_policy(payload.policy))
+        policy = policy_with(policy, given)
         if not settings.resumable:
             return policy
         executed_ms = 0 if resume is None else resume.executed_ms

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from orchestrator.core import job as transitions
+from orchestrator.core.afresh import Afresh
 from orchestrator.core.filter_text import FilterError, parse
 from orchestrator.core.filters import And, Filter, Or, StateIs
-from orchestrator.core.job import Afresh
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.wording import counted

@@ -9,6 +9,7 @@ from tests.planted.faults import (
     answers,
     command_line,
     firing,
+    escalating,
     intakes,
     lines,
     notifying,
@@ -40,6 +41,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *programs.FAULTS,
     *selecting.FAULTS,
     *validating.FAULTS,
+    *escalating.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,340 @@
+"""What another execution gets that the one before had not, by the class of trouble that the one before had.
+
+Rules are written by people, as in `timed_out: execution-timeout*2, then endpoint big`: of each class the first trouble
+of a job leads to the first step, the second to the second, and what a step gives holds from then on, also through the
+troubles after the last. A job remembers what it was given, not the rule: a rule that changes takes nothing back.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.names import nearest
+from orchestrator.core.policy import (
+    EXECUTION_TIMEOUT_MS_DEFAULT,
+    EXECUTION_TIMEOUT_MS_MAX,
+    Policy,
+    format_duration,
+    parse_duration,
+    policy_problems,
+)
+from orchestrator.core.responses import Trouble
+from orchestrator.units import MILLISECOND_US
+
+TROUBLES: Final = (
+    Trouble.FAILED,
+    Trouble.TIMED_OUT,
+    Trouble.INVALID_OUTPUT,
+    Trouble.LOST,
+    Trouble.EXPIRED,
+    Trouble.UNCERTAIN,
+)
+"""The classes of trouble after which a job may have another execution."""
+
+EXECUTIONS: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
+"""Those that share the attempts of a job."""
+
+PERCENT_MIN: Final = 101
+PERCENT_MAX: Final = 10_000
+UNCHANGED: Final = 100
+
+_ACTIONS: Final = ("execution-timeout", "endpoint", "map", "give-up")
+
+_SPACE: Final = re.compile(r"\s*")
+_WORD: Final = re.compile(r"[A-Za-z_-]+")
+_CLASSES: Final = re.compile(r"\s*([a-z_]+(?:\s*,\s*[a-z_]+)*)\s*:")
+_FACTOR: Final = re.compile(r"\s*\*\s*([0-9]{1,4}(?:\.[0-9]{1,2})?)(?![0-9.])")
+_GIVEN: Final = re.compile(r"\s*=\s*([0-9][0-9.]*\s*[a-z]*)")
+_ENDPOINT: Final = re.compile(r"\s+([A-Za-z0-9_-]{1,128})")
+_FIELD: Final = re.compile(r"\s+([^\s=]+)\s*=\s*")
+_PLAIN: Final = re.compile(r"\{\{[^{}\"]*\}\}")
+_PART: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|.", re.DOTALL)
+_AFTER: Final = re.compile(r"\s*,\s*then\b|\s+then\b|\s+and\s+(?:execution-timeout|endpoint|map|give-up)\b")
+
+_json: Final = json.JSONDecoder()
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an execution gets that those before had not."""
+
+    percent: int = UNCHANGED
+    """Of the execution timeout until then."""
+
+    timeout_ms: int | None = None
+    """An execution timeout instead of that."""
+
+    endpoint: str | None = None
+    """Another endpoint of the run's service."""
+
+    templates: tuple[tuple[str, str], ...] = ()
+    """Fields of the input, each with the template that makes it anew of the whole input."""
+
+    gives_up: bool = False
+    """There is no other execution."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows troubles of these classes, one step after the other."""
+
+    troubles: tuple[Trouble, ...]
+    steps: tuple[Step, ...]
+
+
+class Escalated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job was given so far, as it stands with the job."""
+
+    taken: Mapping[Trouble, int] = {}
+    """How many steps, by their classes of trouble."""
+
+    percent: int = UNCHANGED
+    timeout_ms: int | None = None
+    templates: tuple[tuple[str, str], ...] = ()
+
+
+_escalated: Final = msgspec.json.Decoder(Escalated)
+
+
+# --- as people write them
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that `text` is. Raises `ValueError`, which names the word that is wrong, and where it stands."""
+    return _Reader(text).rule()
+
+
+def format_rule(rule: Rule) -> str:
+    """A text that `parse_rule` makes the same rule of."""
+    return f"{', '.join(rule.troubles)}: {', then '.join(map(_step_text, rule.steps))}"
+
+
+def _step_text(step: Step) -> str:
+    parts = []
+    if step.timeout_ms is not None:
+        parts.append(f"execution-timeout={format_duration(step.timeout_ms * MILLISECOND_US).replace(' ', '')}")
+    if step.percent != UNCHANGED:
+        parts.append(f"execution-timeout*{_times(step.percent)}")
+    if step.endpoint is not None:
+        parts.append(f"endpoint {step.endpoint}")
+    parts += [f"map {name}={text if _PLAIN.fullmatch(text) else json.dumps(text)}" for name, text in step.templates]
+    return " and ".join([*parts, "give-up"] if step.gives_up else parts)
+
+
+def _times(percent: int) -> str:
+    return f"{percent // 100}.{percent % 100:02}".rstrip("0").rstrip(".")
+
+
+class _Reader:
+    """Reads one rule from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def rule(self) -> Rule:
+        found = _CLASSES.match(self._text)
+        if found is None:
+            raise self._wrong("write CLASS: ACTION, as in timed_out: execution-timeout*2, then endpoint big")
+        troubles = tuple(self._trouble(word) for word in re.finditer(r"[a-z_]+", self._text[: found.end(1)]))
+        if len(set(troubles)) < len(troubles):
+            raise self._wrong("a class stands there twice")
+        self._at = found.end()
+        steps = [self._step()]
+        while self._goes_on():
+            if steps[-1].gives_up:
+                raise self._wrong("nothing comes after give-up")
+            steps.append(self._step())
+        return Rule(troubles=troubles, steps=tuple(steps))
+
+    def _trouble(self, word: re.Match[str]) -> Trouble:
+        if word[0] not in TROUBLES:
+            near = nearest(word[0], TROUBLES)
+            raise self._wrong(
+                f"did you mean {near}?" if near else f"the classes are {', '.join(TROUBLES)}", word.start()
+            )
+        return Trouble(word[0])
+
+    def _goes_on(self) -> bool:
+        """Whether another step follows; reads what stands between."""
+        if not self._text[self._at :].strip():
+            return False
+        self._skip()
+        if self._text.startswith(",", self._at):
+            self._at += 1
+        if self._word() != "then":
+            raise self._wrong('steps have ", then" between them, and the actions of one step "and"')
+        self._at += len("then")
+        return True
+
+    def _step(self) -> Step:
+        step = self._action(Step())
+        while self._word() == "and":
+            self._at += len("and")
+            step = self._action(step)
+        if step.gives_up and step != Step(gives_up=True):
+            raise self._wrong("give-up stands alone")
+        return step
+
+    def _action(self, step: Step) -> Step:
+        word = self._word()
+        begun_at = self._at
+        self._at += len(word)
+        match word:
+            case "execution-timeout":
+                return self._timeout(step, begun_at)
+            case "endpoint":
+                if step.endpoint is not None:
+                    raise self._wrong("a step has one endpoint", begun_at)
+                return msgspec.structs.replace(step, endpoint=self._read(_ENDPOINT, "write endpoint and its id"))
+            case "map":
+                name = self._read(_FIELD, "write map NAME=TEMPLATE, as in map prompt={{ row.prompt }}")
+                if name in dict(step.templates):
+                    raise self._wrong(f"{name} stands there twice", begun_at)
+                return msgspec.structs.replace(step, templates=(*step.templates, (name, self._template())))
+            case "give-up":
+                return msgspec.structs.replace(step, gives_up=True)
+            case _:
+                pass
+        near = nearest(word, _ACTIONS) if word else None
+        raise self._wrong(f"did you mean {near}?" if near else f"the actions are {', '.join(_ACTIONS)}", begun_at)
+
+    def _timeout(self, step: Step, begun_at: int) -> Step:
+        if step.percent != UNCHANGED or step.timeout_ms is not None:
+            raise self._wrong("a step has one execution-timeout", begun_at)
+        if found := _FACTOR.match(self._text, self._at):
+            percent = round(float(found[1]) * 100)
+            if not PERCENT_MIN <= percent <= PERCENT_MAX:
+                raise self._wrong("it is made longer, by up to 100 times: execution-timeout*1.01 to *100", begun_at)
+            self._at = found.end()
+            return msgspec.structs.replace(step, percent=percent)
+        given = self._read(_GIVEN, "write execution-timeout*2 or execution-timeout=30m")
+        try:
+            timeout_ms = parse_duration(given) // MILLISECOND_US
+        except ValueError as error:
+            raise self._wrong(str(error), begun_at) from None
+        if problems := policy_problems(Policy(execution_timeout_ms=timeout_ms)):
+            raise self._wrong("; ".join(problems), begun_at)
+        return msgspec.structs.replace(step, timeout_ms=timeout_ms)
+
+    def _template(self) -> str:
+        """One that begins with a quotation mark is a JSON string; every other one ends where the action does."""
+        begun_at = self._at
+        if self._text.startswith('"', begun_at):
+            try:
+                text, self._at = _json.raw_decode(self._text, begun_at)
+            except ValueError:
+                raise self._wrong("the quotation marks do not end") from None
+            return str(text)
+        while self._at < len(self._text) and not _AFTER.match(self._text, self._at):
+            part = _PART.match(self._text, self._at)
+            assert part is not None
+            self._at = part.end()
+        if not self._text[begun_at : self._at].strip():
+            raise self._wrong("write map NAME=TEMPLATE, as in map prompt={{ row.prompt }}")
+        return self._text[begun_at : self._at].strip()
+
+    def _read(self, pattern: re.Pattern[str], advice: str) -> str:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            self._skip()
+            raise self._wrong(advice)
+        self._at = found.end()
+        return found[1]
+
+    def _word(self) -> str:
+        """The word that stands next; it is not passed."""
+        self._skip()
+        found = _WORD.match(self._text, self._at)
+        return "" if found is None else found[0]
+
+    def _skip(self) -> None:
+        space = _SPACE.match(self._text, self._at)
+        assert space is not None
+        self._at = space.end()
+
+    def _wrong(self, why: str, at: int | None = None) -> ValueError:
+        at = self._at if at is None else at
+        rest = self._text[at:].split()
+        where = f'at "{rest[0]:.40}" (character {at + 1})' if rest else "at its end"
+        return ValueError(f"{where}: {why}")
+
+
+def problems_of(rules: Iterable[Rule], *, max_attempts: int) -> str | None:
+    """What is wrong with rules beside one another where a job may be executed so often; None where nothing is."""
+    seen: set[Trouble] = set()
+    for rule in rules:
+        if both := seen & set(rule.troubles):
+            return f"there are two rules for {min(both)}; write its steps into one"
+        seen |= set(rule.troubles)
+        needed = 1 + sum(not step.gives_up for step in rule.steps)
+        if needed > max_attempts and EXECUTIONS & set(rule.troubles):
+            return f"{format_rule(rule)}: its steps take {needed} executions of a job, and {max_attempts} are allowed"
+    return None
+
+
+def endpoints_of(rules: Iterable[Rule]) -> list[str]:
+    """The endpoints that rules lead to, each once."""
+    named = [step.endpoint for rule in rules for step in rule.steps if step.endpoint is not None]
+    return list(dict.fromkeys(named))
+
+
+# --- as they are carried out
+
+
+def next_step(rules: Iterable[Rule], trouble: Trouble, given: bytes | None) -> Step | None:
+    """What follows trouble of that class for a job that was `given` so much; None where it stays with that."""
+    for rule in rules:
+        if trouble in rule.troubles:
+            taken = decoded(given).taken.get(trouble, 0)
+            return rule.steps[taken] if taken < len(rule.steps) else None
+    return None
+
+
+def with_step(given: bytes | None, trouble: Trouble, step: Step) -> bytes:
+    """What a job was given once it has taken `step` as well."""
+    before = decoded(given)
+    after = Escalated(
+        taken={**before.taken, trouble: before.taken.get(trouble, 0) + 1},
+        percent=step.percent * (UNCHANGED if step.timeout_ms is not None else before.percent) // UNCHANGED,
+        timeout_ms=before.timeout_ms if step.timeout_ms is None else step.timeout_ms,
+        templates=(*before.templates, *step.templates),
+    )
+    return msgspec.json.encode(after)
+
+
+def decoded(given: bytes | None) -> Escalated:
+    """What a job was given, as it stands with it."""
+    return Escalated() if given is None else _escalated.decode(given)
+
+
+def policy_with(policy: Policy, given: bytes | None) -> Policy:
+    """The policy of a job that would have `policy` had it not been `given` so much."""
+    if given is None:
+        return policy
+    found = decoded(given)
+    if found.timeout_ms is None and found.percent == UNCHANGED:
+        return policy
+    timeout_ms = found.timeout_ms or policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    longer_ms = min(timeout_ms * found.percent // UNCHANGED, EXECUTION_TIMEOUT_MS_MAX)
+    return msgspec.structs.replace(policy, execution_timeout_ms=longer_ms)
+
+
+def told(step: Step, endpoint: str | None) -> str:
+    """What `step` gives, in words, for a job's history; `endpoint`: where it leads in fact."""
+    parts = []
+    if step.timeout_ms is not None:
+        parts.append(f"execution timeout {format_duration(step.timeout_ms * MILLISECOND_US)}")
+    if step.percent != UNCHANGED:
+        parts.append(f"{_times(step.percent)} times the execution timeout")
+    if endpoint is not None:
+        parts.append(f"endpoint {endpoint}")
+    if step.templates:
+        parts.append(f"another {' and '.join(name for name, _ in step.templates)}")
+    return " and ".join(parts) or "nothing new"
+
+
+def budget_of(share: int, jobs: int) -> int:
+    """How many executions a run of so many jobs may repeat, where `share` (in millionths) of them may be."""
+    return -(-share * jobs // 1_000_000)
