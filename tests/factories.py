@@ -118,6 +118,10 @@ STEPS: Mapping[str, tuple[Event, Make]] = MappingProxyType(
             Event.CANCELLED,
             lambda job, at: transitions.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=at),
         ),
+        "revoked": (
+            Event.REVOKED,
+            lambda job, at: transitions.revoked(job, an_outcome(job, Trouble.INVALID_OUTPUT), at=at),
+        ),
         "reopened": (Event.REOPENED, lambda job, at: transitions.reopened(job, at=at)),
     }
 )

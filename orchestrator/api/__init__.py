@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.api.lineage import flow_lineage
     from orchestrator.api.long_jobs import follow_progress, progress
     from orchestrator.api.look import latest, results, show, status
+    from orchestrator.api.rechecking import recheck
     from orchestrator.api.schedules import (
         schedules_check,
         schedules_continue,
@@ -65,6 +66,7 @@ __all__ = [
     "limits_set",
     "prioritize",
     "progress",
+    "recheck",
     "rename",
     "resend",
     "results",
@@ -120,6 +122,7 @@ _HOME = {
     "rename": "keeping_runs",
     "resend": "controlling",
     "results": "look",
+    "recheck": "rechecking",
     "retry": "controlling",
     "retry_preview": "selecting",
     "run": "foreground",

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import typer
 
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
     from orchestrator.api.lineage import Lineage
     from orchestrator.api.long_jobs import RunProgress
+    from orchestrator.api.rechecking import RecheckedRun
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.verifying import Verification
     from orchestrator.api.working_off import Ticked
@@ -169,6 +170,10 @@ class App(Protocol):
     async def cancel_jobs(self, ledger: Path, name: str, where: str) -> RunControl: ...
 
     async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> JobsPreview: ...
+
+    async def recheck(
+        self, ledger: Path, name: str, changes: Mapping[str, Any], *, dry_run: bool = False
+    ) -> "RecheckedRun": ...
 
     async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview: ...
 

@@ -48,6 +48,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "runs unpause": "runs unpause prompts",
     "runs continue": "runs continue prompts",
     "runs cancel": "runs cancel prompts",
+    "runs recheck": "runs recheck prompts --schema caption.schema.json --dry-run",
     "runs retry": "runs retry prompts",
     "runs priority": "runs priority prompts 5",
     "runs resend": "runs resend prompts --outstanding",

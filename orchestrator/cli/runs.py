@@ -16,6 +16,7 @@ from orchestrator.cli.execution import App, AtLedger, Work, carry_out, carry_out
 from orchestrator.cli.figures import finished
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
+from orchestrator.cli.recheck import add_recheck
 from orchestrator.cli.request import ledger_of
 from orchestrator.cli.resend import add_resend
 from orchestrator.cli.retry import add_retry
@@ -39,6 +40,7 @@ def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
     commands.add_typer(runs, name="runs")
     add_list_and_show(runs, load)
     add_control(runs, load)
+    add_recheck(runs, load)
     add_resend(runs, load)
     add_retry(runs, load)
     _add_keeping(runs, load)

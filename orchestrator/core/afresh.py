@@ -12,6 +12,10 @@ ESCALATED: Final = "; with "
 """In the reason of a retry, before what the next execution gets that the one before had not."""
 
 
+RECHECKED: Final = "recheck"
+"""The reason of a step that follows from what the run takes for a result by now."""
+
+
 class Escalation(msgspec.Struct, frozen=True):
     """What the next execution of a job gets that the one before had not."""
 

@@ -11,7 +11,7 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from orchestrator.core.afresh import ESCALATED, WITH, Afresh, Escalation
+from orchestrator.core.afresh import ESCALATED, RECHECKED, WITH, Afresh, Escalation
 from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
 from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
 from orchestrator.core.resuming import Report, SegmentEnd
@@ -336,9 +336,20 @@ def continued(
     )  # fmt: skip
 
 
-def completed(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
-    """A result, from any submission of the job, also where the job had been given up."""
-    return _step(job, Event.COMPLETED, reason, at, outcome=outcome, end=end, due_at=0, retry_until=None)
+def completed(
+    job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None, failures: int | None = None
+) -> Transition:
+    """A result, from any submission of the job, also where it had been given up; `failures` if that was one of them."""
+    return _step(
+        job, Event.COMPLETED, reason, at, outcome=outcome, end=end, due_at=0, retry_until=None,
+        failures=job.failures if failures is None else failures,
+    )  # fmt: skip
+
+
+def revoked(job: Job, outcome: Outcome, *, at: int) -> Transition:
+    """What the job has succeeded with is no result by now. `outcome.trouble` says what it is."""
+    trouble = outcome.trouble or Trouble.INVALID_OUTPUT
+    return _step(job, Event.REVOKED, RECHECKED, at, trouble=trouble, outcome=outcome, **_counted(job, trouble))
 
 
 def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
@@ -423,8 +434,11 @@ def counters(step: Transition) -> tuple[str, ...]:
             found = (trouble.value,)
         case Event.CONTINUED, trouble:
             found = (CONTINUED_SEGMENTS, *_CONTINUED_AFTER.get(trouble, (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)))
-        case ((Event.RETRIED | Event.ABANDONED), (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT)):
-            found = (FAILED_EXECUTIONS,) if step.event is Event.ABANDONED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
+        case (
+            (Event.RETRIED | Event.ABANDONED | Event.REVOKED),
+            (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT),
+        ):
+            found = (FAILED_EXECUTIONS,) if step.event is not Event.RETRIED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
         case _:
             pass
     return found

@@ -70,6 +70,9 @@ class Event(StrEnum):
     CANCELLED = "cancelled"
     """Stopped by a person, here or at the service."""
 
+    REVOKED = "revoked"
+    """A person has changed what a result is, and by that the job's is none."""
+
     REOPENED = "reopened"
     """A person asked to try a finished job again, with fresh counters."""
 
@@ -113,7 +116,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
                 Event.CANCELLED: State.CANCELLED,
             }
         ),
-        State.SUCCEEDED: MappingProxyType({}),
+        State.SUCCEEDED: MappingProxyType({Event.REVOKED: State.FAILED}),
         State.FAILED: MappingProxyType({Event.COMPLETED: State.SUCCEEDED, Event.REOPENED: State.QUEUED}),
         State.CANCELLED: MappingProxyType({Event.COMPLETED: State.SUCCEEDED, Event.REOPENED: State.QUEUED}),
     }
@@ -121,8 +124,12 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
 """`TRANSITIONS[state][event] -> state`. A missing key is an illegal step."""
 
 
+BY_PEOPLE = frozenset({Event.REVOKED, Event.REOPENED})
+"""The events that lead on from an end: a person asks for them."""
+
+
 def _ends() -> frozenset[State]:
-    """The states that a job leaves for another end only, unless a person reopens it: the smallest set of which that
+    """The states that a job leaves for another end only, but for what a person asks: the smallest set of which that
     is true, found from the states that nothing leaves.
     """
     ends: frozenset[State] = frozenset()
@@ -130,7 +137,7 @@ def _ends() -> frozenset[State]:
         more = frozenset(
             state
             for state, row in TRANSITIONS.items()
-            if {after for event, after in row.items() if event is not Event.REOPENED} <= ends
+            if {after for event, after in row.items() if event not in BY_PEOPLE} <= ends
         )
         if more == ends:
             return ends

@@ -35,6 +35,7 @@ from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.notifier import Notifier
 from orchestrator.engine.upkeep.pruning import Pruner
+from orchestrator.engine.upkeep.rechecking import Rechecker
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.resending import resent
 from orchestrator.engine.upkeep.scheduler import LOOKS, Firing, Scheduler
@@ -198,6 +199,8 @@ class Engine:
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, self.serving.retry_asked)
         self.commands.register(Action.RESEND, partial(resent, ledger))
+        rechecker = Rechecker(ledger=ledger, validators=self.validators, settings_of=self.runs.settings_of)
+        self.commands.register(Action.RECHECK, rechecker.recheck_asked)
         self.commands.register(Action.CANCEL_JOBS, self.canceller.carry_out)
         self.commands.register(Action.SERVE, self.serving.serve_asked)
         self.commands.register(Action.RELEASE, self.serving.release_asked)

@@ -18,7 +18,7 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.core.job import Transition
+from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
@@ -30,7 +30,7 @@ from orchestrator.ledger.records import values
 from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.tables import commands, counts, runs
 from orchestrator.ledger.writer import Transaction
-from orchestrator.settings import RunSettings, Wish
+from orchestrator.settings import Pinned, RunSettings, Wish
 from orchestrator.units import HOUR_US
 
 ANSWER_S: Final = 5.0
@@ -60,6 +60,9 @@ class Action(StrEnum):
     PRIORITY = "priority"
     RETRY = "retry"
     """To queue failed and cancelled jobs again."""
+
+    RECHECK = "recheck"
+    """To judge outputs anew that were collected."""
 
     RESEND = "resend"
     """To send anew what is outstanding, since the service has it no more."""
@@ -137,6 +140,14 @@ class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
     """Another endpoint of the run's service; None for the run's own."""
 
 
+class NewValidator(msgspec.Struct, frozen=True):
+    """The argument of RECHECK: what the run takes for a result from now on."""
+
+    schema: Pinned | None
+    check: Pinned | None
+    output_required: bool
+
+
 class CancelledJobs(msgspec.Struct, frozen=True):
     """The argument of CANCEL_JOBS: which of the unfinished jobs, as a filter."""
 
@@ -163,7 +174,17 @@ class NewEndpoint(msgspec.Struct, frozen=True):
     endpoint: str
 
 
-Argument = NewLimits | ResetLimits | NewPriority | Retried | CancelledRun | CancelledJobs | NewName | NewEndpoint
+Argument = (
+    NewLimits
+    | ResetLimits
+    | NewPriority
+    | NewValidator
+    | Retried
+    | CancelledRun
+    | CancelledJobs
+    | NewName
+    | NewEndpoint
+)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -250,13 +271,17 @@ class Commands(Noun):
 
         await self._doors.write(block)
 
-    async def apply(self, number: int, steps: Sequence[Transition]) -> frozenset[int]:
+    async def apply(
+        self, number: int, steps: Sequence[Transition], then: Callable[[Job], Transition | None] = lambda _: None
+    ) -> frozenset[int]:
         """Takes steps that the command asks for, and counts them as its progress in the same transaction; returns the
-        jobs whose step was not stale.
+        jobs whose step was not stale. What a job is after it may take the step that `then` says at once.
         """
 
         async def block(transaction: Transaction) -> frozenset[int]:
-            done = frozenset(step.after.id for step in await transaction.apply(steps))
+            taken = await transaction.apply(steps)
+            done = frozenset(step.after.id for step in taken)
+            await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
             await progress_add(transaction.connection, number, len(done))
             return done
 
@@ -376,7 +401,7 @@ OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitabl
 }
 """What only changes the ledger: anybody can carry it out, and whoever works follows."""
 
-LENGTHY: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS, Action.REBIND})
+LENGTHY: Final = frozenset({Action.RETRY, Action.RECHECK, Action.RESEND, Action.CANCEL_JOBS, Action.REBIND})
 """What goes through many jobs, or waits for requests under way: seconds, or more. Nothing else waits for it."""
 
 

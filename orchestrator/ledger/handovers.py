@@ -210,6 +210,10 @@ class Handovers(Noun):
         waiting = [row[0] for row in await self._doors.rows(_OWED_RUNS)]
         return values(Relay, await self._doors.rows(_RELAYS, batch_of(waiting))) if waiting else []
 
+    async def is_handed_on(self, from_run: int) -> bool:
+        """Whether rows of `from_run` become rows of another run."""
+        return bool(await self._doors.rows(select(relays.c.to_run).where(relays.c.from_run == from_run).limit(1)))
+
     async def is_owed(self, to_run: int) -> bool:
         """Whether anything is owed to that run."""
         return bool(await self._doors.rows(select(owed.c.job_id).where(owed.c.to_run == to_run).limit(1)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -11,6 +12,7 @@ from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.long_jobs import RunProgress
+from orchestrator.api.rechecking import RecheckedRun
 from orchestrator.api.verifying import Verification
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
@@ -256,6 +258,14 @@ class FakeApp(FakeFlows):
     async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
         self.asked.append((ledger, name, where, cluster))
         return JobsPreview(run="captions", where=where, count=2, execution_s=None, sample=())
+
+    async def recheck(
+        self, ledger: Path, name: str, changes: Mapping[str, Any], *, dry_run: bool = False
+    ) -> RecheckedRun:
+        self.asked.append((ledger, name, dict(changes), dry_run))
+        return RecheckedRun(
+            run="captions", looked_at=9, rejected=3, again=2, accepted=1, is_done=not dry_run, outcome="9 outputs"
+        )
 
     async def resend(self, ledger: Path, name: str) -> RunControl:
         self.asked.append((ledger, name))

@@ -42,7 +42,7 @@ LEGAL = {
         "abandoned": "failed",
         "cancelled": "cancelled",
     },
-    "succeeded": {},
+    "succeeded": {"revoked": "failed"},
     "failed": {"completed": "succeeded", "reopened": "queued"},
     "cancelled": {"completed": "succeeded", "reopened": "queued"},
 }
@@ -83,8 +83,9 @@ def test_only_a_person_reopens_and_only_what_did_not_succeed() -> None:
     assert set(TRANSITIONS[State.FAILED]) == set(TRANSITIONS[State.CANCELLED]) == {Event.COMPLETED, Event.REOPENED}
 
 
-def test_only_a_succeeded_job_has_no_future() -> None:
-    assert {state for state in State if not TRANSITIONS[state]} == {State.SUCCEEDED}
+def test_a_succeeded_job_has_no_future_unless_a_person_changes_what_a_result_is() -> None:
+    assert dict(TRANSITIONS[State.SUCCEEDED]) == {Event.REVOKED: State.FAILED}
+    assert _where(Event.REVOKED) == {State.SUCCEEDED}
 
 
 def _reachable(start: State, table: Mapping[State, Mapping[Event, State]] = TRANSITIONS) -> set[State]:

@@ -8,8 +8,8 @@ from typing import Final
 from tests.planted.faults import (
     answers,
     command_line,
-    firing,
     escalating,
+    firing,
     intakes,
     lines,
     notifying,

@@ -38,4 +38,27 @@ FAULTS: tuple[Fault, ...] = (
         new="    if False:\n",
         tests=("tests/engine/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",),
     ),
+    Fault(
+        name="a result that is revoked is tried again without end",
+        path="orchestrator/core/rechecking.py",
+        old="    if left <= 0:\n",
+        new="    if False:\n",
+        tests=("tests/core/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
+    ),
+    Fault(
+        name="what is only looked at is changed",
+        path="orchestrator/engine/upkeep/rechecking.py",
+        old="            if command is not None and steps:\n                done = await self.ledger.commands.apply(command.id,",
+        new="            if steps:\n                done = await self.ledger.commands.apply(command.id if command else 0,",
+        tests=("tests/engine/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",),
+    ),
+    Fault(
+        name="an output that is good after all counts as a failed execution",
+        path="orchestrator/core/rechecking.py",
+        old="failures=max(0, job.failures - 1))",
+        new="failures=job.failures)",
+        tests=(
+            "tests/core/test_rechecking.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
+        ),
+    ),
 )

@@ -1,0 +1,93 @@
+"""Judging anew what a run has collected: by whoever works on the ledger, or here, where nobody does."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from orchestrator.api.controlling import asked, beside
+from orchestrator.api.naming import run_named
+from orchestrator.core.rechecking import Rechecked
+from orchestrator.engine.collecting.validators import Validators
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.upkeep.rechecking import Rechecker, validated_by
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands import Action, NewValidator
+from orchestrator.ledger.runs import Run
+from orchestrator.written import check_function, schema_file
+
+
+class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it, or would come: how many jobs (`core.rechecking.Rechecked`)."""
+
+    run: str
+    looked_at: int
+    rejected: int
+    again: int
+    accepted: int
+    is_done: bool
+    """False where it was only looked at, or is still being carried out."""
+
+    outcome: str
+
+
+async def recheck(
+    ledger: Path,
+    name: str,
+    changes: Mapping[str, Any],
+    dependencies: Dependencies | None = None,
+    *,
+    dry_run: bool = False,
+) -> RecheckedRun:
+    """Judges the outputs of the run `name` anew by its validator with these `changes` (fields of `RunSettings`), each
+    file as it is now; `dry_run`: says what would come of that.
+
+    Raises `UsageError` where that cannot be, and for a run whose rows were handed on.
+    """
+    given = dependencies or Dependencies()
+    async with beside(ledger, given) as opened:
+        run = await run_named(opened, name)
+        if await opened.handovers.is_handed_on(run.id):
+            raise UsageError(f"{run.name} is a stage of a flow, and what it brought is in the next one")
+        wanted = _wanted(run, changes)
+        found = await _looked(opened, run, wanted)
+        if dry_run:
+            return found
+        try:
+            with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
+                number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted)
+                command = await opened.commands.one(number)
+                reply = await _rechecker(opened, run, wanted).recheck_asked(command)
+                await opened.commands.finish(number, reply)
+                return replace(found, is_done=True, outcome=reply.text)
+        except LedgerBusyError:
+            done = await asked(opened, Action.RECHECK, run=run.id, argument=wanted)
+            outcome = done.outcome or f"{done.by} is at it: {found.outcome}"
+            return replace(found, is_done=done.outcome is not None, outcome=outcome)
+
+
+def _wanted(run: Run, changes: Mapping[str, Any]) -> NewValidator:
+    settings = replace(run.settings, **changes)
+    try:
+        return NewValidator(
+            None if settings.schema is None else schema_file(settings.schema.ref),
+            None if settings.check is None else check_function(settings.check.ref),
+            settings.output_required,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Rechecker:
+    settings = validated_by(run, wanted)
+    validators = Validators({run.id: settings}, lambda _: None)
+    validators.load(settings)
+    return Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
+
+
+async def _looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:
+    found: Rechecked = await _rechecker(ledger, run, wanted).recheck(run, validated_by(run, wanted))
+    return RecheckedRun(run=run.name, **msgspec.structs.asdict(found), is_done=False, outcome=str(found))

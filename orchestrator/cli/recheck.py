@@ -1,0 +1,60 @@
+"""`orchestrator runs recheck`: what was collected is judged by what the run takes for a result now."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from orchestrator import declared
+from orchestrator.api.config import Choices
+from orchestrator.cli import options, printing
+from orchestrator.cli.access import Yes, confirm
+from orchestrator.cli.control import Json
+from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.options import also
+from orchestrator.core.wording import counted
+from orchestrator.declaration import Setting
+
+VALIDATORS: Final[tuple[Setting[Any], ...]] = (declared.REQUIRE_OUTPUT, declared.SCHEMA, declared.CHECK)
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
+
+
+def add_recheck(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `recheck`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **options.flags_of(*VALIDATORS, declared.LEDGER, declared.CONFIG), json=Json)
+    def recheck(name: options.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
+        """Judge a run's outputs anew: by other validators, or by its own as their files are now."""
+        changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
+        return partial(_recheck, load, name, changes, dry_run, yes)
+
+
+async def _recheck(
+    load: Callable[[], App],
+    name: str,
+    changes: Mapping[str, Any],
+    dry_run: bool,
+    yes: bool,
+    ledger: Path,
+    as_json: bool,
+) -> int:
+    found = await load().recheck(ledger, name, changes, dry_run=True)
+    printing.say(f"{found.run}: {found.outcome}")
+    if not dry_run:
+        changed = found.rejected + found.accepted
+        paid = f", {found.again:,} of which are paid again" if found.again else ""
+        confirm(f"change {counted(changed, 'job')} of {found.run}{paid}?", yes=yes or not changed)
+        found = await load().recheck(ledger, found.run, changes)
+        printing.say(f"{found.run}: done: {found.outcome}" if found.is_done else f"{found.run}: {found.outcome}")
+        if found.again:
+            printing.say(
+                f"unless some process works on the ledger, go on with: orchestrator resume {shlex.quote(name)}"
+            )
+    if as_json:
+        printing.put_json(found)
+    return 0
