@@ -13,6 +13,9 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import URL, SimulatedService
 
+WATCH_EVERY_S = 1.0
+"""Less often than the program does it by itself: most of these tests last for minutes of virtual time."""
+
 
 class Desk:
     """One ledger and one service; any number of programs."""
@@ -41,6 +44,7 @@ class Desk:
             ),
             connect=async_creator,
             open_files=lambda: 4_096,
+            watch_every_s=WATCH_EVERY_S,
         )
 
 
