@@ -60,22 +60,22 @@ def test_two_runs_at_one_endpoint_share_it_by_weight() -> None:
 
 
 def test_an_intake_stays_small_and_commands_answer_soon() -> None:
-    figures = commands.intake(rows=5_000, repeats=1)
+    figures = commands.intake(rows=2_000, repeats=1)
     assert value_of("taken in", figures) > 500
     assert value_of("peak memory", figures) < 400
-    assert value_of("status with 5,000 jobs", figures) < 10
+    assert value_of("status with 2,000 jobs", figures) < 10
     assert value_of("--help", figures) < 10
 
 
 def test_a_program_s_inputs_are_taken_in_as_they_come_and_memory_stays_small() -> None:
-    figures = program.program(rows=20_000)
+    figures = program.program(rows=5_000)
     assert value_of("taken in from a generator", figures) > 1_000
     assert value_of("peak memory", figures) < 400
 
 
 def test_rows_are_taken_in_beside_an_engine_that_goes_on_sending() -> None:
-    figures = beside.beside(rows=5_000)
-    assert value_of("5,000 rows: taken in", figures) > 100
+    figures = beside.beside(rows=2_000)
+    assert value_of("2,000 rows: taken in", figures) > 100
     assert 0 < value_of("write lock held, longest", figures) < 2_000
     assert value_of("use of 1000 /run in 10 s by the other run meanwhile", figures) > 30
 
@@ -100,9 +100,9 @@ def test_group_commit_takes_many_steps_a_second() -> None:
 
 
 def test_an_audit_leaves_room_for_others() -> None:
-    figures = audit.verify(jobs=500)
-    assert value_of("500 jobs: time", figures) > 0
-    assert value_of("500 jobs: peak memory", figures) < 400
+    figures = audit.verify(jobs=200)
+    assert value_of("200 jobs: time", figures) > 0
+    assert value_of("200 jobs: peak memory", figures) < 400
     assert value_of("commit of another process beside it, longest", figures) < 10_000
 
 
