@@ -18,6 +18,7 @@ from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
 from orchestrator.core.resuming import SegmentLimits
 from orchestrator.core.retry import AttemptLimits
+from orchestrator.core.reusing import Reuse
 from orchestrator.units import MIB
 
 SERVERLESS_URL_DEFAULT: Final = "https://api.runpod.ai"
@@ -54,8 +55,7 @@ BODY_BYTES_MAX_DEFAULT: Final = 10 * MIB
 INPUT_BYTES_MAX_DEFAULT: Final = 64 * 1024 * MIB
 """So much may be in an input, unpacked: a small file can hold any amount of zeros."""
 
-EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000
-"""How long events are kept: 30 days."""
+EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000  # 30 days
 
 
 PROGRESS_EVERY_US_DEFAULT: Final = 60_000_000
@@ -109,6 +109,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_expired: OnExpired = OnExpired.RESUBMIT
     queue_depth: QueueDepth = "auto"
     on_stuck: OnStuck = OnStuck.REPORT
+    reuse: Reuse | None = None  # that its jobs take results again that are there
     events_kept_us: int = EVENTS_KEPT_US_DEFAULT
     """How long the history of a job that has ended is kept whole."""
 

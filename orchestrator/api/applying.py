@@ -132,8 +132,6 @@ def _not_yet(pipeline: Pipeline) -> Iterator[str]:
         for setting, value in ((declared_pipelines.GATHER, stage.gather), (declared_pipelines.COMMAND, stage.command)):
             if value:
                 yield f"{table}.{setting.key}"
-        if stage.reuse_us is not None:
-            yield f"{table}.{declared_pipelines.REUSE.key}"
 
 
 async def _make(ledger: Path, dependencies: Dependencies) -> None:

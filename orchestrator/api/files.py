@@ -17,7 +17,7 @@ from orchestrator.core.filters import Filter
 from orchestrator.engine.intake import InputBatch
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
 from orchestrator.formats.outcome_files import OutcomeFile, commit_files, forms_of
-from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, Outcome, ResultLine, encoded
+from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, Outcome, ResultLine, ReusedFrom, encoded
 from orchestrator.formats.reading import Places, Reading, read_inputs, sources_of
 from orchestrator.formats.replace import check_writable, same_file
 from orchestrator.formats.rows import Problem, Row, batches
@@ -172,6 +172,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
             paid_at_most=job.paid_at_most,
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
+            reused=UNSET if job.reused is None else ReusedFrom(run=job.reused.run, custom_id=job.reused.custom_id),
         )
     text = job.message or ""
     has_times = Include.TIMES in include

@@ -27,6 +27,7 @@ from orchestrator.core.flow_paths import moment, path
 from orchestrator.core.pipelines import Pipeline, Stage, run_name
 from orchestrator.core.placeholders import Moment, expanded, variables
 from orchestrator.core.policy import format_duration
+from orchestrator.core.reusing import Reuse
 from orchestrator.declared_pipelines import run_settings
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
@@ -154,7 +155,7 @@ class LocalFiles:
 
     def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> RunSettings:
         """The settings of the stage's run, with the files that it writes in the end."""
-        settings = run_settings(stage.settings)
+        settings = replace(run_settings(stage.settings), reuse=_reuse(stage))
         output, errors = self._outputs(flow, pipeline, stage)
         if output is None:
             return settings
@@ -269,6 +270,10 @@ class LocalFiles:
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends a notification, as `Tells` has it."""
         return await told_to(told, pipeline, self.dependencies)
+
+
+def _reuse(stage: Stage) -> Reuse | None:
+    return None if stage.reuse_us is None else Reuse(young_us=stage.reuse_us, version=stage.reuse_version)
 
 
 def _make_folder(output: Path) -> None:

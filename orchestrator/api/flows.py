@@ -16,6 +16,7 @@ from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.lifecycle import State
 from orchestrator.core.names import meant_by
 from orchestrator.core.pipelines import News, Pipeline
+from orchestrator.core.reusing import REUSED
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
@@ -64,6 +65,9 @@ class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
     outstanding: int = 0
     done: int = 0
     failed: int = 0
+    reused: int = 0
+    """Of those done: they have the result of an earlier job, and nothing was sent."""
+
     jobs_per_s: float | None = None
     eta_s: float | None = None
     held_up: str | None = None
@@ -152,7 +156,11 @@ async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None =
         now = await runs_now(opened, holder(ledger), among=[run.id for run in runs])
         by_name = {run.run: run for run in now}
         names = {run.id: run.name for run in runs}
-        shown = tuple(_stage_status(stage, by_name.get(names.get(stage.run or 0, ""))) for stage in stages)
+        counts = {run.id: await opened.runs.counts(run.id) for run in runs}
+        shown = tuple(
+            _stage_status(stage, by_name.get(names.get(stage.run or 0, "")), counts.get(stage.run or 0, {}))
+            for stage in stages
+        )
         return FlowShown(
             flow=status_of(flow),
             version=await opened.pipelines.version(flow.definition),
@@ -194,7 +202,7 @@ def _notification(told: Notification) -> NotificationStatus:
     )
 
 
-def _stage_status(stage: StageRow, run: RunStatus | None) -> StageStatus:
+def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, int]) -> StageStatus:
     if run is None:
         return StageStatus(stage=stage.stage, run=None, source=stage.source, sha256=stage.sha256)
     jobs: Mapping[str, int] = run.jobs
@@ -209,6 +217,7 @@ def _stage_status(stage: StageRow, run: RunStatus | None) -> StageStatus:
         outstanding=jobs[State.SUBMITTING] + jobs[State.UNCERTAIN] + jobs[State.OUTSTANDING],
         done=jobs[State.SUCCEEDED],
         failed=jobs[State.FAILED] + jobs[State.CANCELLED],
+        reused=counts.get(REUSED, 0),
         jobs_per_s=run.jobs_per_s,
         eta_s=left / run.jobs_per_s if run.jobs_per_s else None,
         held_up=run.held_up,

@@ -9,6 +9,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.handovers import KIN_MAX
+from orchestrator.ledger.results import Origin
 
 
 class RowOfFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,12 @@ class RowOfFlow(msgspec.Struct, frozen=True, kw_only=True):
 
     made_of: tuple[str, ...] = ()
     """The rows of the stages before that it was made of; none: it is one of the input."""
+
+    reused: Origin | None = None
+    """Whose result it has, where nothing was sent for it."""
+
+    not_reused: str | None = None
+    """Why it was sent, where it could have had an earlier result; as far as that is remembered."""
 
     became: int | None = None
     """How many rows of the stages behind were made of it: 0 where it was dropped, or failed. None: nothing follows, or
@@ -51,6 +58,7 @@ async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: De
         names = {each.job: each.custom_id for each in kin}
         parents = await opened.handovers.parents(names)
         became = await opened.handovers.became(names)
+        reused, why_not = await opened.reused.origins(names), await opened.reused.why_not(names)
         rows = sorted(kin, key=lambda each: (order.index(each.run), each.line, each.job))
         return Lineage(
             flow=flow.name,
@@ -62,6 +70,8 @@ async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: De
                     state=each.state,
                     class_=each.trouble,
                     made_of=tuple(sorted(names.get(parent, "") for parent in parents.get(each.job, ()))),
+                    reused=reused.get(each.job),
+                    not_reused=why_not.get(each.job),
                     became=became.get(each.job),
                 )
                 for each in rows

@@ -91,7 +91,7 @@ async def _show(load: Callable[[], App], name: str, ledger: Path, as_json: bool)
         return 0
     tables.put(tables.lines(_lines(found)))
     if found.stages:
-        headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "SPEED", "LEFT")
+        headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "REUSED", "SPEED", "LEFT")
         tables.put(tables.columns(headings, map(_stage_row, found.stages)))
     return 0
 
@@ -123,7 +123,7 @@ def _told(told: "NotificationStatus") -> str:
 
 
 def _stage_row(stage: "StageStatus") -> Iterable[str]:
-    figures = (stage.rows_in, stage.waiting, stage.outstanding, stage.done, stage.failed)
+    figures = (stage.rows_in, stage.waiting, stage.outstanding, stage.done, stage.failed, stage.reused)
     speed = "-" if not stage.jobs_per_s else f"{stage.jobs_per_s:,.1f}/s"
     left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
     return stage.stage, *(f"{n:,}" for n in figures), speed, left
@@ -134,10 +134,19 @@ async def _lineage(load: Callable[[], App], name: str, custom_id: str, ledger: P
     if as_json:
         printing.put_json(found)
         return 0
-    tables.put(tables.columns(("STAGE", "ROW", "STATE", "MADE OF", "BECAME"), map(_relative, found.rows)))
+    headings = ("STAGE", "ROW", "STATE", "MADE OF", "BECAME")
+    tables.put(tables.columns(headings, map(_relative, found.rows)))
+    if told := [(f"{row.stage} {row.custom_id}", said) for row in found.rows if (said := _reused(row))]:
+        tables.put(tables.lines(told))
     if not found.is_all:
         printing.warn(f"there are more rows than these {len(found.rows):,}")
     return 0
+
+
+def _reused(row: "RowOfFlow") -> str:
+    if row.reused is not None:
+        return f"has the result of {row.reused.custom_id} of {row.reused.run}"
+    return f"was sent: {row.not_reused}" if row.not_reused else ""
 
 
 def _relative(row: "RowOfFlow") -> Iterable[str]:

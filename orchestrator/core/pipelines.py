@@ -99,6 +99,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For so long an output is taken for the same input again; None: it never is."""
 
     reuse_version: str = ""
+    """Results of another version are not taken."""
+
     settings: Mapping[str, tuple[str, ...]] = {}
     """Those of its run, as texts by key."""
 

@@ -20,6 +20,13 @@ class More(msgspec.Struct, frozen=True, kw_only=True):
     input: msgspec.Raw | UnsetType = UNSET
 
 
+class ReusedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The job of which a row has the result, where nothing was sent for it: `job_id` is what the service called it."""
+
+    run: str
+    custom_id: str
+
+
 class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """A job that succeeded.
 
@@ -35,6 +42,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     paid_at_most: int
     delay_ms: int | None
     execution_ms: int | None
+    reused: ReusedFrom | UnsetType = UNSET
 
 
 class ErrorClass(msgspec.Struct, frozen=True):

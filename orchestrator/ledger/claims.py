@@ -1,5 +1,6 @@
 """Claims: jobs that are ours to send. The intent is durable before a request leaves."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -7,10 +8,12 @@ import msgspec
 from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.resuming import Resume
+from orchestrator.core.reusing import NOT_REUSED, Reuse
 from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.line import HEAD, IsLate, Passed, TtlOf, line_walk, nobody_is_late
+from orchestrator.ledger.line import HEAD, Found, IsLate, Look, Passed, TtlOf, line_walk, nobody_is_late
 from orchestrator.ledger.payloads import Payload, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.progress import resumes_of
+from orchestrator.ledger.reuse import results_reuse
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
 
@@ -79,13 +82,15 @@ class Claims:
         is_late: IsLate = nobody_is_late,
         behind: Passed = HEAD,
         is_resumable: bool = False,
+        reuse: Reuse | None = None,
     ) -> Claimed:
         """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
         return.
 
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
         it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
-        `is_resumable` begins a segment, with its newest checkpoint.
+        `is_resumable` begins a segment, with its newest checkpoint. Of those that may `reuse` a result that is there,
+        each has it at once, and is not among the claims.
         """
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
@@ -96,13 +101,18 @@ class Claims:
             )  # fmt: skip
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
+            why: Mapping[int, str] = {}
+            if reuse is not None and not by_retry:
+                looked = await results_reuse(transaction, seen.found, reuse, endpoint=endpoint, now=now)
+                why = looked.why
+                seen = Look(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
             payloads = {found.job.id: found.payload for found in seen.found}
             if fresh := references_of(payloads.values()) - self.secret_names:
                 await secret_names_add(transaction.connection, fresh)
             if by_retry:
                 taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
-                taken = [self._claimed_for_run(found.job, found.ttl_us, now, is_resumable) for found in seen.found]
+                taken = [self._claimed_for_run(found, now, is_resumable, why.get(found.job.id)) for found in seen.found]
             done = await transaction.apply(taken)
             resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
             claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
@@ -112,6 +122,13 @@ class Claims:
         self.secret_names |= fresh
         return claimed
 
-    def _claimed_for_run(self, job: Job, ttl_us: int, now: int, is_resumable: bool) -> Transition:
+    def _claimed_for_run(self, found: Found, now: int, is_resumable: bool, not_reused: str | None) -> Transition:
         self._latest = next_submission(self._latest, slot=self._slot, now=now)
-        return transitions.claimed(job, submission=self._latest, ttl_us=ttl_us, at=now, is_resumable=is_resumable)
+        step = transitions.claimed(
+            found.job,
+            submission=self._latest,
+            ttl_us=found.ttl_us,
+            at=now,
+            is_resumable=is_resumable,
+        )
+        return step if not_reused is None else msgspec.structs.replace(step, reason=f"{NOT_REUSED}{not_reused}")

@@ -61,3 +61,26 @@ lineage = Table(
 """Of which row each one was made; the rows of an input were made of none."""
 
 Index("lineage_of_parent", lineage.c.parent)
+
+reusable = Table(
+    "reusable",
+    metadata,
+    Column("key", TEXT, nullable=False),  # `core.reusing.reuse_key`
+    Column("job_id", INTEGER, nullable=False),
+    PrimaryKeyConstraint("key", "job_id"),
+    **KEPT_BY_KEY,
+)
+"""The jobs that were sent for a key, of runs that take results again: once one has succeeded, others can have its
+result.
+"""
+
+Index("reusable_of_job", reusable.c.job_id)
+
+reused = Table(
+    "reused",
+    metadata,
+    Column("job_id", INTEGER, primary_key=True),
+    Column("from_run", TEXT, nullable=False),  # its name then
+    Column("from_custom_id", TEXT, nullable=False),
+)
+"""The jobs that have the result of another one, whose rows may be gone one day."""

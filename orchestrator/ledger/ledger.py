@@ -34,6 +34,7 @@ from orchestrator.ledger.overview import Overview, overview
 from orchestrator.ledger.pipelines import Pipelines
 from orchestrator.ledger.pruning import Pruning
 from orchestrator.ledger.results import Results
+from orchestrator.ledger.reuse import Reused
 from orchestrator.ledger.runs import Runs
 from orchestrator.ledger.segments import Segments
 from orchestrator.ledger.selection import Selection
@@ -70,6 +71,7 @@ class Ledger:
         self.notices = Notices(doors)
         self.cancels = Cancels(doors)
         self.results = Results(doors)
+        self.reused = Reused(doors)
         self.selection = Selection(doors)
         self.stories = Stories(doors)
         self.margins = MarginsOfRuns(doors)

@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays
+from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays, reusable, reused
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
     AT_SERVICE,
@@ -117,7 +117,7 @@ async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) 
     ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
     if ids:
         doomed = batch_of(ids)
-        for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers):
+        for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers, reusable, reused):
             await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
         await connection.execute(delete(lineage).where(lineage.c.child.in_(IN_BATCH)), doomed)
         await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)

@@ -10,10 +10,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.handover_tables import reused
 from orchestrator.ledger.history import ENDING
 from orchestrator.ledger.records import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import events, jobs, outcomes, payloads, runs, submissions
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose result a job has: names, since that job may be gone one day."""
+
+    run: str
+    custom_id: str
 
 
 class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +52,9 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: int | None = None
     """When the submission was sent that the outcome is of; None where that is forgotten, or there was none."""
 
+    reused: Origin | None = None
+    """Whose result it has, where nothing was sent for it."""
+
     stored_input: bytes | None = None
     """As it is stored, where it was asked for."""
 
@@ -68,10 +79,12 @@ _FINISHED = (
         outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
         outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
         jobs.c.ended_at, jobs.c.failures, outcomes.c.worker, submissions.c.sent_at,
+        reused.c.from_run, reused.c.from_custom_id,
     )
     .select_from(
         jobs.outerjoin(outcomes, _OF_JOB)
         .outerjoin(submissions, submissions.c.id == outcomes.c.submission_id)
+        .outerjoin(reused, reused.c.job_id == jobs.c.id)
     )
     .where(jobs.c.id.in_(IN_BATCH))
     .order_by(jobs.c.line, jobs.c.id)
@@ -263,9 +276,10 @@ def _finished_of(row: Any, given: Any | None) -> FinishedJob:
     """The job in a row of `_FINISHED`, with the input in one of `_INPUTS`."""
     return FinishedJob(
         line=row[0], job=row[1], custom_id=row[2], state=State(row[3]),
-        attempts=row[14] + (row[3] == State.SUCCEEDED), paid_at_most=row[4],
+        attempts=row[14] + (row[3] == State.SUCCEEDED and row[17] is None), paid_at_most=row[4],
         remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
         trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
         worker=row[15], sent_at=row[16],
+        reused=None if row[17] is None else Origin(run=row[17], custom_id=row[18]),
         stored_input=given and given[1], packed_input=0 if given is None else given[2],
     )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.flow_paths import fire_problems, moment, path, template_problems
-from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines import INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.units import HOUR_US, MINUTE_US
 
 NOW = 1_806_000_000_000_000
@@ -97,3 +97,13 @@ def test_placeholders_that_mean_nothing_there_are_refused(given: Pipeline, where
 
 def test_a_command_may_name_the_results_of_what_hands_over_to_it() -> None:
     assert list(template_problems(pipeline(command=("cat", "{file:caption}")))) == []
+
+
+def test_a_command_that_is_told_has_braces_and_no_placeholders() -> None:
+    def telling(*command: str) -> Pipeline:
+        return replace(pipeline(), notify=Notify(command=command))
+
+    assert list(template_problems(telling("mail", "{{all}}"))) == []
+    [(table, key, why)] = template_problems(telling("mail", "{flow}"))
+    assert (table, key) == ("notify", "command")
+    assert "standard input" in why

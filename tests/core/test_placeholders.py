@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.placeholders import Moment, Placeholder, Word, expanded, placeholders
+from orchestrator.core.placeholders import Moment, Placeholder, Word, expanded, placeholders, variables
 
 AT = Moment("captions", 1_806_195_600_000_000, 1_806_111_000_000_000, "Europe/Berlin")
 """2027-03-28 at 03:00, the end of a gap, and the day before at 02:30."""
@@ -52,3 +52,11 @@ def test_they_are_found_with_what_stands_behind_their_colon() -> None:
 def test_what_is_none_is_refused_with_what_is_one(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         placeholders(text)
+
+
+def test_commands_find_the_times_of_their_flow_in_their_environment() -> None:
+    first = Moment("p", 1_806_195_600_000_000, None, "Europe/Berlin", 2)
+    found = {"ORCHESTRATOR_FIRE": "2027-03-28T01:00:00Z", "ORCHESTRATOR_FLOW": "p@20270328T010000Z~2"}
+    assert variables(first) == found
+    later = first._replace(previous_us=1_806_109_200_000_000)
+    assert variables(later) == {**found, "ORCHESTRATOR_PREVIOUS": "2027-03-27T01:00:00Z"}

@@ -115,9 +115,12 @@ class RunSending:
             return claims
         outlook = self._prospects.outlook()
         behind = self._prospects.behind(outlook)
-        is_resumable = self._endpoint.settings_of[self.run].resumable
+        settings = self._endpoint.settings_of[self.run]
         claimed = await claim(
-            is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE, behind=behind, is_resumable=is_resumable
+            is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE,
+            behind=behind,
+            is_resumable=settings.resumable,
+            reuse=settings.reuse,
         )
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)

@@ -33,4 +33,25 @@ FAULTS: tuple[Fault, ...] = (
         new="_OK: Final = range(200, 400)\n",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
+    Fault(
+        name="a result of another version of the endpoint is taken again",
+        path="orchestrator/ledger/reuse.py",
+        old="reuse_key(service_url, name, digest, reuse.version)",
+        new='reuse_key(service_url, name, digest, "")',
+        tests=("tests/conformance/test_reuse.py::test_results_of_another_version_are_not_taken",),
+    ),
+    Fault(
+        name="a result is taken again however old it is",
+        path="orchestrator/core/reusing.py",
+        old="    if now - ended_at > reuse.young_us:\n",
+        new="    if now < ended_at:\n",
+        tests=("tests/core/test_reusing.py::test_a_result_is_taken_while_it_is_young",),
+    ),
+    Fault(
+        name="a result that was damaged on the disk is taken again",
+        path="orchestrator/ledger/reuse.py",
+        old="            raise DamagedError\n        return",
+        new="            pass\n        return",
+        tests=("tests/conformance/test_reuse.py::test_a_damaged_result_is_not_taken",),
+    ),
 )

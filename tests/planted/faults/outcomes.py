@@ -153,7 +153,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="submissions whose answer never came count as attempts",
         path="orchestrator/ledger/results.py",
-        old="attempts=row[14] + (row[3] == State.SUCCEEDED)",
+        old="attempts=row[14] + (row[3] == State.SUCCEEDED and row[17] is None)",
         new="attempts=row[4]",
         tests=(
             "tests/engine/test_attempts.py::test_executions_that_ended_are_told_from_those_that_may_have_been_paid",
