@@ -125,8 +125,6 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
 
 def _not_yet(pipeline: Pipeline) -> Iterator[str]:
     """What can be said, and nothing does it."""
-    if pipeline.keep_us is not None:
-        yield declared_pipelines.KEEP.key
     for stage in pipeline.stages:
         table = f"stage.{stage.name}"
         for setting, value in ((declared_pipelines.GATHER, stage.gather), (declared_pipelines.COMMAND, stage.command)):
@@ -162,6 +160,11 @@ async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, e
 
 def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
     """What can be done as it is, and may not be meant."""
+    if pipeline.keep_us is None:
+        yield 'the rows of its flows are kept for ever, and the ledger grows; write keep = "90d", or as you need them'
+    for stage in pipeline.stages:
+        if pipeline.keep_us is not None and stage.reuse_us is not None and stage.reuse_us > pipeline.keep_us:
+            yield f"{stage.name} can reuse no results that are older than keep: they are gone by then"
     if pipeline.notify is not None:
         try:
             key_of(pipeline.notify, environ)

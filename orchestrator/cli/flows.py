@@ -107,6 +107,8 @@ def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
             yield what, local(at, "UTC")
     for stage in found.stages:
         yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
+        if stage.run is None:
+            yield f"rows of {stage.stage}", "they are not kept any more"
         if stage.held_up is not None:
             yield f"{stage.stage} waits", stage.held_up
     for told in found.notifications:

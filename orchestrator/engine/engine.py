@@ -34,6 +34,7 @@ from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
 from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.upkeep.limits import LimitKeeper
 from orchestrator.engine.upkeep.notifier import Notifier
+from orchestrator.engine.upkeep.outlived import Outlived
 from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.rechecking import Rechecker
 from orchestrator.engine.upkeep.reconciler import Reconciler
@@ -383,6 +384,8 @@ class Engine:
         self.watch.subscribe(scheduler.on_change)
         await self.taking.start(relay.serve)
         await self.taking.start(notifier.serve)
+        hold = self._dependencies.holding_intakes(self.ledger.path)
+        await self.taking.start(Outlived(ledger=self.ledger, serving=self.serving, hold=hold).serve)
         await self.taking.start(scheduler.serve)
         return scheduler
 

@@ -11,12 +11,14 @@ from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after
 from orchestrator.core.notifications import OF_EVENT
 from orchestrator.core.overlap import Live
 from orchestrator.core.pipelines import News, flow_name
-from orchestrator.ledger.control import wish_set
+from orchestrator.ledger.control import UNFINISHED, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
 from orchestrator.ledger.outbox import flow_owe, pause_owe
 from orchestrator.ledger.records import values
+from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.tables import runs
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import Wish
 
@@ -316,6 +318,39 @@ class Flows(Noun):
             if not await _happens(connection, flow, event, why, now) or pause_after is None:
                 return False
             return event is FlowEvent.FAILED and await _pause(connection, flow, pause_after, now)
+
+        return await self._doors.write(block)
+
+    # --- their rows
+
+    async def outlived(self, pipeline: int, before: int) -> list[tuple[int, str]]:
+        """The runs that there still are of flows of a pipeline that ended before then, oldest first: what was made of
+        rows before the rows themselves.
+        """
+        query = (
+            select(runs.c.id, runs.c.name)
+            .select_from(flows.join(stages, stages.c.flow_id == flows.c.id).join(runs, runs.c.id == stages.c.run_id))
+            .where(flows.c.pipeline_id == pipeline, flows.c.ended_at < before, runs.c.intake_accepted > 0)
+            .order_by(flows.c.ended_at, stages.c.began_at.desc(), runs.c.id.desc())
+        )
+        return [(row[0], row[1]) for row in await self._doors.rows(query)]
+
+    async def give_up_run(self, run: int, before: int) -> bool:
+        """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
+        (`Intakes.clear`); False where somebody has something of it done again.
+        """
+        has_ended = select(flows.c.id).where(flows.c.id == stages.c.flow_id, flows.c.ended_at < before).exists()
+        of_ended = select(stages.c.run_id).where(stages.c.run_id == run, has_ended)
+        may_go = select(runs.c.id).where(runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            if (await connection.execute(may_go)).first() is None:
+                return False
+            if not await run_take_back(connection, run, even_if_cancelling=False):
+                return False
+            await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
+            return True
 
         return await self._doors.write(block)
 

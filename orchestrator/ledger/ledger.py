@@ -64,6 +64,10 @@ class Ledger:
         self.feed = Feed(doors, database, self._writer)
         self.runs = Runs(doors)
         self.intakes = Intakes(doors)
+        self.removals = Intakes(doors)
+        """What clears runs beside everything else, however much there is of them: in short transactions."""
+
+        self.removals.pace.is_beside = lambda: True
         self.jobs = Jobs(doors)
         self.claims = Claims(doors, slot=self.heartbeats.slot)
         self.submissions = Submissions(doors)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core import notifications
@@ -137,6 +137,11 @@ class Outbox(Noun):
         query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, outbox.c.problem != "", lately)
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
         return values(Notification, await self._doors.rows(newest))
+
+    async def forget(self, pipeline: int, before: int, *, most: int) -> int:
+        """Removes up to `most` of a pipeline that were taken, or given up, and owed before then; returns how many."""
+        old = select(outbox.c.id).where(outbox.c.pipeline_id == pipeline, ~UNSETTLED, outbox.c.owed_at < before)
+        return await self._doors.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
 
 
 # --- owed

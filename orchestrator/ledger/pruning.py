@@ -3,6 +3,7 @@
 The history of a job that ended long ago shrinks to its last event, which says how it ended; so that the events still
 replay to the state. A run's `pruned_before` is raised first: of jobs that ended before it, earlier events may be gone.
 Its submissions shrink to the one that brought the outcome and the latest one, once the others can bring nothing more.
+Of a resumable job that has ended the newest checkpoint is left.
 
 Both are gone through in the order of their numbers, which is that of time: what is young is never looked at.
 """
@@ -11,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import Column, bindparam, delete, select, update
+from sqlalchemy import Column, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
-from orchestrator.ledger.tables import events, jobs, outcomes, runs, submissions
+from orchestrator.ledger.tables import checkpoints, events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.writer import Transaction
 
 
@@ -61,6 +62,25 @@ _SUBMISSIONS_DOOMED: Final = (
 )
 
 
+_CHECKPOINTS_DOOMED: Final = (
+    select(checkpoints.c.job_id)
+    .select_from(checkpoints.join(jobs, jobs.c.id == checkpoints.c.job_id))
+    .where(jobs.c.ended_at.is_not(None))
+    .group_by(checkpoints.c.job_id)
+    .having(func.count() > 1)
+    .limit(bindparam("most"))
+)
+_newer = checkpoints.alias("newer")
+_CHECKPOINTS_DELETE: Final = delete(checkpoints).where(
+    checkpoints.c.job_id.in_(IN_BATCH),
+    select(_newer.c.job_id)
+    .where(
+        _newer.c.job_id == checkpoints.c.job_id,
+        (_newer.c.segment > checkpoints.c.segment)
+        | ((_newer.c.segment == checkpoints.c.segment) & (_newer.c.seq > checkpoints.c.seq)),
+    )
+    .exists(),
+)
 _PRUNED: Final = (
     update(runs).values(pruned_before=field(1)).where(runs.c.id == field(0), runs.c.pruned_before < field(1))
 )
@@ -107,6 +127,14 @@ class Pruning(Noun):
     async def forget_submissions(self, ids: Sequence[int]) -> None:
         """Deletes these submissions."""
         await self._doors.execute(_SUBMISSIONS_DELETE, batch_of(ids))
+
+    async def checkpoints_doomed(self, *, most: int) -> list[int]:
+        """Up to `most` jobs that have ended, and of which more is kept than the newest checkpoint."""
+        return [row[0] for row in await self._doors.rows(_CHECKPOINTS_DOOMED, {"most": most})]
+
+    async def forget_checkpoints(self, jobs_: Sequence[int]) -> None:
+        """Deletes all but the newest checkpoint of each of these."""
+        await self._doors.execute(_CHECKPOINTS_DELETE, batch_of(jobs_))
 
 
 async def _upto(

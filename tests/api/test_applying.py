@@ -140,9 +140,8 @@ async def test_what_a_pause_has_left_out_is_a_gap_once_it_is_changed(desk: Desk)
     [
         (CAPTIONS.replace("30 2", "61 2"), "schedule.cron"),
         (CAPTIONS + '[stage.sum]\ncommand=["cat"]\n', "stage.sum.command is not supported yet"),
-        ('keep = "9d"\n' + CAPTIONS, "keep is not supported yet"),
     ],
-    ids=["cron", "command", "keep"],
+    ids=["cron", "command"],
 )
 async def test_where_one_file_is_wrong_none_is_recorded(desk: Desk, text: str, why: str) -> None:
     with pytest.raises(UsageError) as raised:

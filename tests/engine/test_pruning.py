@@ -8,8 +8,10 @@ from sqlalchemy import update
 from orchestrator.api.audit import Findings, audit_ledger
 from orchestrator.core import job as transitions
 from orchestrator.core.lifecycle import State
+from orchestrator.core.resuming import Report
 from orchestrator.engine.upkeep.pruning import LATE_US, Pruner
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.progress import Reported
 from orchestrator.ledger.tables import submissions
 from orchestrator.ledger.writer import Transaction
 from orchestrator.settings import RunSettings
@@ -123,3 +125,25 @@ async def test_what_was_not_finished_when_it_was_passed_over_is_gone_through_aga
 
         assert attempts(path) == {1: [2]}
         assert [row[3] for row in dump(path)["events"]] == ["completed"]
+
+
+async def test_of_a_job_that_has_ended_the_newest_checkpoint_is_left(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        taken = await ledger.claims.take(
+            1, endpoint=1, by_retry=False, most=2, ttl_of=lambda _: TTL_US, is_resumable=True
+        )
+        for claim in taken.claims:
+            step = transitions.accepted(claim.job, remote_id=f"r-{claim.job.id}", sent_at=AT, at=AT)
+            assert await ledger.step(step)
+            for seq in range(5):
+                report = Report(seq=seq, share=None, message=None, checkpoint=b'{"n":%d}' % seq)
+                reported = Reported(
+                    job=claim.job.id, submission=claim.job.submission or 0, report=report, at=AT, begun_at=AT
+                )
+                await ledger.segments.report([reported])
+        job = await job_now(ledger, 1)
+        assert await ledger.step(transitions.completed(job, an_outcome(job), reason="status", at=AT + S))
+        await tidied(ledger, AT + 2 * S)
+        assert [row.seq for row in await ledger.segments.checkpoints(1)] == [4]
+        assert [row.seq for row in await ledger.segments.checkpoints(2)] == [0, 1, 2, 3, 4], "it goes on"

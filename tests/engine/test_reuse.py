@@ -25,7 +25,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.run import run, run_until_crash
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 READING = Dependencies(connect=async_creator)
 

@@ -11,6 +11,9 @@ from orchestrator.settings import RunSettings
 PAGE: Final = 1_000
 """Rows that are looked at, and deleted, at once: some milliseconds."""
 
+CHECKPOINTS_JOBS: Final = 10
+"""Jobs of which the checkpoints are deleted at once, up to 20 each of 64 KiB."""
+
 PAGES_MAX: Final = 20
 """How many pages one call goes through before it lets others have their turn."""
 
@@ -46,6 +49,8 @@ class Pruner:
         before = {run: now - settings.events_kept_us for run, settings in self.settings_of.items()}
         if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
             return SOON_S
+        if not await self._forget_checkpoints():
+            return SOON_S
         await self.ledger.cancels.write_off(now=now)
         return None
 
@@ -58,6 +63,15 @@ class Pruner:
             if ids := doomed.ids:
                 await self.ledger.pruning.forget_events(before, ids)
             self._events_after = doomed.upto
+        return False
+
+    async def _forget_checkpoints(self) -> bool:
+        """Whether that was all."""
+        for _ in range(self.pages_max):
+            doomed = await self.ledger.pruning.checkpoints_doomed(most=CHECKPOINTS_JOBS)
+            if not doomed:
+                return True
+            await self.ledger.pruning.forget_checkpoints(doomed)
         return False
 
     async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:

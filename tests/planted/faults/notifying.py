@@ -54,4 +54,18 @@ FAULTS: tuple[Fault, ...] = (
         new="            pass\n        return",
         tests=("tests/conformance/test_reuse.py::test_a_damaged_result_is_not_taken",),
     ),
+    Fault(
+        name="rows go of which somebody has something done again",
+        path="orchestrator/ledger/flows.py",
+        old="runs.c.id.in_(of_ended), ~UNFINISHED)",
+        new="runs.c.id.in_(of_ended))",
+        tests=("tests/engine/test_outlived.py::test_what_is_not_to_go_stays",),
+    ),
+    Fault(
+        name="of a resumable job that has ended the oldest checkpoint is kept",
+        path="orchestrator/ledger/pruning.py",
+        old="(_newer.c.segment > checkpoints.c.segment)",
+        new="(_newer.c.segment < checkpoints.c.segment)",
+        tests=("tests/engine/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),
+    ),
 )
