@@ -35,7 +35,7 @@ YEAR_US: Final = 365 * 24 * HOUR_US
 YEAR_S_MAX: Final = 1.0
 FLOWS: Final = 200
 BEGUN_S_MAX: Final = 1.0
-BUSY_JOBS: Final = 200_000
+BUSY_JOBS: Final = 50_000
 TWICE: Final = 20_000
 RATIO_MAX: Final = 1.05
 MB_MORE_MAX: Final = 40.0
@@ -118,7 +118,7 @@ async def _after_a_year(folder: Path) -> float:
 
 
 def begun(flows: int = FLOWS, busy: int = BUSY_JOBS) -> list[Figure]:
-    """How long after its fire a flow begins, while a run goes on at full speed."""
+    """How long after its fire a flow begins, while a run goes on as fast as the contract allows."""
     with TemporaryDirectory() as name, stand_in(Behaviour()) as service:
         folder = Path(name)
         (folder / "in.jsonl").write_text('{"n": 1}\n')
@@ -131,7 +131,7 @@ def begun(flows: int = FLOWS, busy: int = BUSY_JOBS) -> list[Figure]:
             )
             files.append(str(file))
         run = ("run", "busy.jsonl", "--endpoint", "ep", "--ledger", "l.db", "--quiet", "--detach")
-        there = ("--serverless-url", service.url, "--limit", "run=100000/10", "--limit", "status=100000/10")
+        there = ("--serverless-url", service.url)
         for command in (("apply", *files, "--ledger", "l.db"),):
             assert orchestrator(command, folder=folder, seconds_max=SECONDS_MAX).exit_code == 0
         with running(("serve", "--ledger", "l.db", *there), folder=folder):
@@ -151,7 +151,11 @@ def begun(flows: int = FLOWS, busy: int = BUSY_JOBS) -> list[Figure]:
     ]
 
 
-_BEGUN: Final = "SELECT (started_at - fire_at) / 1e6 FROM flows WHERE started_at IS NOT NULL"
+_BEGUN: Final = (
+    "SELECT (started_at - fire_at) / 1e6 FROM flows WHERE fire_at > (SELECT min(started_at) FROM flows)"
+    " AND started_at IS NOT NULL"
+)
+"""Of the fires since the process is there."""
 
 
 def _began_late(folder: Path) -> list[float]:
