@@ -29,6 +29,10 @@ def test_where_there_was_no_fire_before_there_is_no_such_path() -> None:
         expanded("{previous:%Y}", AT._replace(previous_us=None), {})
 
 
+def test_commands_find_the_fire_before_in_their_environment_where_there_was_one() -> None:
+    assert set(variables(AT)) - set(variables(AT._replace(previous_us=None))) == {"ORCHESTRATOR_PREVIOUS"}
+
+
 def test_they_are_found_with_what_stands_behind_their_colon() -> None:
     assert placeholders("{{a}}{fire:%H:%M}/{flow}") == (Placeholder(Word.FIRE, "%H:%M"), Placeholder(Word.FLOW, ""))
 
