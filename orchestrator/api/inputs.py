@@ -53,7 +53,7 @@ def pump_of(
     first: int,
     to_the_end: bool,
 ) -> Pump:
-    """What reads `inputs` into rows, counting from after `first`; the rest is as with `read_rows` and `Pump`."""
+    """What reads `inputs` into rows, counting from after `first`; the rest is as with `RowReader` and `Pump`."""
     if isinstance(inputs, str | PathLike):
         rows = _lines(Path(inputs), environ, settings, webhook_bytes, body_bytes_max)
         return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)

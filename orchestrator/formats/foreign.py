@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from orchestrator.declared_inputs import FORMAT
+from orchestrator.formats.compression import GZIP, ZSTD
 from orchestrator.formats.json_text import json_problem
 from orchestrator.settings import InputFormat
 
@@ -14,6 +15,11 @@ _BINARY: Final = {
     b"\xff\xfe": "the file is UTF-16; save it as UTF-8",
     b"\xfe\xff": "the file is UTF-16; save it as UTF-8",
     b"PK\x03\x04": "the file is a zip archive; unpack it first",
+    b"BZh": "the file is packed by bzip2; unpack it first",
+    b"\xfd7zXZ\x00": "the file is packed by xz; unpack it first",
+    b"7z\xbc\xaf\x27\x1c": "the file is a 7z archive; unpack it first",
+    GZIP: "the file is packed twice; unpack it once",
+    ZSTD: "the file is packed twice; unpack it once",
 }
 
 _ARRAY: Final = f"the file looks like one JSON array, not like JSON lines; say {FORMAT} {InputFormat.JSON}"

@@ -14,8 +14,8 @@ Problems are values, one for each bad line, so that all are seen.
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Annotated, BinaryIO, Final
+from collections.abc import Mapping
+from typing import Annotated, Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
-from orchestrator.formats.lines import TOO_LARGE_ADVICE, read_lines
+from orchestrator.formats.lines import TOO_LARGE_ADVICE
 from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, is_request
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.units import MIB
@@ -54,25 +54,6 @@ _Priority = Annotated[int, msgspec.Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_rows(
-    stream: BinaryIO,
-    *,
-    environ: Mapping[str, str],
-    run_policy: Policy = NO_POLICY,
-    webhook_bytes: int = 0,
-    body_bytes_max: int = BODY_BYTES_MAX,
-    is_resumable: bool = False,
-) -> Iterator[Row | Problem]:
-    """The rows of `stream` in their order, with a `Problem` in place of each line that is none.
-
-    `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
-    `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
-    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too.
-    """
-    rows = RowReader(environ, run_policy, webhook_bytes, body_bytes_max, is_resumable)
-    return read_lines(stream, rows.read, line_bytes_max=body_bytes_max + LINE_BYTES_EXTRA)
-
-
 def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | Problem:
     """The members of the JSON object that stands on a line, or why it is none."""
     try:
@@ -87,7 +68,12 @@ def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | Problem:
 
 
 class RowReader:
-    """Reads line after line; remembers which form the file is in, and since which line. Takes what `read_rows` does."""
+    """Reads line after line; remembers which form the file is in, and since which line.
+
+    `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
+    `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
+    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too.
+    """
 
     def __init__(
         self,

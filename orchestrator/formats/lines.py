@@ -26,23 +26,19 @@ def read_lines(
     Blank lines are left out, and white space around a line. An input that is something else ends with its first line.
     """
     size, number, is_begun = _size(stream), 0, False
-    try:
-        for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
-            text = _text(line, number)
-            if text and not is_begun:
-                if told := not_json_lines(text):
-                    yield Problem(line=number, text=told)
-                    return
-                is_begun = True
-            if isinstance(line, Overlong):
-                yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {TOO_LARGE_ADVICE}")
-            elif text:
-                yield read(number, text)
-    except OSError as error:
-        yield Problem(line=number + 1, text=f"from here on it cannot be read: {error.strerror}")
-    else:
-        if size is not None and stream.tell() < size:
-            yield Problem(line=number + 1, text="the file became shorter while it was read")
+    for number, line in enumerate(bounded_lines(stream, line_bytes_max), start=1):
+        text = _text(line, number)
+        if text and not is_begun:
+            if told := not_json_lines(text):
+                yield Problem(line=number, text=told)
+                return
+            is_begun = True
+        if isinstance(line, Overlong):
+            yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {TOO_LARGE_ADVICE}")
+        elif text:
+            yield read(number, text)
+    if size is not None and stream.tell() < size:
+        yield Problem(line=number + 1, text="the file became shorter while it was read")
 
 
 def _text(line: "bytes | Overlong", number: int) -> bytes:

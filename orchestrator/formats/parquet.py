@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.rows import Problem, Record
+from orchestrator.formats.tables import header_problem
 
 MAGIC: Final = b"PAR1"
 BATCH_ROWS: Final = 1_000
@@ -25,6 +26,9 @@ def records(path: Path) -> Iterator[Record | Problem]:
     number = 0
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
+            if told := header_problem(file.schema_arrow.names):
+                yield Problem(line=1, text=told)
+                return
             for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
                 for values in batch.to_pylist(maps_as_pydicts="strict"):
                     number += 1

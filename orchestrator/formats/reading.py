@@ -141,16 +141,21 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
         records = folder.records(_text_folder(source), bytes_max=reading.line_bytes_max)
         yield from _made(records, reading.records().read)
         return
-    last = 0
     with opened(source) as file:
-        try:
-            for item in _rows(source, file, reading, begin):
-                last = item.line
-                yield item
-        except DamagedInputError as error:
-            yield Problem(line=last + 1, text=str(error))
-        except OSError as error:
-            yield Problem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
+        yield from until_unreadable(_rows(source, file, reading, begin))
+
+
+def until_unreadable(rows: Iterator[Row | Problem]) -> Iterator[Row | Problem]:
+    """`rows`, and a `Problem` behind the last one where the file cannot be read any further."""
+    last = 0
+    try:
+        for item in rows:
+            last = item.line
+            yield item
+    except DamagedInputError as error:
+        yield Problem(line=last + 1, text=str(error))
+    except OSError as error:
+        yield Problem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
 
 
 def _rows(

@@ -31,15 +31,19 @@ def records(
     """
     lines = _Lines(stream, bytes_max)
     first = next(lines, "")
-    names = next(csv.reader([first], delimiter=delimiter or _delimiter_of(first), strict=True), [])
-    if told := lines.problem or _header_problem(names):
+    csv.field_size_limit(bytes_max)
+    try:
+        names = next(csv.reader([first], delimiter=delimiter or _delimiter_of(first), strict=True), [])
+    except csv.Error as error:
+        yield Problem(line=1, text=_words(error))
+        return
+    if told := lines.problem or header_problem(names):
         yield told if isinstance(told, Problem) else Problem(line=1, text=told)
         return
     convert = [(names.index(name), CONVERSIONS[kind]) for name, kind in (types or {}).items() if name in names]
     if unknown := [name for name in types or {} if name not in names]:
         yield Problem(line=1, text=f"there is no column {unknown[0]!r}; the first line names {', '.join(names)[:200]}")
         return
-    csv.field_size_limit(bytes_max)
     reader = csv.reader(lines, delimiter=delimiter or _delimiter_of(first), strict=True)
     while True:
         begin = lines.number + 1
@@ -89,7 +93,8 @@ def _delimiter_of(first: str) -> str:
     return ";" if ";" in first and "," not in first else ","
 
 
-def _header_problem(names: Sequence[str]) -> str | None:
+def header_problem(names: Sequence[str]) -> str | None:
+    """Why these cannot be the names of columns."""
     if not names:
         return "the first line must name the columns"
     if len(names) > COLUMNS_MAX:
@@ -118,6 +123,8 @@ def _words(error: csv.Error) -> str:
     said = str(error)
     if "unexpected end of data" in said:
         return "a quoted cell has no end"
+    if "new-line character" in said:
+        return "a line ends with CR alone; save the file with the line ends LF or CR LF"
     if "field larger" in said:
         return "a cell is too long, or its closing quote is missing"
     return f"not CSV: {said}"

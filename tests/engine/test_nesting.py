@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.files import write_files
-from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.factories import S
+from tests.formats.input_files import read_rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

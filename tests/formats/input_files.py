@@ -1,10 +1,11 @@
 """Input files for the tests of their readers."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
 
-from orchestrator.formats.reading import Places, Reading, read_inputs
+from orchestrator.formats.lines import read_lines
+from orchestrator.formats.reading import Places, Reading, read_inputs, until_unreadable
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.settings import InputSettings
 
@@ -15,8 +16,19 @@ Put = Callable[[str, bytes | str], str]
 def read(
     *sources: str, body_bytes_max: int = 100_000, places: Places | None = None, **settings: Any
 ) -> list[Row | Problem]:
-    reading = Reading(environ={}, settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
-    return list(read_inputs(sources, reading, places))
+    return list(read_inputs(sources, reading_of(body_bytes_max, **settings), places))
+
+
+def reading_of(body_bytes_max: int = 100_000, **settings: Any) -> Reading:
+    """How the files of the tests are read."""
+    return Reading(environ={}, settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
+
+
+def read_rows(stream: BinaryIO, *, environ: Mapping[str, str], **options: Any) -> Iterator[Row | Problem]:
+    """The rows of JSON lines; the options are those of `Reading`."""
+    reading = Reading(environ=environ, **options)
+    rows = read_lines(stream, reading.rows().read, line_bytes_max=reading.line_bytes_max)
+    return until_unreadable(rows)
 
 
 def inputs(*sources: str, **settings: Any) -> list[tuple[str | None, Any]]:

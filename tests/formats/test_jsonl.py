@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.policy import Policy
-from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, read_rows
+from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA
 from orchestrator.formats.rows import Problem, Row
+from tests.formats.input_files import read_rows
 from tests.texts import texts
 
 ENVIRON = {"S3_ID": "id-1234", "S3_SECRET": "secret-5678", "EMPTY": ""}

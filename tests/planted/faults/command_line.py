@@ -5,7 +5,7 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an input that cannot be read to its end is taken for a defect",
-        path="orchestrator/formats/lines.py",
+        path="orchestrator/formats/reading.py",
         old="    except OSError as error:\n        yield",
         new="    except ZeroDivisionError as error:\n        yield",
         tests=(
