@@ -1,7 +1,7 @@
 """Inputs read into batches of rows, and outcomes written to files."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -39,12 +39,34 @@ LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent"
 
 def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
     """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
-    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
-    parts = (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
     for path in outputs:
-        if os.path.realpath(path).startswith(str(real) + INTAKE_LOCK) or any(same_file(path, part) for part in parts):
+        if _is_of_ledger(ledger, path):
             raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
         check_writable(path)
+
+
+def _is_of_ledger(ledger: Path, path: Path) -> bool:
+    parts = _parts_of_ledger(ledger)
+    return os.path.realpath(path).startswith(str(parts[0]) + INTAKE_LOCK) or any(
+        same_file(path, part) for part in parts
+    )
+
+
+def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
+    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
+    return (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
+
+
+def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
+    """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
+    parts = _parts_of_ledger(ledger)
+    known = {os.path.realpath(path) for path in (*parts, *others)}
+
+    def is_own(path: Path) -> bool:
+        real = os.path.realpath(path)
+        return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
+
+    return is_own
 
 
 def row_batches(source: str, reading: Reading, places: Places | None = None) -> Iterator[InputBatch]:

@@ -30,7 +30,7 @@ from orchestrator.api.identity import (
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.patience import Patience
-from orchestrator.api.remembering import outputs_of, recall, written_to
+from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
 from orchestrator.core.policy import format_duration
@@ -350,6 +350,7 @@ class Foreground:
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=self._request.body_bytes_max,
                 is_resumable=settings.resumable,
+                is_left_out=files.own_files(self._request.ledger, own_outputs(self._request)),
             )
             batches = files.row_batches(source, reading, places)
             self._intake = Intake(ledger, run, source=", ".join(source.splitlines()), place_of=places.of)

@@ -219,6 +219,11 @@ def outputs_of(request: RunRequest) -> Sequence[Path]:
     return (*(list(parts_of(request.output)) or [part_of(request.output, 1)]), request.errors, *grows)
 
 
+def own_outputs(request: RunRequest) -> Sequence[Path]:
+    """The same, and the log."""
+    return (*outputs_of(request), *([] if request.log_file is None else [request.log_file]))
+
+
 def written_to(request: RunRequest) -> Path | None:
     """Where its results are, once they are written; of several files, what they are called."""
     output = request.output

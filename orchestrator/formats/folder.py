@@ -1,14 +1,22 @@
-"""A folder of text files: each is a record with its `name`, which is its id, too, and its `text`."""
+"""A folder of text files: each is a record with its `name`, which is its id, too, and its `text`.
 
-from collections.abc import Iterator
+Hidden ones, folders in it, and what belongs to the run itself are left out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from orchestrator.formats.rows import ID_FIELD, Problem, Record
 
 
-def records(folder: Path, *, bytes_max: int) -> Iterator[Record | Problem]:
-    """The records of the files in `folder`, numbered from 1: hidden ones and folders in it are left out."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+def files_in(folder: Path, is_left_out: Callable[[Path], bool]) -> list[Path]:
+    """The files in `folder` that are records, in the order of their names. Raises `OSError`."""
+    files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(path for path in files if not is_left_out(path))
+
+
+def records(files: Sequence[Path], *, bytes_max: int) -> Iterator[Record | Problem]:
+    """The records of these files, numbered from 1."""
     for number, path in enumerate(files, start=1):
         yield _record(number, path, bytes_max)
 

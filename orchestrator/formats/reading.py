@@ -53,6 +53,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     webhook_bytes: int = 0
     body_bytes_max: int = BODY_BYTES_MAX
     is_resumable: bool = False
+    is_left_out: Callable[[Path], bool] = lambda _: False
+    """Which files of a folder are none of its inputs."""
 
     def rows(self) -> RowReader:
         """What checks the rows of one file."""
@@ -138,7 +140,7 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
 
     if source != STANDARD_INPUT and Path(source).is_dir():
         begin("file")
-        records = folder.records(_text_folder(source), bytes_max=reading.line_bytes_max)
+        records = folder.records(_texts_in(source, reading.is_left_out), bytes_max=reading.line_bytes_max)
         yield from _made(records, reading.records().read)
         return
     with opened(source) as file:
@@ -273,17 +275,16 @@ def _is_regular(file: BinaryIO) -> bool:
         return False
 
 
-def _text_folder(source: str) -> Path:
-    """The folder `source`. Raises `UsageError` where what is in it are inputs themselves."""
-    path = Path(source)
+def _texts_in(source: str, is_left_out: Callable[[Path], bool]) -> list[Path]:
+    """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
     inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
     try:
-        suffixes = {Path(bare_name(entry.name)).suffix.lower() for entry in path.iterdir()}
+        files = folder.files_in(Path(source), is_left_out)
     except OSError as error:
         raise UsageError(f"{source}: cannot read the folder ({error.strerror})") from error
-    if found := sorted(suffixes.intersection(inputs)):
+    if found := sorted({Path(bare_name(file.name)).suffix.lower() for file in files}.intersection(inputs)):
         raise UsageError(
             f"{source}: of a folder each file of text is a row, and there are {found[0]} files in this one; name them:"
             f" {source.rstrip('/')}/*{found[0]}"
         )
-    return path
+    return files

@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -25,6 +25,8 @@ from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ROOT, measured
 
 ROWS: Final = 1_000_000
+READ: Final = ("csv", "parquet", "json")
+WRITTEN: Final = ("jsonl", "csv", "csv.gz", "parquet")
 LARGE_BYTES: Final = 1_000_000_000
 ARRAY_BYTES: Final = 300_000_000
 WIDE_BYTES: Final = 1_000
@@ -39,12 +41,14 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 Found = dict[str, float]
 
 
-def files(rows: int = ROWS, scale: float = 1.0) -> list[Figure]:
+def files(
+    rows: int = ROWS, scale: float = 1.0, read: Sequence[str] = READ, written: Sequence[str] = WRITTEN
+) -> list[Figure]:
     """A million rows of each format, and files of 1 GB (an array: 300 MB), or what `scale` makes of that."""
     figures = []
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for kind in ("csv", "parquet", "json"):
+        for kind in read:
             path = folder / f"rows.{kind}"
             write(path, rows, b"a caption of so many words")
             found = _measured(folder, "read", path)
@@ -60,7 +64,7 @@ def files(rows: int = ROWS, scale: float = 1.0) -> list[Figure]:
                 _figure(f"{kind} of {size_mb:,.0f} MB: memory that is taken", found["mb"], "MB", at_most=GROWTH_MB_MAX)
             )
             path.unlink()
-        for suffix in ("jsonl", "csv", "csv.gz", "parquet"):
+        for suffix in written:
             found = _measured(folder, "write", folder / f"{rows}.{suffix}")
             figures.append(_figure(f"{suffix}: written", found["rows"] / found["seconds"], "rows/s"))
             figures.append(

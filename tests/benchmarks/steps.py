@@ -11,7 +11,6 @@ import anyio
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome
-from orchestrator.formats.jsonl import read_rows
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.input_rows import packed_rows
@@ -19,6 +18,7 @@ from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input
+from tests.formats.input_files import read_rows
 
 JOBS: Final = 10_000
 LANES: Final = 2

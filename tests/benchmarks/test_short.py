@@ -10,6 +10,7 @@ from tests.benchmarks import (
     beside,
     commands,
     endpoints,
+    files,
     official,
     outputs,
     program,
@@ -163,3 +164,11 @@ def test_the_table_aligns_figures_and_promises() -> None:
 
 def test_the_machine_is_told_in_one_line() -> None:
     assert "cores" in str(this_machine())
+
+
+def test_files_of_some_megabytes_are_read_and_written_in_little_memory() -> None:
+    figures = files.files(rows=5_000, scale=0.004, read=("csv",), written=("parquet",))
+    assert value_of("csv: read", figures) > 500
+    assert value_of("parquet: written", figures) > 500
+    growth = [figure.value for figure in figures if figure.unit == "MB"]
+    assert (len(growth), 0 < max(growth) < 200) == (2, True)

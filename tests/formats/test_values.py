@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from orchestrator.core.policy import Policy
-from orchestrator.formats.jsonl import RowReader, read_rows
+from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.formats.values import Given, ValueReader
+from tests.formats.input_files import read_rows
 
 
 def reader() -> ValueReader:
