@@ -35,7 +35,7 @@ custom_ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1,
 
 def read(*lines: bytes | str, **options: object) -> list[Row | Problem]:
     data = b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
-    return list(read_rows(io.BytesIO(data), environ=ENVIRON, **options))  # type: ignore[arg-type]
+    return list(read_rows(io.BytesIO(data), environ=ENVIRON, **options))
 
 
 def row(line: bytes | str, **options: object) -> Row:
