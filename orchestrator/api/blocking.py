@@ -18,8 +18,8 @@ from orchestrator.api.applying import Applied
 from orchestrator.api.flow_handle import Flow
 from orchestrator.api.handle import Order
 from orchestrator.api.hosting import log
-from orchestrator.api.inputs import Inputs, check
-from orchestrator.api.options import OF_RUN, OF_SERVICE, Function, MapOptions, ServiceOptions, check_known
+from orchestrator.api.inputs import Inputs, check, check_reading
+from orchestrator.api.options import OF_SERVICE, OF_SUBMIT, Function, MapOptions, ServiceOptions, check_known
 from orchestrator.api.outcomes import Result
 from orchestrator.api.pipeline_structs import Pipeline
 from orchestrator.api.program import Orchestrator
@@ -56,10 +56,11 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
         for result in orchestrator.map("abc123", inputs, name="night"):
             print(result.custom_id, result.output)
     """
-    check_known(options, (*OF_SERVICE, *OF_RUN), "map")
+    check_known(options, (*OF_SERVICE, *OF_SUBMIT), "map")
     check(inputs)
+    check_reading(inputs, dict(options))
     given: dict[str, Any] = dict(options)
-    of_run = {key: value for key, value in given.items() if key in OF_RUN}
+    of_run = {key: value for key, value in given.items() if key in OF_SUBMIT}
     orchestrator = Orchestrator(**{key: value for key, value in given.items() if key in OF_SERVICE})
 
     def pages(orc: Orchestrator) -> AsyncGenerator[list[Result], None]:

@@ -1,19 +1,23 @@
 """A run in a program's hands."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from os import PathLike
+from pathlib import Path
 from typing import Final, Literal, overload
 
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.hosting import Attached, Host
+from orchestrator.api.keeping_runs import Exported, exported
 from orchestrator.api.long_jobs import JobProgress, progress_of, resumable
-from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of
+from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of, writing_of
 from orchestrator.api.outcomes import Result
 from orchestrator.api.selecting import failures_of, where_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, CancelledRun, Retried
+from orchestrator.settings import errors_beside
 from orchestrator.units import MIB
 from orchestrator.views import ClusterRow
 
@@ -184,6 +188,36 @@ class Run:
         )
         done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"
+
+    async def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        errors: str | PathLike[str] | None = None,
+        format: Literal["jsonl", "csv", "tsv", "parquet", "openai-batch"] | None = None,  # noqa: A002  as the flag
+        order: Order = "input",
+        split: int | None = None,
+        flatten: str | Sequence[str] = (),
+        on_misfit: Literal["error", "json"] = "error",
+        include: str | Sequence[str] = (),
+        where: str = "",
+    ) -> Exported:
+        """Writes its results to `path` and its errors beside it, as it stands, also while it goes on; what is not said
+        is as with `orchestrator runs export`. Returns where they are, and how many `results` and `failures`.
+
+        Raises `UsageError` where they cannot be written so, `MisfitError` where the format cannot hold a value, and
+        `StorageError` where a file cannot be written at all.
+
+            await run.export("captions.parquet", flatten=["output.caption"])
+        """
+        self._host.check_open()
+        output = Path(path)
+        writing, more = writing_of(
+            format=format, order=order, split=split, flatten=flatten, on_misfit=on_misfit, include=include
+        )
+        beside = errors_beside(output) if errors is None else Path(errors)
+        ledger, run = self._host.ledger, self._attached.run
+        return await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
 
     @overload
     async def failures(self, *, cluster: Literal[True] = True, limit: int = 20) -> list[ClusterRow]: ...

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from orchestrator.api.options import Function
+from orchestrator.api.options import OF_INPUT, Function
 from orchestrator.api.outcomes import Job
 from orchestrator.engine.pump import Pump
 from orchestrator.errors import UsageError
@@ -17,10 +17,10 @@ from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.reading import Reading, read_inputs
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.formats.values import ValueReader
-from orchestrator.settings import LOCAL, STANDARD_INPUT, RunSettings
+from orchestrator.settings import LOCAL, STANDARD_INPUT, InputSettings, RunSettings
 
 Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
-"""Dicts, each what a line of a file would be, or `Job`s; or the path of a JSONL file."""
+"""Dicts, each what a line of a file would be, or `Job`s; or the path of a file in any format."""
 
 NO_FILE: Final = "(program)"
 """Where a function is that no file defines by its name."""
@@ -31,11 +31,16 @@ def check(inputs: object) -> None:
     if isinstance(inputs, str | PathLike):
         path = Path(inputs)
         if not path.is_file() and not path.is_fifo():
-            raise UsageError(f"{path}: there is no such file; inputs are a JSONL file's path, or an iterable of dicts")
+            raise UsageError(f"{path}: there is no such file; inputs are a file's path, or an iterable of dicts")
     elif isinstance(inputs, Mapping | bytes | Job) or not isinstance(inputs, Iterable | AsyncIterable):
-        raise UsageError(
-            f"inputs are an iterable of dicts or Jobs, or the path of a JSONL file, not {type(inputs).__name__}"
-        )
+        raise UsageError(f"inputs are an iterable of dicts or Jobs, or the path of a file, not {type(inputs).__name__}")
+
+
+def check_reading(inputs: Inputs, options: Mapping[str, object]) -> None:
+    """Raises `UsageError` where `options` say how a file is read, and the inputs are none."""
+    said = [name for name in OF_INPUT if options.get(name) is not None]
+    if said and not isinstance(inputs, str | PathLike):
+        raise UsageError(f"{said[0]}= says how a file is read, and these inputs are none; leave it out")
 
 
 def source_of(inputs: Inputs) -> str:
@@ -48,6 +53,7 @@ def pump_of(
     *,
     environ: Mapping[str, str],
     settings: RunSettings,
+    reading: InputSettings,
     webhook_bytes: int,
     body_bytes_max: int,
     first: int,
@@ -55,7 +61,17 @@ def pump_of(
 ) -> Pump:
     """What reads `inputs` into rows, counting from after `first`; the rest is as with `RowReader` and `Pump`."""
     if isinstance(inputs, str | PathLike):
-        rows = _lines(Path(inputs), environ, settings, webhook_bytes, body_bytes_max)
+        rows = read_inputs(
+            [str(inputs)],
+            Reading(
+                settings=reading,
+                environ=environ,
+                run_policy=settings.policy,
+                webhook_bytes=webhook_bytes,
+                body_bytes_max=body_bytes_max,
+                is_resumable=settings.resumable,
+            ),
+        )
         return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
@@ -72,19 +88,6 @@ def pump_of(
         return values.read(number, value)
 
     return Pump(inputs, read, first=first, to_the_end=to_the_end)
-
-
-def _lines(
-    path: Path, environ: Mapping[str, str], settings: RunSettings, webhook_bytes: int, body_bytes_max: int
-) -> Iterator[Row | Problem]:
-    reading = Reading(
-        environ=environ,
-        run_policy=settings.policy,
-        webhook_bytes=webhook_bytes,
-        body_bytes_max=body_bytes_max,
-        is_resumable=settings.resumable,
-    )
-    return read_inputs([str(path)], reading)
 
 
 def _moved(row: object, first: int) -> Row | Problem:

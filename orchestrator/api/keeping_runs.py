@@ -121,17 +121,31 @@ async def export_run(
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
-        chosen = filter_of(where, now=opened.now()) if where.strip() else None
-        if chosen is not None and output is None:
+        if where.strip() and output is None:
             raise UsageError(f"name a file for the results of these jobs with {declared.OUTPUT}")
         output, errors = _files(run, output, errors)
-        forms_of(output, errors, writing, include)
-        check_outputs(ledger, (output if writing.split is None else part_of(output, 1), errors))
-        results, failures = await write_files(
-            opened, run.id, output, errors, include=include, chosen=chosen, writing=writing
-        )
-        named = output if writing.split is None else parts_pattern(output)
-        return Exported(run=run.name, output=str(named), errors=str(errors), results=results, failures=failures)
+        return await exported(opened, run, output, errors, include=include, where=where, writing=writing)
+
+
+async def exported(
+    ledger: Ledger,
+    run: Run,
+    output: Path,
+    errors: Path,
+    *,
+    include: Collection[Include],
+    where: str,
+    writing: OutputSettings,
+) -> Exported:
+    """The same of a ledger that is open, to these files."""
+    chosen = filter_of(where, now=ledger.now()) if where.strip() else None
+    forms_of(output, errors, writing, include)
+    check_outputs(ledger.path, (output if writing.split is None else part_of(output, 1), errors))
+    results, failures = await write_files(
+        ledger, run.id, output, errors, include=include, chosen=chosen, writing=writing
+    )
+    named = output if writing.split is None else parts_pattern(output)
+    return Exported(run=run.name, output=str(named), errors=str(errors), results=results, failures=failures)
 
 
 def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Path]:

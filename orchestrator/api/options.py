@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from orchestrator import declared
+from orchestrator import declared, declared_inputs
 from orchestrator.api.config import Choices, choose
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
-from orchestrator.settings import RunSettings
+from orchestrator.settings import Include, OutputSettings, RunSettings
 
 Duration = str | float | timedelta
 """`"90s"`, `"30m"`, a number of seconds, or a `timedelta`."""
@@ -74,11 +74,31 @@ class ServiceOptions(TypedDict, total=False):
     config: str | PathLike[str] | None
 
 
-class MapOptions(ServiceOptions, RunOptions, total=False):
-    """Both, for `map`."""
+class InputOptions(TypedDict, total=False):
+    """How inputs are read that are a file; each means what the flag of that name means. `None` says nothing.
+
+    `map` are templates by field, as in `{"prompt": "{{ row.caption }}"}`; `types` are types by column.
+    """
+
+    format: Literal["jsonl", "csv", "tsv", "json", "parquet", "openai-batch"] | None
+    id_field: str | None
+    input_field: str | None
+    map: Mapping[str, str] | None
+    types: Mapping[str, Literal["int", "float", "bool", "json"]] | None
+    max_input_bytes: int | None
+
+
+class SubmitOptions(RunOptions, InputOptions, total=False):
+    """Both, for `submit`."""
+
+
+class MapOptions(ServiceOptions, SubmitOptions, total=False):
+    """All of them, for `map`."""
 
 
 OF_RUN: Final = tuple(RunOptions.__annotations__)
+OF_INPUT: Final = tuple(InputOptions.__annotations__)
+OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT)
 OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
 
 _KEYS: Final = {"limits": declared.LIMIT.key, "service_keys": declared.SERVICE_KEY.key}
@@ -90,6 +110,8 @@ _NAMES: Final = {key: name for name, key in _KEYS.items()}
 def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
     """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
     flags = {_KEYS.get(name, name): as_flag(value) for name, value in options.items() if value is not None}
+    if isinstance(types := flags.get(declared_inputs.TYPES.key), list):  # which a flag has in one text
+        flags[declared_inputs.TYPES.key] = ",".join(types)
     return choose(flags, environ, said=named)
 
 
@@ -130,6 +152,32 @@ def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) 
     for setting in (declared.PROGRESS_EVERY, declared.STALL_AFTER, declared.MAX_SEGMENTS, declared.MAX_EXECUTION):
         if getattr(settings, setting.name) != setting.unset:
             raise UsageError(f"{name(setting)} is for resumable jobs; give {name(declared.RESUMABLE)} too")
+
+
+def writing_of(
+    *,
+    format: str | None,  # noqa: A002  as the flag is called
+    order: str,
+    split: int | None,
+    flatten: str | Sequence[str],
+    on_misfit: str,
+    include: str | Sequence[str],
+) -> tuple[OutputSettings, tuple[Include, ...]]:
+    """How outputs are written, and what their rows carry besides. Raises `UsageError`."""
+
+    def said(setting: Setting[Any]) -> str:
+        return "format=" if setting is declared.OUTPUT_FORMAT else named(setting)
+
+    given = {
+        declared.OUTPUT_FORMAT.key: format,
+        declared.ORDER.key: order,
+        declared.SPLIT.key: split,
+        declared.FLATTEN.key: [flatten] if isinstance(flatten, str) else list(flatten),
+        declared.ON_MISFIT.key: on_misfit,
+        declared.INCLUDE.key: include if isinstance(include, str) else ",".join(include),
+    }
+    choices = Choices.of(given, said)
+    return OutputSettings(**choices.fields(OutputSettings)), choices[declared.INCLUDE] or ()
 
 
 def policy_of(options: Mapping[str, object]) -> Policy:

@@ -20,10 +20,10 @@ from orchestrator.api.flow_handle import Flow
 from orchestrator.api.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.handle import Order, Run
 from orchestrator.api.hosting import Host
-from orchestrator.api.inputs import Inputs, check
+from orchestrator.api.inputs import Inputs, check, check_reading
 from orchestrator.api.look import runs_now
 from orchestrator.api.naming import run_named
-from orchestrator.api.options import OF_RUN, Function, RunOptions, check_known, chosen
+from orchestrator.api.options import OF_SUBMIT, Function, SubmitOptions, check_known, chosen
 from orchestrator.api.outcomes import Result
 from orchestrator.api.pipeline_structs import Pipeline, reading_of
 from orchestrator.api.submitting import Submission, check_reach, name_for
@@ -144,12 +144,13 @@ class Orchestrator:
         endpoint: str | Function | None = None,
         name: str | None = None,
         all_or_nothing: bool = False,
-        **options: Unpack[RunOptions],
+        **options: Unpack[SubmitOptions],
     ) -> Run:
         """Takes `inputs` into the run called `name`, made if it is new, and has it served; returns once all are taken.
 
         `inputs` is an iterable, plain or async, of dicts (each what a line of a file would be) and `Job`s, of any
-        length; or the path of a JSONL file. They are read no faster than they are written down, and sent as they come;
+        length; or the path of a file in any format, as its name or `format` says. They are read no faster than they are
+        written down, and sent as they come;
         with `all_or_nothing` none is sent before the last one was checked. A plain iterable that is no list is iterated
         in a thread of its own. `endpoint` is an endpoint's id, `local:FILE.py:FUNCTION`, or a function, which is run
         here: it is given a dict with `id` and `input` and returns the output. The same name goes on with the same run:
@@ -201,7 +202,7 @@ class Orchestrator:
         *,
         name: str | None = None,
         order: Order = "completion",
-        **options: Unpack[RunOptions],
+        **options: Unpack[SubmitOptions],
     ) -> AsyncGenerator[Result, None]:
         """Takes `inputs` in as `submit` does, and meanwhile gives the results of the run as `Run.results` does.
 
@@ -326,8 +327,9 @@ class Orchestrator:
         appends: bool = False,
     ) -> Submission:
         host = self._open_host
-        check_known(options, OF_RUN, "submit")
+        check_known(options, OF_SUBMIT, "submit")
         check(inputs)
+        check_reading(inputs, options)
         given = endpoint if isinstance(endpoint, str) else None
         choices = self._chosen({**options, "name": name, "endpoint": given})
         if given is not None:

@@ -23,7 +23,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.input_rows import Intake as RowsIntake
 from orchestrator.ledger.input_rows import PackedRow
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, LOCAL, STANDARD_INPUT, RunSettings
+from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, LOCAL, STANDARD_INPUT, InputSettings, RunSettings
 from orchestrator.units import SECOND_US
 
 
@@ -167,6 +167,7 @@ class Submission:
             self.inputs,
             environ=self.host.dependencies.environ,
             settings=settings,
+            reading=InputSettings(**self.choices.fields(InputSettings)),
             webhook_bytes=await self.host.webhook_bytes(),
             body_bytes_max=self.choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,

@@ -4,6 +4,7 @@ Of a table of text an empty cell is null, and an empty text is two quotes. A who
 so is nothing else, unless that is asked for: an object in a cell is a misfit.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -51,28 +52,33 @@ def _raw(cell: Cell) -> object:
 
 def table_line(columns: Columns, delimiter: str, on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
     """What makes lines of a table of outcomes. Raises `MisfitError` there."""
-    special = (delimiter, '"', "\r", "\n")
+    is_special = _special(delimiter)
 
     def line(outcome: Outcome) -> bytes:
-        return joined(texts_of(columns, outcome, on_misfit), delimiter, special)
+        return _joined(texts_of(columns, outcome, on_misfit), delimiter, is_special)
 
     return line
 
 
 def table_header(columns: Columns, delimiter: str) -> bytes:
     """The first line, which names the columns."""
-    return joined([column.name for column in columns.all], delimiter, (delimiter, '"', "\r", "\n"))
+    return _joined([column.name for column in columns.all], delimiter, _special(delimiter))
 
 
-def joined(texts: Iterable[str | None], delimiter: str, special: tuple[str, ...]) -> bytes:
+def _special(delimiter: str) -> Callable[[str], object]:
+    """Finds what makes a cell need its quotes."""
+    return re.compile(f'[{delimiter}"\r\n]').search
+
+
+def _joined(texts: Iterable[str | None], delimiter: str, is_special: Callable[[str], object]) -> bytes:
     """The line of a table with these cells. The standard writer knows no null beside an empty text."""
-    return (delimiter.join([_quoted(text, special) for text in texts]) + "\n").encode()
+    return (delimiter.join([_quoted(text, is_special) for text in texts]) + "\n").encode()
 
 
-def _quoted(text: str | None, special: tuple[str, ...]) -> str:
+def _quoted(text: str | None, is_special: Callable[[str], object]) -> str:
     if text is None:
         return ""
-    if not text or any(each in text for each in special):
+    if not text or is_special(text):
         return '"' + text.replace('"', '""') + '"'
     return text
 

@@ -411,7 +411,7 @@ async def test_durations_are_texts_seconds_or_timedeltas_and_none_says_nothing(t
         ({"name": " "}, "name=: a run's name has"),
         ({"endpoint": "https://x"}, "endpoint=: "),
         ({"endpoint": "local:nowhere.py:f"}, "there is no file"),
-        ({"inputs": {"n": 1}}, "inputs are an iterable of dicts or Jobs, or the path of a JSONL file, not dict"),
+        ({"inputs": {"n": 1}}, "inputs are an iterable of dicts or Jobs, or the path of a file, not dict"),
         ({"inputs": "nowhere.jsonl"}, "nowhere.jsonl: there is no such file"),
         ({"inputs": 5}, "not int"),
     ],

@@ -62,6 +62,7 @@ async def asynchronous() -> None:
         assert_type(await run.retry(where="class=timed_out", execution_timeout="30m", cluster=1), str)
         assert_type((await run.failures(cluster=True))[0].count, int)
         assert_type(await run.failures(cluster=False), list[Result])
+        assert_type((await run.export("o.csv", flatten="output.n")).results, int)
     assert_type(run, Run)  # whoever leaves the block goes on behind it
 
 
