@@ -31,13 +31,17 @@ _TABLE: Final = f"the file looks like CSV, not like JSON lines; call it .csv, or
 _FIELDS: Final = re.compile(rb"[^,;\t]+(?:[,;\t][^,;\t]*)+")
 
 
+def not_text(start: bytes) -> str | None:
+    """What a file is that begins so and is no text, if that is known."""
+    return next((told for magic, told in _BINARY.items() if start.startswith(magic)), None)
+
+
 def not_json_lines(line: bytes) -> str | None:
     """What an input is whose first line is `line` (or begins so), without white space around it; None where it may be
     JSON lines: then each line is told what is wrong with it.
     """
-    for magic, told in _BINARY.items():
-        if line.startswith(magic):
-            return told
+    if told := not_text(line):
+        return told
     if line.startswith(b"["):
         return _ARRAY
     if line == b"{":

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from orchestrator.formats.foreign import not_text
 from orchestrator.formats.json_text import json_problem
 from orchestrator.formats.lines import Overlong, bounded_lines
 from orchestrator.formats.rows import Problem, Record
@@ -78,6 +79,9 @@ class _Lines:
         try:
             if isinstance(line, Overlong):
                 self._tell("too long; what comes behind it was not read")
+                raise StopIteration
+            if self.number == 1 and (told := not_text(line)):
+                self._tell(told)
                 raise StopIteration
             text = line.decode()
         except UnicodeDecodeError as error:

@@ -89,7 +89,7 @@ def test_a_float_that_is_no_number_is_null(put: Put) -> None:
         (b'a,b\n"1"x,2\n', 2, "not CSV: ',' expected after '\"'; what comes behind it was not read"),
         (b"a,b\n1," + b"x" * 200_000 + b"\n", 2, "too long; what comes behind it was not read"),
         (b'a,b\n1,"' + b"x\n" * 200_000, 2, "a cell is too long, or its closing quote is missing; what comes behind it was not read"),
-        (b"\xff\xfea\x00", 1, "not valid UTF-8: byte 0xff; save the file as UTF-8"),
+        (b"\xff\xfea\x00", 1, "the file is UTF-16; save it as UTF-8"),
         (b"x" * 200_000, 1, "too long; what comes behind it was not read"),
     ],
 )  # fmt: skip
