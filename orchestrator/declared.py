@@ -8,6 +8,7 @@ from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_inputs import INPUTS
+from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.settings import (
     AccountSettings,
     ConnectionSettings,
@@ -114,7 +115,9 @@ TEAM: Final[Setting[str]] = _account(
     "Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
     default="none",
 )
-REST_URL: Final = _account("rest-url", written.address("/v1"), "Where the REST interface is; `/v1/endpoints` is added.")
+REST_URL: Final = _service(
+    "rest-url", written.address("/v1"), "Where the REST interface of endpoints is; `/v1/endpoints` is added."
+)
 GRAPHQL_URL: Final = _account("graphql-url", written.address(""), "The GraphQL address.")
 GRAPHQL_KEY: Final = _account(
     "graphql-key",
@@ -449,7 +452,7 @@ Settings = tuple[Setting[Any], ...]
 OUTPUTS: Final[Settings] = (OUTPUT_FORMAT, ORDER, SPLIT, FLATTEN, ON_MISFIT)
 """How outputs are written."""
 
-_LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY)
+_LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY, REST_URL)
 
 PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *_LINE)
 """What belongs to a process rather than to its run."""
@@ -465,12 +468,13 @@ RUN: Final[Settings] = (
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),
     *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
+    *(WORKERS_MAX, WORKERS_MIN),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     PRICE_PER_SECOND,
-    *(DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
+    *(DRY_RUN, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
     *(*_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE),
@@ -480,7 +484,8 @@ RESUME: Final[Settings] = (
 )
 SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
-ACCOUNT: Final[Settings] = (BASE_URL, TEAM, REST_URL, GRAPHQL_URL, GRAPHQL_KEY)
+TIDY: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
+ACCOUNT: Final[Settings] = (BASE_URL, TEAM, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (BODY_BYTES_MAX,)
 
 OF_ENDPOINTS: Final[Settings] = (PRICE_PER_SECOND,)

@@ -57,7 +57,6 @@ INPUT_BYTES_MAX_DEFAULT: Final = 64 * 1024 * MIB
 
 EVENTS_KEPT_US_DEFAULT: Final = 30 * 86_400 * 1_000_000  # 30 days
 
-
 PROGRESS_EVERY_US_DEFAULT: Final = 60_000_000
 """How often a resumable job is asked how far it is: each minute."""
 
@@ -133,7 +132,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     check: Pinned | None = None
     """The function that outputs have to please."""
-
+    workers_max: int | None = None  # of its endpoint, while it is at work; None: as it is
+    workers_min: int | None = None
     resumable: bool = False
     """Whether its jobs outlive their submissions: each goes on from its newest checkpoint (`core.resuming`)."""
 
@@ -198,6 +198,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
     pacing: Pacing = "even"
+    rest_url: str = REST_URL_DEFAULT
     requests_per_worker: int | None = None
     """What each running worker adds to the limits (contract, Limits, dynamic rule); None: that is not known."""
 
@@ -222,7 +223,6 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     base_url: str = BASE_URL_DEFAULT
     team: str | None = None
-    rest_url: str = REST_URL_DEFAULT
     graphql_url: str = GRAPHQL_URL_DEFAULT
     graphql_key: KeyPlace = "query"
 
@@ -403,7 +403,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     afresh: bool = False
     """Whether nothing is taken over from the last command of the run."""
-
+    only_rows: frozenset[int] | None = None  # that are taken in, counted from 1; None: all
     configuration: Configuration | None = None
     """What the next command has without a flag; None: the request was not made by a command line."""
 

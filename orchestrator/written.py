@@ -224,6 +224,13 @@ def patience(duration_us: int) -> int:
     return duration_us
 
 
+def some_time(duration_us: int) -> int:
+    """How long something takes that takes any time."""
+    if not duration_us:
+        raise ValueError("nothing takes no time at all")
+    return duration_us
+
+
 AMOUNT_MAX: Final = 1_000_000_000
 
 _AMOUNT: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,15})?")

@@ -14,6 +14,7 @@ from orchestrator.api import emulated
 from orchestrator.api.config import RUNS, Section
 from orchestrator.api.emulated import EMULATOR
 from orchestrator.declaration import Setting
+from orchestrator.declared_plan import FIGURES_OF_PLAN
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PAGES: Final = (DOCS / "reference.md", DOCS / "pipelines.md")
@@ -47,6 +48,7 @@ def _keys(section: Section) -> str:
 
 _BLOCKS: Final[Mapping[str, str]] = {
     "run": _table("Flag", declared.RUN),
+    "figures": _table("Flag", FIGURES_OF_PLAN),
     "emulate": _table("Flag", emulated.EMULATE),
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.api.lineage import flow_lineage
     from orchestrator.api.long_jobs import follow_progress, progress
     from orchestrator.api.look import latest, results, show, status
+    from orchestrator.api.planning import plan
     from orchestrator.api.rechecking import recheck
     from orchestrator.api.schedules import (
         schedules_check,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     )
     from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
+    from orchestrator.api.tidying import tidy
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
     from orchestrator.api.working_off import tick, wait_for_flow
@@ -64,6 +66,7 @@ __all__ = [
     "limits",
     "limits_reset",
     "limits_set",
+    "plan",
     "prioritize",
     "progress",
     "recheck",
@@ -84,6 +87,7 @@ __all__ = [
     "show",
     "status",
     "tick",
+    "tidy",
     "trigger",
     "verify",
     "wait_for_flow",
@@ -117,6 +121,7 @@ _HOME = {
     "limits": "limiting",
     "limits_reset": "limiting",
     "limits_set": "limiting",
+    "plan": "planning",
     "prioritize": "controlling",
     "progress": "long_jobs",
     "rename": "keeping_runs",
@@ -137,6 +142,7 @@ _HOME = {
     "show": "look",
     "status": "look",
     "tick": "working_off",
+    "tidy": "tidying",
     "trigger": "flows",
     "verify": "verifying",
     "wait_for_flow": "working_off",

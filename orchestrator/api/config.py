@@ -17,6 +17,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.declaration import Form, Kind, Setting
+from orchestrator.declared_plan import FIGURES_OF_PLAN
 from orchestrator.errors import UsageError
 from orchestrator.settings import CONFIGURATION_DEFAULT, Configuration
 
@@ -54,7 +55,9 @@ def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
     return {setting.key: setting for setting in settings if setting is not declared.CONFIG}
 
 
-RUNS: Final = Section(by_key((*declared.RUN, *declared.ACCOUNT, *declared.FILE_ONLY)), ENVIRONMENT_PREFIX)
+RUNS: Final = Section(
+    by_key((*declared.RUN, *FIGURES_OF_PLAN, *declared.ACCOUNT, *declared.FILE_ONLY)), ENVIRONMENT_PREFIX
+)
 EMULATE_TABLE: Final = "emulate"
 """The emulator's part of the file."""
 

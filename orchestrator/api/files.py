@@ -1,7 +1,7 @@
 """Inputs read into batches of rows, and outcomes written to files."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -69,13 +69,17 @@ def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
     return is_own
 
 
-def row_batches(source: str, reading: Reading, places: Places | None = None) -> Iterator[InputBatch]:
+def row_batches(
+    source: str, reading: Reading, places: Places | None = None, *, only: Container[int] | None = None
+) -> Iterator[InputBatch]:
     """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
-    stand. Raises `UsageError` where one cannot be opened.
+    stand. `only`: those with these numbers, counted from 1. Raises `UsageError` where one cannot be opened.
 
     It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
     """
     rows = read_inputs(sources_of(source.splitlines()), reading, places)
+    if only is not None:
+        rows = (row for number, row in enumerate(rows, start=1) if number in only)
     for batch in batches(rows, rows_max=ROWS_ALONE):
         faults = [item for item in batch if isinstance(item, Problem)]
         yield InputBatch([item for item in batch if isinstance(item, Row)], faults)

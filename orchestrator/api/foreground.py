@@ -29,6 +29,7 @@ from orchestrator.api.identity import (
 )
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
+from orchestrator.api.outlook import outlook
 from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
 from orchestrator.api.rescue import rescuing
@@ -215,6 +216,9 @@ class Foreground:
             await session.count_anew()
             messages.say_recovered(self._view, recovered)
             await self._say_reopened(engine.ledger)
+            if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
+                self._view.say(f"{run.name}: {told}")
+            await engine.workers.raise_for(run)
             await session.send()
             self._begin_patience(around, settings)
             self._begin_growing(engine.taking, engine.ledger, run)
@@ -352,7 +356,7 @@ class Foreground:
                 is_resumable=settings.resumable,
                 is_left_out=files.own_files(self._request.ledger, own_outputs(self._request)),
             )
-            batches = files.row_batches(source, reading, places)
+            batches = files.row_batches(source, reading, places, only=self._request.only_rows)
             self._intake = Intake(ledger, run, source=", ".join(source.splitlines()), place_of=places.of)
             taken = await self._intake.take(batches, advice=self._refusal_advice)
             self._intake = None

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from orchestrator import declared, declared_inputs
+from orchestrator import declared, declared_inputs, declared_plan
 from orchestrator.api.config import Choices, choose
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import Setting
@@ -34,6 +34,8 @@ class RunOptions(TypedDict, total=False):
     priority: int | None
     low_priority: bool | None
     queue_depth: int | Literal["auto", "off"] | None
+    workers_max: int | None
+    workers_min: int | None
     result_retention: Duration | None
     require_output: bool | None
     schema: str | PathLike[str] | None
@@ -70,6 +72,7 @@ class ServiceOptions(TypedDict, total=False):
     limits: Mapping[str, str] | None
     pacing: Literal["even", "window"] | None
     requests_per_worker: int | None
+    rest_url: str | None
     service_keys: Mapping[str, str] | None
     config: str | PathLike[str] | None
 
@@ -128,7 +131,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     """The settings of a run: those that it has, with what `options` say; of a new one, all that was chosen."""
     if known is None:
         settings = RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
-        check_resumable(settings, named)
+        check_together(settings, named)
         return settings
     every = (*declared.RUN, *declared.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
@@ -136,8 +139,18 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     if options.get(declared.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
     settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
-    check_resumable(settings, named)
+    check_together(settings, named)
     return settings
+
+
+def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:
+    """Raises `UsageError` where settings contradict each other; `name` is how one is named."""
+    least, most = settings.workers_min, settings.workers_max
+    if least is not None and most is not None and least > most:
+        raise UsageError(
+            f"{name(declared_plan.WORKERS_MIN)} {least} is more than {name(declared_plan.WORKERS_MAX)} {most}"
+        )
+    check_resumable(settings, name)
 
 
 def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:

@@ -107,6 +107,8 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     priority: int | None = None
     low_priority: bool | None = None
     queue_depth: int | Literal["auto", "off"] | None = None
+    workers_max: int | None = None
+    workers_min: int | None = None
     result_retention: Duration | None = None
     require_output: bool | None = None
     schema: str | PathLike[str] | None = None

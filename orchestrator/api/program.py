@@ -19,14 +19,25 @@ from orchestrator.api.connecting import api_key as key_from
 from orchestrator.api.flow_handle import Flow
 from orchestrator.api.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.handle import Order, Run
-from orchestrator.api.hosting import Host
+from orchestrator.api.hosting import Host, Logged
 from orchestrator.api.inputs import Inputs, check, check_reading
 from orchestrator.api.look import runs_now
 from orchestrator.api.naming import run_named
-from orchestrator.api.options import OF_SUBMIT, Function, SubmitOptions, check_known, chosen
+from orchestrator.api.options import (
+    OF_RUN,
+    OF_SUBMIT,
+    Duration,
+    Function,
+    RunOptions,
+    SubmitOptions,
+    check_known,
+    chosen,
+)
 from orchestrator.api.outcomes import Result
 from orchestrator.api.pipeline_structs import Pipeline, reading_of
+from orchestrator.api.planned import planned
 from orchestrator.api.submitting import Submission, check_reach, name_for
+from orchestrator.core.planning import Plan
 from orchestrator.declared_pipelines import PARALLEL_MAX
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
@@ -63,6 +74,7 @@ class Orchestrator:
         limits: Mapping[str, str] | None = None,
         pacing: Literal["even", "window"] | None = None,
         requests_per_worker: int | None = None,
+        rest_url: str | None = None,
         service_keys: Mapping[str, str] | None = None,
         config: str | PathLike[str] | None = None,
         _dependencies: Dependencies | None = None,
@@ -75,6 +87,7 @@ class Orchestrator:
             "limits": limits,
             "pacing": pacing,
             "requests_per_worker": requests_per_worker,
+            "rest_url": rest_url,
             "service_keys": service_keys,
             "config": config,
         }
@@ -189,6 +202,37 @@ class Orchestrator:
         known = await run_named(host.ledger, name)
         check_reach(host, self._chosen({}), known)
         return Run(host, await host.attach(known))
+
+    async def plan(
+        self,
+        inputs: Inputs,
+        *,
+        endpoint: str | None = None,
+        name: str | None = None,
+        execution_time: Duration | None = None,
+        workers: int | None = None,
+        cold_start: Duration | None = None,
+        probe: int | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Plan:
+        """How a run of `inputs` would go, before it is submitted: what `orchestrator plan --json` prints. Nothing is
+        sent, but for the `probe` of so many jobs where that is given; a `name` that a run has means what is left of it.
+
+        Raises `InputError` for inputs that are none, `UsageError` for what could not be sent.
+
+            plan = await orc.plan("in.jsonl", endpoint="abc123", execution_time="45s", workers=10)
+            print(plan.verdict)
+        """
+        check_known(options, OF_RUN, "plan")
+        figures = {"execution_time": execution_time, "workers": workers, "cold_start": cold_start, "probe": probe}
+        return await planned(
+            inputs,
+            self._chosen({**options, **figures, "name": name, "endpoint": endpoint}),
+            options,
+            connection=self._connection,
+            dependencies=self._dependencies,
+            view=Logged(),
+        )
 
     async def status(self) -> list[RunStatus]:
         """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""

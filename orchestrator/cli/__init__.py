@@ -26,6 +26,7 @@ from orchestrator.cli.helping import tidy
 from orchestrator.cli.jobs import add_jobs
 from orchestrator.cli.ledger import add_ledger
 from orchestrator.cli.limits import add_limits
+from orchestrator.cli.plan import add_plan
 from orchestrator.cli.progress import add_progress
 from orchestrator.cli.results import add_results
 from orchestrator.cli.retry import add_retry
@@ -88,7 +89,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
     ) -> None:
         """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
 
-    working = (add_run, add_resume, add_serve, add_tick, add_trigger)
+    working = (add_run, add_plan, add_resume, add_serve, add_tick, add_trigger)
     of_ledgers = (
         add_apply,
         add_schedules,

@@ -29,6 +29,8 @@ from orchestrator.cli.request import ledger_of
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.flows import FlowState
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.planning import Plan
+from orchestrator.declared_plan import PlanRequest
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import (
     LEDGER_DEFAULT,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.verifying import Verification
     from orchestrator.api.working_off import Ticked
+    from orchestrator.engine.upkeep.workers import PutBack
 
 GC_THRESHOLD: Final = 100_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700.
@@ -97,7 +100,11 @@ class App(Protocol):
 
     async def run(self, request: RunRequest, view: "View", *, stop: "anyio.Event") -> Summary: ...
 
+    async def plan(self, request: PlanRequest, view: "View", *, stop: "anyio.Event") -> Plan: ...
+
     async def serve(self, request: ServeRequest, view: "View", *, stop: "anyio.Event") -> list[RunStatus]: ...
+
+    async def tidy(self, request: ServeRequest) -> "list[PutBack]": ...
 
     async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> "list[Applied]": ...
 

@@ -9,9 +9,11 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from orchestrator import declared
 from orchestrator.api import emulated
 from orchestrator.cli import colours
+from orchestrator.declared_plan import EXECUTION_TIME, WORKERS
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "run": f"run prompts.jsonl {declared.ENDPOINT} abc123 {declared.OUTPUT} results.jsonl",
+    "plan": f"plan prompts.jsonl {declared.ENDPOINT} abc123 {EXECUTION_TIME} 45s {WORKERS} 10",
     "resume": "resume prompts",
     "serve": f"serve {declared.LEDGER} batches.db",
     "apply": "apply captions.toml --check",
@@ -54,6 +56,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "runs resend": "runs resend prompts --outstanding",
     "runs rename": "runs rename prompts captions",
     "runs delete": "runs delete prompts",
+    "runs tidy": "runs tidy",
     "runs export": f"runs export prompts {declared.OUTPUT} results.jsonl",
     "jobs list": "jobs list prompts --where state=failed",
     "jobs show": "jobs show prompts night-17",

@@ -13,7 +13,7 @@ import msgspec
 from orchestrator import declared, written
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import api_key, check_listener
-from orchestrator.api.options import check_resumable
+from orchestrator.api.options import check_together
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.core.resuming import long_policy
@@ -54,7 +54,7 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
     named = choices[declared.NAME]
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
-    check_resumable(settings, str)
+    check_together(settings, str)
     connection = ConnectionSettings(**choices.fields(ConnectionSettings))
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
     key = api_key(environment, needed=not local, otherwise=_OTHERWISE)

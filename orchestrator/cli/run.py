@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import declared
+from orchestrator import declared, declared_plan
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.detaching import detach
@@ -17,8 +17,10 @@ from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused, understood
 from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.options import Flags, also
+from orchestrator.cli.plan import show_plan
 from orchestrator.cli.request import resume_request, run_request, warnings
 from orchestrator.cli.summary import summary_lines
+from orchestrator.declared_plan import PlanRequest
 from orchestrator.settings import RunRequest
 from orchestrator.views import Summary
 
@@ -61,6 +63,8 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
     request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         printing.warn(line)
+    if choices.is_on(declared_plan.DRY_RUN):
+        raise typer.Exit(show_plan(load, PlanRequest(run=request), as_json=as_json))
     if choices.is_on(declared.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))

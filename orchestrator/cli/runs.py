@@ -1,5 +1,6 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,14 +18,17 @@ from orchestrator.cli.figures import finished
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.recheck import add_recheck
-from orchestrator.cli.request import ledger_of
+from orchestrator.cli.request import ledger_of, serve_request
 from orchestrator.cli.resend import add_resend
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import JsonOfOne, add_list_and_show
 from orchestrator.core.wording import counted
-from orchestrator.settings import OutputSettings
+from orchestrator.settings import OutputSettings, ServeRequest
 
 _WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS)
+
+LEFT_EXIT_CODE: Final = 1
+"""Something could not be put back."""
 
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -44,6 +48,7 @@ def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
     add_resend(runs, load)
     add_retry(runs, load)
     _add_keeping(runs, load)
+    _add_tidy(runs, load)
 
 
 def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
@@ -66,6 +71,26 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
     def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
         """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
         return partial(_export, load, name, where, choices), ledger_of(choices)
+
+
+def _add_tidy(runs: typer.Typer, load: Callable[[], App]) -> None:
+    @runs.command()
+    @also(carry_out, **options.flags_of(*declared.TIDY), json=JsonOfOne)
+    def tidy(*, choices: Choices) -> tuple[Work, Path]:
+        """Put back what killed processes have left changed for their runs: how many workers endpoints may have."""
+        request = serve_request(choices, os.environ, key_needed=False)
+        return partial(_tidy, load, request, choices.is_on(declared.JSON)), request.ledger
+
+
+async def _tidy(load: Callable[[], App], request: ServeRequest, as_json: bool) -> int:
+    found = await load().tidy(request)
+    if as_json:
+        printing.put_json(found)
+    for each in found:
+        (printing.say if each.is_put_back else printing.warn)(f"{each.endpoint}: {each.told}")
+    if not found:
+        printing.say("there is nothing to put back")
+    return 0 if all(each.is_put_back for each in found) else LEFT_EXIT_CODE
 
 
 async def _rename(load: Callable[[], App], name: str, to: str, ledger: Path, as_json: bool) -> int:

@@ -15,6 +15,7 @@ from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.client.hooks import PostHook, post_hook
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
+from orchestrator.engine.bounds import MakeBounds, WorkerBounds
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
@@ -59,6 +60,13 @@ def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
     return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
+def real_bounds(service: Service, rest_url: str) -> WorkerBounds:
+    """The bounds of workers as the account has them whose key `service` has. Raises `UsageError` for a bad URL."""
+    from orchestrator.account.bounds import EndpointBounds  # noqa: PLC0415  a run that changes none needs no account
+
+    return EndpointBounds(service, rest_url)
+
+
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
     """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
     from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
@@ -72,6 +80,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock = msgspec.field(default_factory=SystemClock)
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     service: MakeService = real_service
+    bounds: MakeBounds = real_bounds
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 

@@ -1,7 +1,6 @@
 """The emulator as a part of this process, for `local:` endpoints."""
 
 import random
-from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
@@ -12,11 +11,9 @@ from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.limits import Limit, Operation
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.engine.local import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, absolute
+from orchestrator.engine.local import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, LOCAL_WORKERS, absolute
 from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
 from orchestrator.units import SECOND_US
-
-WORKERS: Final = 8
 
 
 class Embedded:
@@ -39,7 +36,7 @@ class Embedded:
         self._emulator = Emulator(
             EmulatorSettings(
                 endpoints={LOCAL_ENDPOINT: handler},
-                workers=WORKERS,
+                workers=LOCAL_WORKERS,
                 keys=(LOCAL_KEY,),
                 limits=_limits(connection),
                 retention_s=settings.retention_us / SECOND_US,

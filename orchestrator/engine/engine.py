@@ -43,6 +43,7 @@ from orchestrator.engine.upkeep.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.upkeep.stuck import Stuck
 from orchestrator.engine.upkeep.watch import Watch
+from orchestrator.engine.upkeep.workers import LOOK_EVERY_S, Workers
 from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
@@ -150,6 +151,18 @@ class Engine:
             owed=self.canceller.wake,
         )
 
+    def _raises_workers(self) -> Workers:
+        """Whoever gives runs the workers that they want."""
+        return Workers(
+            ledger=self.ledger,
+            runs=self.runs,
+            services=self.services,
+            make_bounds=self._dependencies.bounds,
+            rest_url=self._connection.rest_url,
+            say=self._view.say,
+            warn=self._view.warn,
+        )
+
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
         ledger, clock = self.ledger, self.clock
@@ -160,6 +173,7 @@ class Engine:
             Duty("keep what was learned", LOOK_S, self.endpoints.write_down),
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
+            Duty("put workers back", LOOK_EVERY_S, self.workers.look),
             Duty("serve what was held", RECONCILE_EVERY_S, self.serving.serve_held),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
@@ -177,6 +191,7 @@ class Engine:
     def _hears_people(self) -> None:
         """Whoever carries out what people ask for in other processes, and notices that they do."""
         ledger = self.ledger
+        self.workers = self._raises_workers()
         self.watch = Watch(
             ledger.commits_of_others, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s
         )
@@ -192,6 +207,7 @@ class Engine:
             ledger=ledger,
             runs=self.runs,
             services=self.services,
+            workers=self.workers,
             take_on=self.take_on,
             reach=self.reach,
             say=self._view.say,
@@ -257,19 +273,22 @@ class Engine:
         On leaving no more work is taken, and requests in flight get a while to end. Raises `StorageError` where what is
         known by then could not be written.
         """
-        async with anyio.create_task_group() as self.in_flight:
-            self.task_pool = TaskPool(self.in_flight)
-            try:
-                async with anyio.create_task_group() as self.taking:
-                    self._is_working = True
-                    if self.heart.is_asked_to_stop:
+        try:
+            async with anyio.create_task_group() as self.in_flight:
+                self.task_pool = TaskPool(self.in_flight)
+                try:
+                    async with anyio.create_task_group() as self.taking:
+                        self._is_working = True
+                        if self.heart.is_asked_to_stop:
+                            self.taking.cancel_scope.cancel()
+                        yield
+                        self._say_in_flight()
                         self.taking.cancel_scope.cancel()
-                    yield
-                    self._say_in_flight()
-                    self.taking.cancel_scope.cancel()
-            finally:
-                self.task_pool.close()  # also where an error ends it: what could not be written may be told later
-            self.in_flight.cancel_scope.deadline = anyio.current_time() + self._grace_s()
+                finally:
+                    self.task_pool.close()  # also where an error ends it: what could not be written may be told later
+                self.in_flight.cancel_scope.deadline = anyio.current_time() + self._grace_s()
+        finally:
+            await self.workers.end()
         await self.endpoints.write_down()
         await self.ledger.flush()
         self.task_pool.check()

@@ -17,6 +17,9 @@ LOCAL_URL: Final = "http://emulator.local"
 LOCAL_KEY: Final = "local"
 LOCAL_ENDPOINT: Final = "local"
 
+LOCAL_WORKERS: Final = 8
+"""So many executions of a function there are at once."""
+
 
 def is_local(endpoint: str) -> bool:
     """Whether `endpoint` names a function of the user's rather than an endpoint of the service."""

@@ -69,6 +69,14 @@ class Services:
             self._services[name] = await self._embedded(run, settings) if is_local else self._real(name)
         return self._services[name]
 
+    def at(self, service_url: str) -> Service | None:
+        """The service at that URL; None where there is no key for it."""
+        if not self._key_for(service_url):
+            return None
+        if service_url not in self._services:
+            self._services[service_url] = self._real(service_url)
+        return self._services[service_url]
+
     async def aclose(self) -> None:
         """Closes all connections."""
         while self._services:

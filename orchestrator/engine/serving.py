@@ -16,6 +16,7 @@ from orchestrator.engine.local import LOCAL_ENDPOINT
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.services import Services
 from orchestrator.engine.upkeep.reopening import retried
+from orchestrator.engine.upkeep.workers import Workers
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
@@ -32,6 +33,7 @@ class Serving:
     ledger: Ledger
     runs: KnownRuns
     services: Services
+    workers: Workers
     take_on: Callable[[Run], Awaitable[RunSession]]
     reach: Callable[[Run], Awaitable[None]]
     say: Callable[[str], None]
@@ -58,11 +60,12 @@ class Serving:
                 self.services.check_reach(run)
                 session = await self.take_on(run)
             await self.reach_escalation(run)  # its settings may be others by now
+            await session.count_anew()
+            await self.workers.raise_for(run)
         except UsageError as error:
             self.runs.held[run.id] = HeldRun(run, str(error))
             return str(error)
         self.runs.held.pop(run.id, None)
-        await session.count_anew()
         await session.send()
         return None
 

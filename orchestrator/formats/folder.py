@@ -26,7 +26,7 @@ def _record(number: int, path: Path, bytes_max: int) -> Record | Problem:
         with path.open("rb") as file:
             data = file.read(bytes_max + 1)
         if len(data) > bytes_max:
-            return Problem(line=number, text=f"{path.name}: longer than {bytes_max:,} bytes")
+            return Problem(line=number, text=f"{path.name}: longer than {bytes_max:,} bytes", is_oversize=True)
         return Record(number, {ID_FIELD: path.name, "name": path.name, "text": data.decode("utf-8-sig")})
     except OSError as error:
         return Problem(line=number, text=f"{path.name}: cannot be read ({error.strerror})")

@@ -28,7 +28,7 @@ from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, witho
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
 from orchestrator.formats.lines import TOO_LARGE_ADVICE
 from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, is_request
-from orchestrator.formats.rows import Problem, Row
+from orchestrator.formats.rows import OversizeError, Problem, Row, problem_of
 from orchestrator.units import MIB
 
 BODY_BYTES_MAX: Final = 10 * MIB
@@ -102,7 +102,7 @@ class RowReader:
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
-            return Problem(line=number, text=str(error))
+            return problem_of(number, error)
 
     def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
         custom_id = decode_custom_id(bytes(members["custom_id"])) if "custom_id" in members else None
@@ -195,7 +195,7 @@ class RowReader:
         body_bytes = len(b'{"input":}') + part_bytes + self._webhook_bytes
         if body_bytes > self._body_bytes_max:
             size = f"{body_bytes:,} bytes, over the limit of {self._body_bytes_max:,}"
-            raise ValueError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
+            raise OversizeError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
 
 
 def _given(members: Mapping[str, msgspec.Raw], key: str) -> bytes | None:

@@ -34,7 +34,9 @@ def read_lines(
                 return
             is_begun = True
         if isinstance(line, Overlong):
-            yield Problem(line=number, text=f"longer than {line_bytes_max:,} bytes; {TOO_LARGE_ADVICE}")
+            yield Problem(
+                line=number, text=f"longer than {line_bytes_max:,} bytes; {TOO_LARGE_ADVICE}", is_oversize=True
+            )
         elif text:
             yield read(number, text)
     if size is not None and stream.tell() < size:

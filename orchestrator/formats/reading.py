@@ -27,7 +27,7 @@ from orchestrator.formats.json_text import NESTED_TOO_DEEPLY
 from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
 from orchestrator.formats.lines import read_lines
 from orchestrator.formats.records import RecordReader
-from orchestrator.formats.rows import Problem, Record, Row
+from orchestrator.formats.rows import Problem, Record, Row, problem_of
 from orchestrator.settings import STANDARD_INPUT, InputFormat, InputSettings
 
 _BY_SUFFIX: Final = {
@@ -234,7 +234,7 @@ def _reader_of_requests(reading: Reading) -> Callable[[int, bytes], Row | Proble
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
-            return Problem(line=number, text=str(error))
+            return problem_of(number, error)
 
     return read
 

@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.formats.custom_id import check_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, json_problem
 from orchestrator.formats.jsonl import RowReader
-from orchestrator.formats.rows import ID_FIELD, Problem, Row
+from orchestrator.formats.rows import ID_FIELD, Problem, Row, problem_of
 
 if TYPE_CHECKING:
     from orchestrator.formats.templates import Template  # at run time every command would pay for Jinja
@@ -54,7 +54,7 @@ class RecordReader:
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except (ValueError, TypeError, OverflowError, msgspec.EncodeError) as error:
-            return Problem(line=number, text=str(error))
+            return problem_of(number, error)
 
     def _id(self, record: Mapping[str, Any]) -> str | None:
         name = self._id_field or ID_FIELD

@@ -47,6 +47,17 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     line: int
     text: str
+    is_oversize: bool = False
+    """Whether it would be one if it were shorter."""
+
+
+class OversizeError(ValueError):
+    """A request would be larger than the service takes."""
+
+
+def problem_of(line: int, error: Exception) -> Problem:
+    """Why the line is not a job, by the error that its reading ended with."""
+    return Problem(line=line, text=str(error), is_oversize=isinstance(error, OversizeError))
 
 
 def batches(

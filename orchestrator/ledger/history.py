@@ -5,11 +5,12 @@ from typing import Final
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
+from orchestrator.core.experience import Execution
 from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import values
 from orchestrator.ledger.sqlite.statements import greatest
-from orchestrator.ledger.tables import events, jobs, outcomes, submissions
+from orchestrator.ledger.tables import endpoints, events, jobs, outcomes, submissions
 from orchestrator.units import MILLISECOND_US
 
 EVENTS_LOOKED_AT_MAX: Final = 60_000
@@ -26,6 +27,12 @@ EVENTS_LEARNED_FROM_MAX: Final = 20_000
 
 AGE_US_MAX: Final = 86_400_000_000
 """What was so a day ago says little about today."""
+
+
+PLANNED_FROM_MAX: Final = 2_000
+PLANNED_FROM_EVENTS_MAX: Final = 200_000
+PLANNED_FROM_AGE_US_MAX: Final = 14 * AGE_US_MAX
+"""A plan is made from more, and from older ones: it is made once, of an endpoint that nobody may have used since."""
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -72,6 +79,34 @@ _TOOK: Final = (
 )
 
 
+_EXECUTIONS: Final = (
+    select(
+        submissions.c.sent_at,
+        func.coalesce(outcomes.c.delay_ms, 0),
+        outcomes.c.execution_ms,
+        greatest(jobs.c.attempt, 1),
+        outcomes.c.trouble.is_not(None),
+    )
+    .select_from(
+        events.join(outcomes, outcomes.c.job_id == events.c.job_id)
+        .join(submissions, submissions.c.id == outcomes.c.submission_id)
+        .join(jobs, jobs.c.id == events.c.job_id)
+        .join(endpoints, endpoints.c.id == submissions.c.endpoint_id)
+    )
+    .where(
+        events.c.id > select(func.max(events.c.id) - PLANNED_FROM_EVENTS_MAX).scalar_subquery(),
+        events.c.event.in_(ENDING),
+        events.c.at >= bindparam("since"),
+        endpoints.c.service_url == bindparam("service_url"),
+        endpoints.c.endpoint == bindparam("endpoint"),
+        outcomes.c.status != literal_column("'CANCELLED'"),
+        outcomes.c.execution_ms.is_not(None),
+    )
+    .order_by(events.c.id.desc())
+    .limit(PLANNED_FROM_MAX)
+)
+
+
 class History(Noun):
     """The events of a ledger, and what they tell."""
 
@@ -96,3 +131,11 @@ class History(Noun):
         """What the latest executions at an endpoint took, the oldest first; of those that were cancelled nothing."""
         rows = await self._doors.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
         return values(Took, reversed(rows))
+
+    async def executions(self, *, service_url: str, endpoint: str, now: int) -> list[Execution]:
+        """The latest executions at an endpoint of which the service told how long they took, the newest first; each is
+        the last one of its job.
+        """
+        since = now - PLANNED_FROM_AGE_US_MAX
+        parameters = {"service_url": service_url, "endpoint": endpoint, "since": since}
+        return values(Execution, await self._doors.rows(_EXECUTIONS, parameters))

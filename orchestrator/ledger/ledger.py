@@ -27,6 +27,7 @@ from orchestrator.ledger.intakes import Intakes
 from orchestrator.ledger.jobs import Jobs
 from orchestrator.ledger.learned import LearnedOfEndpoints
 from orchestrator.ledger.limits import ChosenLimits
+from orchestrator.ledger.loans import Loans
 from orchestrator.ledger.margins import MarginsOfRuns
 from orchestrator.ledger.notices import Notices
 from orchestrator.ledger.outbox import Outbox
@@ -80,6 +81,7 @@ class Ledger:
         self.stories = Stories(doors)
         self.margins = MarginsOfRuns(doors)
         self.limits = ChosenLimits(doors)
+        self.loans = Loans(doors)
         self.learned = LearnedOfEndpoints(doors)
         self.history = History(doors)
         self.pruning = Pruning(doors)

@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0019"
+SCHEMA_VERSION: Final = "0020"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -382,6 +382,19 @@ limits = Table(
     **KEPT_BY_KEY,
 )
 """Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
+
+loans = Table(
+    "loans",
+    metadata,
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), primary_key=True),
+    Column("rest_url", TEXT, nullable=False),
+    Column("least_before", INTEGER, nullable=False),
+    Column("most_before", INTEGER, nullable=False),
+    Column("least_raised", INTEGER, nullable=False),
+    Column("most_raised", INTEGER, nullable=False),
+    Column("lent_at", INTEGER, nullable=False),
+)
+"""How many workers endpoints may have whose bounds were raised for runs: before that, and since."""
 
 heartbeats = Table(
     "heartbeats",

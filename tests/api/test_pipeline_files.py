@@ -124,9 +124,10 @@ def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipe
 def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
     of_process = {setting.key for setting in declared.RUN} - {each.key for each in declared_pipelines.STAGE_RUN}
     assert of_process == {
-        *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key", "ledger", "config"),
+        *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key"),
+        *("rest-url", "ledger", "config"),
         *("name", "overwrite", "afresh", "retry-failed", "give-up-after"),
-        *("detach", "log-file", "log-format", "json", "quiet"),
+        *("dry-run", "detach", "log-file", "log-format", "json", "quiet"),
     }
 
 

@@ -14,8 +14,12 @@ from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.long_jobs import RunProgress
 from orchestrator.api.rechecking import RecheckedRun
 from orchestrator.api.verifying import Verification
+from orchestrator.core.bottlenecks import Line
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.planning import Batch, Known, Plan, Terms, plan
+from orchestrator.declared_plan import PlanRequest
+from orchestrator.engine.upkeep.workers import PutBack
 from orchestrator.errors import UsageError
 from orchestrator.settings import (
     AS_NAMED,
@@ -146,6 +150,10 @@ class FakeApp(FakeFlows):
         self.outcome: str | None = None
         self.so_far: int | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
+        self.put_back: list[PutBack] = []
+        self.planned = plan(
+            Batch(rows=3), "abc", Line(), Terms(ttl_us=86_400_000_000, execution_timeout_us=600_000_000), Known()
+        )
         self.has_ended = False
         self.applied: list[Applied] = []
         self.progresses: Sequence[RunProgress] = ()
@@ -163,9 +171,17 @@ class FakeApp(FakeFlows):
             raise self.answer
         return self.answer
 
+    async def plan(self, request: PlanRequest, view: View, *, stop: anyio.Event) -> Plan:
+        self.asked.append((request,))
+        return self.planned
+
     async def serve(self, request: ServeRequest, view: View, *, stop: anyio.Event) -> list[RunStatus]:
         self.asked.append((request,))
         return list(self.runs)
+
+    async def tidy(self, request: ServeRequest) -> list[PutBack]:
+        self.asked.append((request,))
+        return self.put_back
 
     async def status(self, ledger: Path) -> list[RunStatus]:
         self.asked.append((ledger,))

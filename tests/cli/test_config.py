@@ -10,6 +10,7 @@ from orchestrator.api.config import RUNS, choose
 from orchestrator.api.emulated import EMULATOR, EmulateRequest
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
+from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.settings import (
     AccountSettings,
     ConnectionSettings,
@@ -80,6 +81,8 @@ EVERY_KEY = """
         listen = ":0"
         webhook-url = "http://127.0.0.1:1"
         max-attempts = 2
+        workers-max = 9
+        workers-min = 2
         ttl = "2h"
         execution-timeout = 60
         priority = -10
@@ -89,6 +92,11 @@ EVERY_KEY = """
         uncertain-after = "1m"
         on-expired = "fail"
         retry-failed = true
+        execution-time = "45s"
+        workers = 10
+        cold-start = "2m"
+        probe = 20
+        dry-run = false
         stop-after-failures = 50
         give-up-after = "2h"
         price-per-second = 0.00031
@@ -206,7 +214,9 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         InputSettings: names_of(InputSettings),
         OutputSettings: names_of(OutputSettings),
         RunRequest: names_of(RunRequest)
-        - {"named", "source", "reading", "writing", "connection", "settings", "configuration"},
+        - {"named", "source", "reading", "writing", "connection", "settings", "configuration", "only_rows"},
+        PlanFigures: names_of(PlanFigures),
+        PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings) - {"policy", "output", "errors", "files_at", "told"},  # what is remembered
     }
 

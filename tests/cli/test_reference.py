@@ -25,7 +25,7 @@ REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "resume", "tick", "trigger", "backfill", "apply", "status", "results", "emulate"]
+    "command", ["run", "plan", "resume", "tick", "trigger", "backfill", "apply", "status", "results", "emulate"]
 )
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert f"### `orchestrator {command}" in REFERENCE
@@ -128,7 +128,7 @@ def test_every_word_of_the_program_is_in_the_reference(words: tuple[str, ...]) -
 
 def test_the_tables_of_settings_are_what_is_declared() -> None:
     assert reference.written(REFERENCE) == REFERENCE, "python -m tests.reference writes them"
-    assert REFERENCE.count("<!-- declared: ") == 5
+    assert REFERENCE.count("<!-- declared: ") == 6
 
 
 def test_the_tables_of_a_pipeline_s_keys_are_what_is_declared() -> None:

@@ -222,9 +222,23 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="rows that come later are not counted by who serves the run already",
         path="orchestrator/engine/serving.py",
-        old="        await session.count_anew()\n        await session.send()\n        return None",
-        new="        await session.send()\n        return None",
+        old="            await session.count_anew()\n            await self.workers",
+        new="            await self.workers",
         tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
+    ),
+    Fault(
+        name="workers are raised before the ledger knows what they were",
+        path="orchestrator/engine/upkeep/workers.py",
+        old="        await self._ledger.loans.write(run.endpoint_id, self._rest_url, loan)\n        try:",
+        new="        try:",
+        tests=("tests/engine/test_workers.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
+    ),
+    Fault(
+        name="workers that a person has changed are put back all the same",
+        path="orchestrator/core/lending.py",
+        old="most = loan.before.most if now.most == loan.raised.most else now.most",
+        new="most = loan.before.most",
+        tests=("tests/engine/test_workers.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",),
     ),
     Fault(
         name="a run that is released is sent to its end",

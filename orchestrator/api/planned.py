@@ -1,0 +1,77 @@
+"""The plan of a program's inputs: what it has as values is written to a file for as long as that takes."""
+
+import tempfile
+from collections.abc import AsyncIterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from orchestrator import declared, declared_plan
+from orchestrator.api.config import Choices
+from orchestrator.api.inputs import Inputs, check
+from orchestrator.api.options import settings_from
+from orchestrator.api.outcomes import Job
+from orchestrator.api.planning import plan
+from orchestrator.core.planning import Plan
+from orchestrator.declared_plan import PlanFigures, PlanRequest
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.observers.view import View
+from orchestrator.errors import UsageError
+from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, ConnectionSettings, RunRequest
+
+UNNAMED = "plan"
+"""What a run is called that has no name yet."""
+
+
+async def planned(
+    inputs: Inputs,
+    choices: Choices,
+    options: Mapping[str, object],
+    *,
+    connection: ConnectionSettings,
+    dependencies: Dependencies,
+    view: View,
+) -> Plan:
+    """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises."""
+    check(inputs)
+    endpoint = choices[declared.ENDPOINT]
+    if endpoint is None:
+        raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
+    is_file = isinstance(inputs, str | PathLike)
+    name = choices[declared.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(inputs) if is_file else Path(folder) / "inputs.jsonl"  # type: ignore[arg-type]
+        if not is_file:
+            await _written(inputs, source)
+        run = RunRequest(
+            name=name,
+            source=str(source),
+            endpoint=endpoint,
+            ledger=choices[declared.LEDGER] or LEDGER_DEFAULT,
+            connection=connection,
+            settings=settings_from(choices, options, None),
+            body_bytes_max=choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        )
+        figures = PlanFigures(**choices.fields(PlanFigures, declared_plan.FIGURES_OF_PLAN))
+        request = PlanRequest(run=run, figures=figures, probe=choices[declared_plan.PROBE])
+        return await plan(request, view, dependencies)
+
+
+async def _written(inputs: Any, path: Path) -> None:
+    """Writes values as lines."""
+    with path.open("wb") as file:
+        if isinstance(inputs, AsyncIterable):
+            async for value in inputs:
+                file.write(_line(value))
+        else:
+            file.writelines(_line(value) for value in inputs)
+
+
+def _line(value: Mapping[str, Any] | Job) -> bytes:
+    try:
+        whole = {"custom_id": value.custom_id, "input": value.input} if isinstance(value, Job) else value
+        return msgspec.json.encode(whole) + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"an input cannot be written as JSON: {error}") from None

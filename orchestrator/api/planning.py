@@ -1,0 +1,177 @@
+"""The plan of a run before it is sent: reads the input, looks up what the ledger knows of the endpoint, asks the
+service how it is, and has it planned (`core.planning`).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from orchestrator import declared, declared_plan
+from orchestrator.api import files
+from orchestrator.api.asking import service_state
+from orchestrator.api.identity import check_given
+from orchestrator.api.outlook import executions_at, known_of, line_of, terms_of
+from orchestrator.api.sampling import probed
+from orchestrator.core.experience import Execution
+from orchestrator.core.health import Health
+from orchestrator.core.lifecycle import TERMINAL
+from orchestrator.core.planning import Batch, Plan
+from orchestrator.core.planning import plan as planned
+from orchestrator.declared_plan import PlanRequest
+from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.local import absolute, is_local
+from orchestrator.engine.observers.view import Silent, View
+from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, OrchestratorError, UsageError
+from orchestrator.formats.reading import Places, Reading
+from orchestrator.formats.rows import Problem
+from orchestrator.ledger import is_made, read_ledger
+from orchestrator.settings import (
+    LOCAL,
+    REST_URL_DEFAULT,
+    SERVERLESS_URL_DEFAULT,
+    STANDARD_INPUT,
+    ConnectionSettings,
+    RunSettings,
+)
+
+ASK_S_MAX: Final = 5.0
+"""How long the service may take to say how it is: without that, a plan is made all the same."""
+
+REPEATS_COUNTED_MAX: Final = 5_000_000
+"""Of so many different inputs it is remembered that they were there."""
+
+DIGEST_BYTES: Final = 8
+"""So much of an input's digest tells it from the others, where nothing depends on it."""
+
+
+async def plan(
+    request: PlanRequest,
+    view: View | None = None,
+    dependencies: Dependencies | None = None,
+    stop: anyio.Event | None = None,
+) -> Plan:
+    """How the run that `request` means would go. Nothing is sent but what it wants to be probed with.
+
+    Raises `UsageError` for what `run` would refuse as well, `InputError` for rows that are none.
+    """
+    given = dependencies or Dependencies()
+    asked = request.run
+    check_given(asked)
+    if asked.source is None or asked.endpoint is None:
+        raise UsageError(f"a plan is made of an input and an endpoint; give both, with {declared.ENDPOINT}")
+    if request.probe is not None and STANDARD_INPUT in asked.source.splitlines():
+        raise UsageError(f"{declared_plan.PROBE} reads the input twice, and standard input can be read once only")
+    settings = asked.settings or RunSettings()
+    counted = await to_thread.run_sync(_counted, request, settings, given.environ)
+    if request.probe is not None and counted.jobs and not counted.oversize:
+        await probed(asked, request.probe, rows=counted.rows, view=view or Silent(), dependencies=given, stop=stop)
+    url = LOCAL if is_local(asked.endpoint) else asked.connection.serverless_url.rstrip("/")
+    endpoint = absolute(asked.endpoint) if url == LOCAL else asked.endpoint
+    done, executions = await _of_ledger(asked.ledger, given, asked.name, url, endpoint)
+    health, trip_us = await _health(asked.connection, given, url, endpoint)
+    if request.workers_there is None and request.figures.workers is None:
+        request = replace(request, workers_there=await _workers_there(asked.connection, given, url, endpoint))
+    known = known_of(executions, settings, request, health, is_embedded=url == LOCAL)
+    return planned(
+        replace(counted, done=min(done, counted.rows)),
+        asked.endpoint,
+        line_of(asked.connection, settings, is_embedded=url == LOCAL, trip_us=trip_us),
+        terms_of(settings, price_there=request.price_there),
+        known,
+    )
+
+
+async def _of_ledger(
+    path: Path, given: Dependencies, name: str, url: str, endpoint: str
+) -> tuple[int, list[Execution]]:
+    """How many jobs of the run are done, and what is known of executions at the endpoint."""
+    if not is_made(path):
+        return 0, []
+    async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
+        run = await ledger.runs.named(name)
+        counts: Mapping[str, int] = {} if run is None else await ledger.runs.counts(run=run.id)
+        done = sum(counts.get(state.value, 0) for state in TERMINAL)
+        return done, await executions_at(ledger, url, endpoint)
+
+
+async def _health(
+    connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str
+) -> tuple[Health | None, int | None]:
+    """How the endpoint is, and how long that took to ask; None where it cannot be asked."""
+    if url == LOCAL or not connection.api_key:
+        return None, None
+    async with given.service(connection, given.clock) as service:
+        asked_at = given.clock.now()
+        state = await service_state(service, url, endpoint, within_s=ASK_S_MAX)
+        trip_us = given.clock.now() - asked_at
+    return state.health, trip_us if state.health is not None else None
+
+
+async def _workers_there(connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str) -> int | None:
+    """How many workers the endpoint may have, as its settings in the account say; None where they cannot be seen."""
+    is_elsewhere = connection.rest_url == REST_URL_DEFAULT and url != SERVERLESS_URL_DEFAULT
+    if url == LOCAL or not connection.api_key or is_elsewhere:
+        return None
+    with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
+        async with given.service(connection, given.clock) as service:
+            return (await given.bounds(service, connection.rest_url).show(endpoint)).most
+    return None
+
+
+class _Counter:
+    """Counts what an input has."""
+
+    def __init__(self) -> None:
+        self.rows = self.repeats = self.oversize = self.bytes = 0
+        self.problems: list[Problem] = []
+        self.problems_total = 0
+        self._seen: set[bytes] = set()
+
+    def row(self, digest: bytes, size: int) -> None:
+        self.rows += 1
+        self.bytes += size
+        short = digest[:DIGEST_BYTES]
+        if short in self._seen:
+            self.repeats += 1
+        elif len(self._seen) < REPEATS_COUNTED_MAX:
+            self._seen.add(short)
+
+    def problem(self, problem: Problem) -> None:
+        if problem.is_oversize:
+            self.rows += 1
+            self.oversize += 1
+            return
+        self.problems_total += 1
+        if len(self.problems) < PROBLEMS_SHOWN_MAX:
+            self.problems.append(problem)
+
+
+def _counted(request: PlanRequest, settings: RunSettings, environ: Mapping[str, str]) -> Batch:
+    """Reads the input. Raises `InputError` where rows of it are none."""
+    asked = request.run
+    assert asked.source is not None
+    reading = Reading(
+        settings=asked.reading,
+        environ=environ,
+        run_policy=settings.policy,
+        body_bytes_max=asked.body_bytes_max,
+        is_resumable=settings.resumable,
+    )
+    places, counter = Places(), _Counter()
+    for batch in files.row_batches(asked.source, reading, places):
+        for row in batch.rows:
+            counter.row(row.digest, len(row.input))
+        for fault in batch.faults:
+            assert isinstance(fault, Problem)
+            counter.problem(fault)
+    if not counter.rows and not counter.problems_total:
+        counter.problem(Problem(line=1, text="the input is empty"))
+    if counter.problems_total:
+        found = [f"{places.of(each.line)}: {each.text}" for each in counter.problems]
+        raise InputError(", ".join(asked.source.splitlines()), found, counter.problems_total)
+    return Batch(rows=counter.rows, repeats=counter.repeats, oversize=counter.oversize, input_bytes=counter.bytes)

@@ -1,0 +1,153 @@
+"""`orchestrator plan`, and what `run --dry-run` shows: how a run would go."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from typing import Final
+
+import typer
+
+from orchestrator import declared, declared_plan
+from orchestrator.api.config import Choices
+from orchestrator.cli import options, printing, tables
+from orchestrator.cli.display import view_for_stderr
+from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, understood
+from orchestrator.cli.options import Flags, also
+from orchestrator.cli.request import run_request, warnings
+from orchestrator.core.costs import money
+from orchestrator.core.planning import BOUND_BY, Plan, about
+from orchestrator.core.wording import counted
+from orchestrator.declared_plan import EXECUTION_TIME, FIGURES_OF_PLAN, PROBE, WORKERS, PlanFigures, PlanRequest
+from orchestrator.errors import StoppedError
+from orchestrator.units import KIB, MIB, SECOND_US
+
+_NOT_OF_PLAN: Final = {
+    *(declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS, declared.OVERWRITE, declared.AFRESH),
+    *(
+        declared.RETRY_FAILED,
+        declared_plan.DRY_RUN,
+        declared.DETACH,
+        declared.LOG_FILE,
+        declared.LOG_FORMAT,
+        declared.QUIET,
+    ),
+}
+
+_OF_RUN: Final = tuple(setting for setting in declared.RUN if setting not in _NOT_OF_PLAN)
+"""What `run` takes of that which changes how it goes."""
+
+INFEASIBLE_EXIT_CODE = 1
+"""Something that was asked for cannot be kept."""
+
+
+def add_plan(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `plan`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
+    def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
+        """Tell how a run would go before it is sent: when it ends, what binds, what it costs, what would help."""
+        return PlanRequest(
+            run=run_request(sources, choices, os.environ),
+            figures=PlanFigures(**choices.fields(PlanFigures)),
+            **choices.fields(PlanRequest),
+        )
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
+    request, _, as_json, _ = understood(flags, prepare)
+    for line in warnings(request.run):
+        printing.warn(line)
+    raise typer.Exit(show_plan(load, request, as_json=as_json))
+
+
+def show_plan(load: Callable[[], App], request: PlanRequest, *, as_json: bool) -> int:
+    """Makes the plan and shows it; returns the exit code."""
+    return execute(partial(_plan, load, request, as_json), ledger=request.run.ledger)
+
+
+async def _plan(load: Callable[[], App], request: PlanRequest, as_json: bool) -> int:
+    from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    view = view_for_stderr(quiet=as_json)
+    with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
+        async with stop_on_signals(view) as stop:
+            try:
+                found = await load().plan(request, view, stop=stop)
+            except StoppedError:
+                if stop.is_set():
+                    return INTERRUPTED_EXIT_CODE
+                raise
+    if as_json:
+        printing.put_json(found)
+    else:
+        tables.put_lines(list(plan_lines(found)), has_heading=True)
+    return 0 if found.is_feasible else INFEASIBLE_EXIT_CODE
+
+
+def plan_lines(found: Plan) -> Iterator[str]:
+    """A plan for people; the first line is the verdict."""
+    yield found.verdict
+    yield f"  input: {_input(found)}"
+    yield f"  an execution: {_execution(found)}"
+    yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}, {found.workers_from}'}"
+    bound = f"{BOUND_BY[found.binds]}, at {found.jobs_per_s:.3g} jobs/s"
+    yield f"  speed: {bound}{'' if found.finish_s is not None else ', of what is known'}"
+    yield f"  sent: within {_for(found.submit_s)}"
+    if found.finish_s is not None and found.finish_best_s is not None and found.finish_worst_s is not None:
+        yield f"  done: in {_for(found.finish_s)} ({_for(found.finish_best_s)} to {_for(found.finish_worst_s)})"
+    if found.executing_s is not None:
+        yield f"  workers at work: {_for(found.executing_s)} in all"
+    yield from _cost(found)
+    yield from (f"  cannot be kept: {each}" for each in found.refused)
+    yield from (f"  doubtful: {each}" for each in found.doubtful)
+    yield from (f"  would help: {each}" for each in found.would_help)
+    if found.finish_s is None and found.would_help:
+        yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {WORKERS}"
+
+
+def _input(found: Plan) -> str:
+    parts = [counted(found.rows, "row"), _size(found.input_bytes)]
+    if found.done:
+        parts.append(f"{found.done:,} done already")
+    if found.repeats:
+        parts.append(f"{found.repeats:,} repeat others")
+    if found.oversize:
+        parts.append(f"{found.oversize:,} too large")
+    return ", ".join(parts)
+
+
+def _execution(found: Plan) -> str:
+    if found.execution_s is None or found.executions_per_job is None:
+        return "nothing is known of how long it takes here"
+    said = f"about {_for(found.execution_s)}"
+    if not found.executions_known:
+        return f"{said}, as given"
+    again = f", {found.executions_per_job:.2f} for each job" if found.executions_per_job > 1 else ""
+    return f"{said}{again}, by {counted(found.executions_known, 'execution')} ({found.known_from})"
+
+
+def _cost(found: Plan) -> Iterator[str]:
+    cost = found.cost
+    if cost is None:
+        if found.executing_s is not None:
+            yield f"  cost: not known; {declared.PRICE_PER_SECOND} says what a second costs"
+        return
+    parts = ((cost.starting, "workers that start"), (cost.idle, "workers that wait"))
+    shares = [f"{money(part)} for {what}" for part, what in parts if part]
+    of_it = f", of it {' and '.join(shares)}" if shares else ""
+    yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
+    yield f"  not in it: {'; '.join(cost.not_included)}"
+
+
+def _for(seconds: float) -> str:
+    return about(seconds * SECOND_US)
+
+
+def _size(number: int) -> str:
+    for unit, name in ((MIB * KIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return counted(number, "byte")

@@ -1,0 +1,62 @@
+"""How many workers an endpoint may have while runs want more of them, and afterwards.
+
+Bounds are raised for as long as a run wants it, never lowered, and put back where they are still what they were raised
+to: a person who has changed one of them meanwhile has the last word about it.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """At least and at most so many workers."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.least:,} to {self.most:,} workers"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run wants of its endpoint's bounds; None: as they are."""
+
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it wants anything."""
+        return self.least is not None or self.most is not None
+
+
+class Loan(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of an endpoint before they were raised, and what they were raised to."""
+
+    before: Bounds
+    raised: Bounds
+
+
+def raised(before: Bounds, wishes: Iterable[Wish]) -> Bounds:
+    """The bounds that satisfy all wishes: the largest of each wins."""
+    least, most = before.least, before.most
+    for wish in wishes:
+        least = max(least, wish.least or 0)
+        most = max(most, wish.most or 0)
+    return Bounds(least, max(least, most))
+
+
+def is_changed(loan: Loan, now: Bounds) -> bool:
+    """Whether a person has changed the bounds since they were raised, or were to be."""
+    return now.least not in (loan.before.least, loan.raised.least) or now.most not in (
+        loan.before.most,
+        loan.raised.most,
+    )
+
+
+def put_back(loan: Loan, now: Bounds) -> Bounds:
+    """What they are to be afterwards: as before, but for what a person has changed."""
+    least = loan.before.least if now.least == loan.raised.least else now.least
+    most = loan.before.most if now.most == loan.raised.most else now.most
+    return Bounds(least, most) if least <= most else now

@@ -1,0 +1,29 @@
+"""Loans: the bounds of endpoints' workers that were raised, for whoever has to put them back."""
+
+import pytest
+
+from orchestrator.core.lending import Bounds, Loan
+from orchestrator.settings import RunSettings
+from tests.conformance.backends import OpenBackend
+from tests.simulation.clock import VirtualClock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+
+
+async def test_what_was_raised_is_known_until_it_is_forgotten(open_backend: OpenBackend) -> None:
+    async with open_backend(clock=VirtualClock()) as ledger, open_backend(clock=VirtualClock()) as other:
+        run = await ledger.runs.create(
+            name="run", service_url="http://s", endpoint="abc", source="/x", settings=RunSettings()
+        )
+        assert await ledger.loans.all() == []
+        await ledger.loans.write(run.endpoint_id, "http://rest", LOAN)
+        [found] = await other.loans.all()
+        assert (found.endpoint_id, found.service_url, found.endpoint) == (run.endpoint_id, "http://s", "abc")
+        assert (found.rest_url, found.loan) == ("http://rest", LOAN)
+        higher = Loan(before=LOAN.before, raised=Bounds(2, 20))
+        await ledger.loans.write(run.endpoint_id, "http://rest", higher)
+        assert [each.loan for each in await other.loans.all()] == [higher]
+        await other.loans.forget(run.endpoint_id)
+        assert await ledger.loans.all() == []

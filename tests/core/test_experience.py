@@ -1,0 +1,50 @@
+"""What the latest executions at an endpoint tell of the next."""
+
+from orchestrator.core.experience import Execution, experience
+from orchestrator.core.forecast import Source
+from tests.factories import S
+
+
+def an_execution(sent_s: float, *, delay_s: float = 0, seconds: float = 10, executions: int = 1) -> Execution:
+    return Execution(
+        sent_at=round((1_000_000 + sent_s) * S),
+        delay_ms=round(delay_s * 1_000),
+        execution_ms=round(seconds * 1_000),
+        executions=executions,
+    )
+
+
+def test_of_a_few_nothing_is_concluded() -> None:
+    assert experience([]) is None
+    assert experience([an_execution(0), an_execution(1)]) is None
+
+
+def test_as_many_workers_as_were_at_work_at_once() -> None:
+    found = experience([an_execution(n, seconds=3.5) for n in range(10)], Source.PROBE)
+    assert found is not None
+    assert (found.workers.most, found.were_all_busy) == (4, False)
+    assert found.times.executions_us == (3_500_000,) * 10
+    assert found.times.source is Source.PROBE
+
+
+def test_where_jobs_waited_all_workers_were_busy() -> None:
+    found = experience([an_execution(0, delay_s=5 * n, seconds=10) for n in range(10)])
+    assert found is not None
+    assert (found.workers.most, found.were_all_busy) == (2, True)
+
+
+def test_executions_that_followed_others_count_but_nobody_knows_when_they_began() -> None:
+    again = [an_execution(0.1 * n, executions=3) for n in range(5)]
+    found = experience([*(an_execution(12 * n) for n in range(5)), *again])
+    assert found is not None
+    assert (found.workers.most, found.times.per_job) == (1, 2.0)
+    found = experience(again)
+    assert found is not None
+    assert found.workers.most == 5
+
+
+def test_who_came_first_after_a_while_waited_for_a_worker_to_start() -> None:
+    nights = [an_execution(3_600 * night + n, delay_s=60 + 3 * night - n) for night in range(3) for n in range(3)]
+    found = experience(nights)
+    assert found is not None
+    assert found.workers.start_us == 63 * S
