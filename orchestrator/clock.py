@@ -5,9 +5,13 @@ a `Clock`, so that a simulation can bring its own.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
 
 from orchestrator.units import SECOND_US
 
@@ -22,6 +26,20 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC. Never goes back within a process."""
+
+
+LOCAL_TIME: Final = Path("/etc/localtime")
+
+
+def local_zone() -> tzinfo:
+    """The time zone of this machine, or of `TZ`; UTC where neither is known."""
+    try:
+        if name := os.environ.get("TZ", "").removeprefix(":"):
+            return ZoneInfo(name)
+        with LOCAL_TIME.open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except (OSError, ValueError, KeyError):
+        return UTC
 
 
 class SystemClock:

@@ -7,6 +7,7 @@ from orchestrator.core.addresses import parse_address, webhook_base_url
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
+from orchestrator.declared_brakes import BRAKES
 from orchestrator.declared_inputs import INPUTS
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.settings import (
@@ -31,7 +32,6 @@ SERVICE: Final = "Service"
 JOBS: Final = "Jobs"
 LONG: Final = "Long jobs"
 TROUBLE: Final = "When things go wrong"
-BRAKES: Final = "Brakes"
 SHOWN: Final = "What is shown"
 
 ATTEMPTS_MAX: Final = 1_000
@@ -49,7 +49,6 @@ _output: Final = Group(OutputSettings, FILES)
 _job: Final = Group(RunSettings, JOBS)
 _trouble: Final = Group(RunSettings, TROUBLE)
 _long: Final = Group(RunSettings, LONG)
-_brake: Final = Group(RunSettings, BRAKES)
 
 # --- the service, and how it is reached
 
@@ -403,16 +402,6 @@ RETRY_FAILED: Final = Setting(
     panel=TROUBLE,
 )
 
-# --- brakes
-
-PRICE_PER_SECOND: Final = _brake(
-    "price-per-second",
-    written.amount("PRICE"),
-    "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are told by it.",
-    more="Best set for each endpoint in the [file](#configuration).",
-    default="costs are not told",
-)
-
 # --- what is shown
 
 DETACH: Final = Setting(
@@ -473,7 +462,7 @@ RUN: Final[Settings] = (
     *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
-    PRICE_PER_SECOND,
+    *BRAKES,
     *(DRY_RUN, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
@@ -487,6 +476,3 @@ DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 TIDY: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (BODY_BYTES_MAX,)
-
-OF_ENDPOINTS: Final[Settings] = (PRICE_PER_SECOND,)
-"""What the configuration file can say of single endpoints."""

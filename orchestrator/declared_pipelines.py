@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from orchestrator import declared, written
+from orchestrator import declared, declared_brakes, written
 from orchestrator.core.calendar import check_cron
 from orchestrator.core.names import nearest
 from orchestrator.core.pipelines import ALL, INPUT, News, Notify, Overlap, Pipeline, Schedule, Stage
@@ -258,7 +258,8 @@ STAGE_RUN: Final[Settings] = (
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)
         if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
-        and setting is not declared.GIVE_UP_AFTER  # a command's, which waits
+        # The one is a command's, which waits; of the other a stage has its own, which holds the flow.
+        and setting not in (declared.GIVE_UP_AFTER, declared_brakes.MAX_FAILURES)
     ),
 )
 """What a stage can say of its run; all others are those of the process that serves."""
@@ -274,4 +275,6 @@ def run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
             if each.of is of and each.key in of_stage
         }
 
-    return RunSettings(policy=Policy(**fields(Policy)), **fields(RunSettings))
+    settings = RunSettings(policy=Policy(**fields(Policy)), **fields(RunSettings))
+    declared_brakes.check_brakes(settings, lambda setting: setting.key)
+    return settings

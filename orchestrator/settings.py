@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from orchestrator.core.admission import QueueDepth
+from orchestrator.core.brake_settings import BrakeSettings
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.escalation import Rule
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
@@ -97,7 +98,7 @@ class Pinned(msgspec.Struct, frozen=True):
     """Of the file."""
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
     policy: Policy = Policy()
@@ -117,9 +118,6 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     give_up_after_us: int | None = None
     """The run ends when it got nowhere for so long; None: however long."""
-
-    price_per_second: float | None = None
-    """What a second of execution costs at its endpoint, in any currency; None: that is not known."""
 
     priority: int = 0
     """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""

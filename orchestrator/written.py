@@ -9,9 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, get_args
 
+from orchestrator.clock import SystemClock, local_zone
 from orchestrator.core.addresses import interface_url
 from orchestrator.core.admission import QueueDepth
+from orchestrator.core.brakes import Canary, MaxFailures
+from orchestrator.core.breaker import OFF as BREAKER_OFF
+from orchestrator.core.breaker import Rules
 from orchestrator.core.escalation import Rule, format_rule, parse_rule
+from orchestrator.core.moments import parse_moment, written_moment
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
@@ -231,24 +236,103 @@ def some_time(duration_us: int) -> int:
     return duration_us
 
 
+OFF: Final = "off"
 AMOUNT_MAX: Final = 1_000_000_000
 
 _AMOUNT: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,15})?")
 
 
-def amount(metavar: str) -> Form[float]:
-    """Amounts of money, and prices, in whatever currency: more than nothing."""
+def amount(metavar: str, *, may_be_off: bool = False) -> Form[float]:
+    """Amounts of money, and prices, in whatever currency: more than nothing, or 0 where that is `off`."""
 
     def parse(texts: Sequence[str]) -> float:
+        if may_be_off and texts[-1] == OFF:
+            return 0.0
         found = float(texts[-1]) if _AMOUNT.fullmatch(texts[-1]) else 0.0
         if not 0 < found <= AMOUNT_MAX:
             raise ValueError(f'"{texts[-1]:.40}" is no amount; write a number like 25 or 0.00031, without a currency')
         return found
 
-    return Form(Kind.NUMBER, metavar, parse, lambda value: (format(Decimal(repr(value)), "f"),))
+    def write(value: float) -> Sequence[str]:
+        return (format(Decimal(repr(value)).normalize(), "f") if value else OFF,)
+
+    return Form(Kind.NUMBER, metavar, parse, write)
 
 
-OFF: Final = "off"
+ROWS_MAX: Final = 1_000_000_000
+CANARY_MAX: Final = 10_000
+"""They are asked for one by one."""
+
+BREAKER_MAX: Final = 10_000
+
+_BREAKER: Final = re.compile(r"([0-9]{1,6}):([^/]+)/([0-9]{1,6})")
+
+
+def breaker(text: str) -> Rules:
+    """When the breaker trips."""
+    if text == OFF:
+        return BREAKER_OFF
+    match = _BREAKER.fullmatch(text)
+    rules = Rules(int(match[1]), share(match[2]), int(match[3])) if match else BREAKER_OFF
+    if not 1 <= rules.first <= BREAKER_MAX or not 1 <= rules.window <= BREAKER_MAX:
+        raise ValueError(
+            f'"{text:.40}" is no rule for the breaker; write off, or FIRST:SHARE/LAST with numbers from 1 to'
+            f" {BREAKER_MAX:,}, as in {breaker_text(Rules())}"
+        )
+    return rules
+
+
+def breaker_text(rules: Rules) -> str:
+    """The same as it is written."""
+    return f"{rules.first}:{percentage(rules.share)}/{rules.window}" if rules.first else OFF
+
+
+def canary(text: str) -> Canary:
+    """How many rows go first, and which share of them has to succeed."""
+    if text == OFF:
+        return Canary()
+    rows, colon, part = text.partition(":")
+    if not (rows.isascii() and rows.isdecimal() and 1 <= int(rows[:9]) <= CANARY_MAX) or (colon and not part):
+        raise ValueError(f'"{text:.40}" is no canary; write 1 to {CANARY_MAX:,} rows, as in 10 or 10:80%, or off')
+    found = Canary(int(rows), share(part) if colon else WHOLE)
+    if not found.share:
+        raise ValueError(f'"{text:.40}" is no canary: none of its rows would have to succeed')
+    return found
+
+
+def canary_text(value: Canary) -> str:
+    """The same as it is written."""
+    if not value.rows:
+        return OFF
+    return str(value.rows) if value.share == WHOLE else f"{value.rows}:{percentage(value.share)}"
+
+
+def max_failures(text: str) -> MaxFailures:
+    """How many rows may fail, or which share of them."""
+    if text == OFF:
+        return MaxFailures()
+    if text.endswith("%"):
+        return MaxFailures(share=share(text))
+    if not (text.isascii() and text.isdecimal() and len(text) < len(str(ROWS_MAX))):
+        raise ValueError(f'"{text:.40}" is neither a number of rows nor a share of them; write 50, 5% or off')
+    return MaxFailures(rows=int(text))
+
+
+def max_failures_text(value: MaxFailures) -> str:
+    """The same as it is written."""
+    if value.rows is not None:
+        return str(value.rows)
+    return OFF if value.share is None else percentage(value.share)
+
+
+def finish_by(text: str) -> int:
+    """When a run is to be finished, from now on, in the zone of this machine where none is named."""
+    return 0 if text == OFF else parse_moment(text, now=SystemClock().now(), zone=local_zone())
+
+
+def finish_by_text(at: int) -> str:
+    """The same as it is written."""
+    return written_moment(at) if at else OFF
 
 
 def progress_every(text: str) -> int:

@@ -36,6 +36,7 @@ CAUSES: Final = frozenset(Cause)
 
 DECLARING: Final = {
     "orchestrator/declared.py",
+    "orchestrator/declared_brakes.py",
     "orchestrator/declared_inputs.py",
     "orchestrator/declared_plan.py",
     "orchestrator/api/emulated.py",

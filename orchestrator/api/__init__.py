@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.api.applying import apply
+    from orchestrator.api.braking import brakes, brakes_set
     from orchestrator.api.controlling import cancel_jobs, control, prioritize, resend, retry
     from orchestrator.api.doctoring import doctor
     from orchestrator.api.emulating import emulate
@@ -44,6 +45,8 @@ __all__ = [
     "apply",
     "backfill",
     "backfill_preview",
+    "brakes",
+    "brakes_set",
     "cancel_jobs",
     "cancel_preview",
     "control",
@@ -99,6 +102,8 @@ _HOME = {
     "apply": "applying",
     "backfill": "flows",
     "backfill_preview": "flows",
+    "brakes": "braking",
+    "brakes_set": "braking",
     "cancel_jobs": "controlling",
     "cancel_preview": "selecting",
     "control": "controlling",

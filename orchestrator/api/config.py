@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, declared_brakes
 from orchestrator.declaration import Form, Kind, Setting
 from orchestrator.declared_plan import FIGURES_OF_PLAN
 from orchestrator.errors import UsageError
@@ -66,7 +66,7 @@ ENDPOINTS_TABLE: Final = "endpoints"
 
 _TABLE_FOR_EACH: Final = f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
 
-OF_ENDPOINTS: Final = Section(by_key(declared.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
+OF_ENDPOINTS: Final = Section(by_key(declared_brakes.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
 
 

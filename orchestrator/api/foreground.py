@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from orchestrator import declared
+from orchestrator import declared, declared_brakes
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
@@ -134,6 +134,11 @@ class Foreground:
         """Goes on with what the run was told last, where this request says nothing else."""
         recalled = await recall(self._request, self._dependencies)
         request = self._request = recalled.request
+        if request.settings is not None:
+            try:
+                declared_brakes.check_brakes(request.settings)
+            except ValueError as error:
+                raise UsageError(str(error)) from None
         try:
             files.check_outputs(request.ledger, outputs_of(request))
         except UsageError as error:

@@ -5,13 +5,13 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, Final, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from orchestrator import declared, declared_inputs, declared_plan
+from orchestrator import declared, declared_brakes, declared_inputs, declared_plan
 from orchestrator.api.config import Choices, choose
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import Setting
@@ -45,7 +45,14 @@ class RunOptions(TypedDict, total=False):
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None
     stop_after_failures: int | None
+    breaker: str | None
+    canary: int | str | None
+    max_failures: int | str | None
     price_per_second: float | None
+    budget: float | Literal["off"] | None
+    budget_per_day: float | Literal["off"] | None
+    finish_by: str | datetime | None
+    stop_late: bool | None
     on_uncertain: Literal["resubmit", "hold", "fail"] | None
     uncertain_after: Duration | None
     on_expired: Literal["resubmit", "fail"] | None
@@ -151,6 +158,10 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
             f"{name(declared_plan.WORKERS_MIN)} {least} is more than {name(declared_plan.WORKERS_MAX)} {most}"
         )
     check_resumable(settings, name)
+    try:
+        declared_brakes.check_brakes(settings, name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:
@@ -227,6 +238,8 @@ def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = na
 def as_flag(value: object) -> object:
     """A value as the command line would have it."""
     match value:
+        case datetime():
+            return value.isoformat()  # without a zone it is refused
         case timedelta():
             return f"{value.total_seconds():f}s"
         case Mapping():

@@ -32,7 +32,7 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     if known.times is None:
         return None
     line = line_of(connection, settings, is_embedded=is_embedded)
-    return plan(Batch(rows=jobs), run.endpoint, line, terms_of(settings), known).verdict
+    return plan(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
 
 
 def line_of(
@@ -51,12 +51,14 @@ def line_of(
     )
 
 
-def terms_of(settings: RunSettings, *, price_there: float | None = None) -> Terms:
-    """What is to be kept of a run with these settings."""
+def terms_of(settings: RunSettings, now: int, *, price_there: float | None = None) -> Terms:
+    """What is to be kept of a run with these settings that begins at `now`."""
     timeout_ms = settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     return Terms(
         ttl_us=settings.ttl_us,
         execution_timeout_us=timeout_ms * MILLISECOND_US,
+        finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
+        budget=settings.budget or None,
         price_per_s=settings.price_per_second or price_there,
         are_kept_warm=settings.workers_min is not None,
     )

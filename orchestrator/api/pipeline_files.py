@@ -173,6 +173,11 @@ class _Reading:
         settings = self._texts(table, {key: members[key] for key in members if _key(key) not in own})
         stage = Stage(name=name, settings=settings, **{"from_": (before,), **fields})
         self._check_endpoint(table, stage)
+        if not self._wrong:
+            try:
+                declared_pipelines.run_settings(stage.settings)
+            except ValueError as error:
+                self._add(table, "", str(error))
         if stage.step is not None:
             try:
                 step_function(stage.step, self._folder)

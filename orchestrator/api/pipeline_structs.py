@@ -124,6 +124,12 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     on_stuck: Literal["report", "resubmit"] | None = None
     events_kept: Duration | None = None
     stop_after_failures: int | None = None
+    breaker: str | None = None
+    canary: int | str | None = None
+    budget: float | Literal["off"] | None = None
+    budget_per_day: float | Literal["off"] | None = None
+    finish_by: str | None = None
+    stop_late: bool | None = None
     on_uncertain: Literal["resubmit", "hold", "fail"] | None = None
     uncertain_after: Duration | None = None
     on_expired: Literal["resubmit", "fail"] | None = None

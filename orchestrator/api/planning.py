@@ -81,7 +81,7 @@ async def plan(
         replace(counted, done=min(done, counted.rows)),
         asked.endpoint,
         line_of(asked.connection, settings, is_embedded=url == LOCAL, trip_us=trip_us),
-        terms_of(settings, price_there=request.price_there),
+        terms_of(settings, given.clock.now(), price_there=request.price_there),
         known,
     )
 

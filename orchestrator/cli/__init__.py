@@ -17,6 +17,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.account import add_account
 from orchestrator.cli.api import add_api
 from orchestrator.cli.apply import add_apply
+from orchestrator.cli.brakes import add_brakes
 from orchestrator.cli.control import add_control
 from orchestrator.cli.doctor import add_doctor
 from orchestrator.cli.emulate import add_emulate
@@ -104,6 +105,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_control,
         add_retry,
         add_limits,
+        add_brakes,
         add_ledger,
     )
     for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):

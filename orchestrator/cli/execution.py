@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     from orchestrator.api import View  # at run time it would cost every `--help` the import of the whole program
     from orchestrator.api.applying import Applied
+    from orchestrator.api.braking import RunBrakes
     from orchestrator.api.emulated import EmulateRequest
     from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
     from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
@@ -165,6 +166,10 @@ class App(Protocol):
     async def limits_reset(
         self, ledger: Path, name: str, operations: Collection[Operation], *, endpoint: str | None = None
     ) -> EndpointLimits: ...
+
+    async def brakes(self, ledger: Path, name: str | None) -> "RunBrakes": ...
+
+    async def brakes_set(self, ledger: Path, name: str, settings: Mapping[str, str]) -> "RunBrakes": ...
 
     async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl: ...
 

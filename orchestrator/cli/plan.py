@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from orchestrator import declared, declared_plan
+from orchestrator import declared, declared_brakes, declared_plan
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.display import view_for_stderr
@@ -133,7 +133,7 @@ def _cost(found: Plan) -> Iterator[str]:
     cost = found.cost
     if cost is None:
         if found.executing_s is not None:
-            yield f"  cost: not known; {declared.PRICE_PER_SECOND} says what a second costs"
+            yield f"  cost: not known; {declared_brakes.PRICE_PER_SECOND} says what a second costs"
         return
     parts = ((cost.starting, "workers that start"), (cost.idle, "workers that wait"))
     shares = [f"{money(part)} for {what}" for part, what in parts if part]

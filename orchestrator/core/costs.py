@@ -117,6 +117,11 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self._known is not None
 
     @property
+    def to_find_out(self) -> int:
+        """How many more have to end until something is known; 0 once it is."""
+        return 0 if self.is_known else max(0, FEW_TOLD - self.took.ended)
+
+    @property
     def each(self) -> float:
         """What one more execution is expected to cost; while nothing is known, what it may cost at most."""
         known = self._known

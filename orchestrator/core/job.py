@@ -168,6 +168,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     execution_ms: int | None = None
     """How long a worker had the segment that ends."""
 
+    told: Outcome | None = None  # what is known of an execution that another one is to follow
+
 
 class _Counters(TypedDict, total=False):
     """The counters that troubles raise."""
@@ -208,13 +210,14 @@ def _step(
     outcome: Outcome | None = None,
     failure: Failure | None = None,
     end: SegmentEnd | None = None,
+    told: Outcome | None = None,
     **changes: Unpack[_Changes],
 ) -> Transition:
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
     return Transition(
         before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome, failure=failure,
-        report=None if end is None else end.report, execution_ms=None if end is None else end.execution_ms,
+        told=told, report=None if end is None else end.report, execution_ms=None if end is None else end.execution_ms,
     )  # fmt: skip
 
 
@@ -303,24 +306,19 @@ def retried(
     failure: Failure | None = None,
     end: SegmentEnd | None = None,
     escalation: Escalation | None = None,
+    told: Outcome | None = None,
 ) -> Transition:
     """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given, or,
     with an `escalation`, by `/run`: `/retry` would do what was done before.
     """
     return _step(
-        job,
-        Event.RETRIED,
-        reason if escalation is None else f"{reason}{ESCALATED}{escalation.told}",
-        at,
+        job, Event.RETRIED, reason if escalation is None else f"{reason}{ESCALATED}{escalation.told}", at,
         endpoint=job.endpoint if escalation is None else escalation.endpoint,
         escalated=job.escalated if escalation is None else escalation.escalated,
-        trouble=trouble,
-        due_at=due_at,
-        retry_until=retry_until,
+        trouble=trouble, due_at=due_at, retry_until=retry_until, end=end, told=told,
         failure=None if retry_until is None else failure,
-        end=end,
         **_counted(job, trouble),
-    )
+    )  # fmt: skip
 
 
 def continued(

@@ -177,10 +177,6 @@ class Endpoint:
         run_facts = self._run(run).facts(cancelled=wishes.cancel, paused=wishes.pause)
         return gates.of_run(run_facts, facts, self.clock.now())
 
-    def held_up(self, run: int, wishes: Wishes) -> str | None:
-        """Why no job of `run` is sent, or single ones only, in one sentence for people; None where nothing is wrong."""
-        return gates.held_up(self.passages(run, wishes))
-
     async def probe(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """While the endpoint is stopped, asks `/health` at growing pauses; a good answer lets everything go on."""
         task_status.started()
@@ -470,6 +466,8 @@ class Endpoint:
         streak, stop_after = self._run(run).streak, self.settings_of[run].stop_after_failures
         sample = shortened(told(message), HINT_CHARS_MAX)
         match streak.observe(failed=True, stop_after=stop_after):
+            case Alarm.EARLY if self.settings_of[run].breaker.first and streak.failed == streak.ended:
+                pass  # the breaker says so
             case Alarm.EARLY:
                 self.warn(
                     f"{streak.failed} of the first {streak.ended} executions failed, the last one with: {sample}\n"

@@ -20,7 +20,6 @@ from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.upkeep.limits import EndpointLimits, LimitKeeper
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import RunSaid
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, RunSettings
@@ -57,8 +56,8 @@ class ServedEndpoint(NamedTuple):
             collecting=collecting,
             stuck=stuck,
             # But for what people ask: the ledger says that itself, and at once.
-            held=None if sending is None else endpoint.held_up(run, Wishes()),
-            stopped=endpoint.why_stopped(run),
+            held=None if sending is None else sending.held_up,
+            stopped=endpoint.why_stopped(run) if sending is None else sending.why_stopped,
             webhook_share=endpoint.webhook_health.share,
             is_released=is_released,
             is_unserved=sending is None or is_released,

@@ -23,6 +23,7 @@ from orchestrator.engine.observers.view import View
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.secrets import Secrets
+from orchestrator.engine.sending.brakes import Brakes
 from orchestrator.engine.services import Services
 from orchestrator.engine.serving import Serving
 from orchestrator.engine.task_pool import Request, TaskPool
@@ -94,8 +95,7 @@ class Engine:
         self.taking: TaskGroup
         """Where whatever takes new work lives."""
 
-        self._is_working = False
-        self._is_collecting = False
+        self._is_working = self._is_collecting = False
         settings_of: dict[int, RunSettings] = {}
         self.services = Services(connection, dependencies, view, outer)
         self._secrets = Secrets(
@@ -132,6 +132,7 @@ class Engine:
             settings_of=settings_of,
             retries=retries,
             listener=self.listener,
+            brakes=Brakes(ledger, clock, settings_of, say=view.say, warn=view.warn),
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
@@ -171,6 +172,7 @@ class Engine:
         self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.runs.settings_of)
         duties = (
             Duty("keep what was learned", LOOK_S, self.endpoints.write_down),
+            Duty("keep how the brakes stand", LOOK_S, self.runs.brakes.write_down),
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("put workers back", LOOK_EVERY_S, self.workers.look),
@@ -198,6 +200,7 @@ class Engine:
         self.watch.subscribe(self._on_change)
         self.control = Control(
             ledger=ledger,
+            brakes=self.runs.brakes,
             is_served=self.runs.is_collected_for,
             say=self._say_of_run,
             changed=self.runs.on_change,
@@ -242,8 +245,8 @@ class Engine:
             await self.runs.learn_all(self.task_pool)
             await self._begin_endpoints()
         match command.action:
-            case Action.PRIORITY:
-                await self.runs.learn_priorities()
+            case Action.PRIORITY | Action.BRAKES:
+                await self.runs.learn_changed()
             case Action.RENAME | Action.DELETE if command.run is not None:
                 await self.serving.look_again(command.run)
             case _:
@@ -290,6 +293,7 @@ class Engine:
         finally:
             await self.workers.end()
         await self.endpoints.write_down()
+        await self.runs.brakes.write_down()
         await self.ledger.flush()
         self.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:

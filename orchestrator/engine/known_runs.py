@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from orchestrator import declared_brakes
 from orchestrator.clock import Clock
 from orchestrator.core.lifecycle import unfinished
 from orchestrator.engine.endpoints import Endpoints
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.runs import Part, RunSession
+from orchestrator.engine.sending.brakes import Brakes, RunBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.services import Services
@@ -24,6 +26,9 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import RunSaid, Said, together
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
+
+CHANGED: Final = ("priority", *(setting.name for setting in declared_brakes.BRAKES))
+"""The settings of a run that people change while it goes on."""
 
 
 class HeldRun(NamedTuple):
@@ -47,8 +52,10 @@ class KnownRuns:
         settings_of: dict[int, RunSettings],
         retries: Retries,
         listener: WebhookListener,
+        brakes: Brakes,
     ) -> None:
         self._ledger = ledger
+        self.brakes = brakes
         self._clock = clock
         self._environ = environ
         self._services = services
@@ -86,11 +93,15 @@ class KnownRuns:
         for run in await self._ledger.runs.all():
             self.settings_of[run.id] = run.settings
 
-    async def learn_priorities(self) -> None:
-        """Somebody has changed the priority of a run."""
+    async def learn_changed(self) -> None:
+        """Somebody has changed the priority of a run, or one of its brakes."""
         for run in await self._ledger.runs.all():
             if run.id in self.settings_of:
-                self.settings_of[run.id] = replace(self.settings_of[run.id], priority=run.settings.priority)
+                changed = {name: getattr(run.settings, name) for name in CHANGED}
+                self.settings_of[run.id] = replace(self.settings_of[run.id], **changed)
+            if (session := self.sessions.get(run.id)) is not None:
+                await session.brakes.choose()
+                session.progress.nudge()
 
     async def learn_all(self, task_pool: TaskPool) -> None:
         """Of each run of the ledger its settings, and its endpoints where its service can be reached."""
@@ -128,9 +139,11 @@ class KnownRuns:
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
         progress = await self._progress_of(run)
+        brakes = await self.brakes.of(run, progress)
         session = self.sessions[run.id] = RunSession(
             run=run,
-            part=self.part_of(run, progress, control),
+            part=self.part_of(run, progress, control, brakes),
+            brakes=brakes,
             ledger=self._ledger,
             progress=progress,
             control=control,
@@ -148,7 +161,7 @@ class KnownRuns:
         self._retries.follow(run.id, progress)
         return progress
 
-    def part_of(self, run: Run, progress: Progress, control: Control) -> Part:
+    def part_of(self, run: Run, progress: Progress, control: Control, brakes: RunBrakes) -> Part:
         """The part of `run` at the endpoint where it is, which is known."""
         served = self._endpoints.served(run.endpoint_id)
         sending = RunSending(
@@ -166,13 +179,15 @@ class KnownRuns:
             at_service=lambda: progress.at_service,
             is_idle=served.dispatcher.is_idle,
             emptied=progress.nudge,
+            brakes=brakes,
+            at_endpoint=lambda: served.collector.outstanding,
         )
         return Part(served.endpoint, served.dispatcher, sending)
 
     async def extend(self, session: RunSession, there: Run) -> None:
         """Serves the run also `there`, at another endpoint, which is known."""
         if session.part(there.endpoint_id) is None:
-            await session.add(self.part_of(there, session.progress, session.control))
+            await session.add(self.part_of(there, session.progress, session.control, session.brakes))
 
     def unbind(self, run: int) -> None:
         """`run` is at another endpoint, or is none any more."""
@@ -182,6 +197,7 @@ class KnownRuns:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
         self.held.pop(run, None)
         self.sessions.pop(run, None)
+        self.brakes.forget(run)
         self.unbind(run)
         self._unfinished.discard(run)
 

@@ -9,6 +9,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import Standing
+from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_sending import RunSending
 from orchestrator.engine.upkeep.control import Control
@@ -42,8 +43,10 @@ class RunSession(Standing):
         control: Control,
         taking: TaskGroup,
         said: Callable[[], Said],
+        brakes: RunBrakes,
     ) -> None:
         super().__init__(run, progress)
+        self.brakes = brakes
         self.control = control
         self._ledger = ledger
         self._taking = taking
@@ -66,6 +69,8 @@ class RunSession(Standing):
     @property
     def why_stopped(self) -> str | None:
         """Why nothing more of it can be submitted, if so: not while another endpoint has jobs of it to send."""
+        if (why := self.brakes.why_stopped) is not None:
+            return why
         if len(self._parts) == 1:
             return self.own.endpoint.why_stopped(self.run.id)
         at_stake = [part.endpoint for part in self._parts if part.endpoint.uncollectable or not part.sending.is_empty]
@@ -113,6 +118,7 @@ class RunSession(Standing):
     async def send(self) -> None:
         """Begins to send its jobs."""
         self._is_sending, self._is_released = True, False
+        await self.brakes.choose()
         await self.go_on()
 
     async def release(self) -> None:
@@ -139,7 +145,7 @@ class RunSession(Standing):
 
     async def move(self, run: Run, part: Part) -> None:
         """It is at another endpoint from now on, as `run` says; nothing of it was under way."""
-        self.run = run
+        self.run = self.brakes.run = run
         self._parts.clear()
         await self.add(part)
 

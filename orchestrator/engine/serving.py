@@ -126,7 +126,7 @@ class Serving:
         self.runs.unbind(run.id)
         await self.reach(run)
         if session is not None:
-            await session.move(run, self.runs.part_of(run, session.progress, session.control))
+            await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))
         return Reply(f"it is at {asked.endpoint} from now on")
 
     async def retry_asked(self, command: Command) -> Reply:
@@ -167,7 +167,7 @@ class Serving:
         run = await self._run(number)
         if run is not None and run.accepted:
             if session is not None:
-                session.run = run
+                session.run = session.brakes.run = run
                 session.progress.nudge()
             return
         self.runs.forget(number)

@@ -1,6 +1,6 @@
 """Claims: jobs that are ours to send. The intent is durable before a request leaves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -83,6 +83,7 @@ class Claims:
         behind: Passed = HEAD,
         is_resumable: bool = False,
         reuse: Reuse | None = None,
+        only: Sequence[int] | None = None,
     ) -> Claimed:
         """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
         return.
@@ -90,14 +91,14 @@ class Claims:
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
         it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
         `is_resumable` begins a segment, with its newest checkpoint. Of those that may `reuse` a result that is there,
-        each has it at once, and is not among the claims.
+        each has it at once, and is not among the claims. `only`: the jobs of which alone any are claimed.
         """
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._doors.now()
             seen = await line_walk(
                 transaction.connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=most,
-                bytes_max=bytes_max, ttl_of=ttl_of, is_late=is_late, behind=behind,
+                bytes_max=bytes_max, ttl_of=ttl_of, is_late=is_late, behind=behind, only=only,
             )  # fmt: skip
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()

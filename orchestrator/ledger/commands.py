@@ -22,6 +22,8 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
+from orchestrator.declared_brakes import BRAKES, check_brakes
+from orchestrator.ledger.brakes import continue_write
 from orchestrator.ledger.control import grace_set, progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
@@ -58,6 +60,9 @@ class Action(StrEnum):
     LIMITS_SET = "limits-set"
     LIMITS_RESET = "limits-reset"
     PRIORITY = "priority"
+    BRAKES = "brakes"
+    """To change the brakes of a run."""
+
     RETRY = "retry"
     """To queue failed and cancelled jobs again."""
 
@@ -129,6 +134,12 @@ class NewPriority(msgspec.Struct, frozen=True):
     priority: int
 
 
+class NewBrakes(msgspec.Struct, frozen=True):
+    """The argument of BRAKES: the settings that are changed, as texts by key."""
+
+    settings: Mapping[str, str]
+
+
 class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
     """The argument of RETRY: which of the jobs that failed or were cancelled, as a filter, and with which settings."""
 
@@ -178,6 +189,7 @@ Argument = (
     NewLimits
     | ResetLimits
     | NewPriority
+    | NewBrakes
     | NewValidator
     | Retried
     | CancelledRun
@@ -329,6 +341,8 @@ async def _wish(connection: AsyncConnection, command: Command, now: int) -> Repl
     left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
     if left or wish is Wish.CONTINUE:  # rows that are added later are not meant
         await wish_set(connection, command.run, wish)
+    if wish is Wish.CONTINUE:
+        await continue_write(connection, command.run, at=now)
     if left and wish is Wish.CANCEL:
         grace_us = msgspec.json.decode(command.argument, type=CancelledRun).grace_us
         await grace_set(connection, command.run, until=now + grace_us, is_given=grace_us > 0)
@@ -360,6 +374,23 @@ async def _set_priority(connection: AsyncConnection, command: Command, _now: int
     change = update(runs).where(runs.c.id == command.run).values(settings=msgspec.json.encode(settings))
     await connection.execute(change)
     return Reply(f"it takes its turns with priority {priority}")
+
+
+async def _set_brakes(connection: AsyncConnection, command: Command, _now: int) -> Reply:
+    given = msgspec.json.decode(command.argument, type=NewBrakes).settings
+    stored = (await connection.execute(select(runs.c.settings).where(runs.c.id == command.run))).scalar()
+    if stored is None:
+        return Reply(NO_RUN, is_refused=True)
+    before = msgspec.json.decode(stored, type=RunSettings)
+    try:
+        changed = {each.name: each.form.read((given[each.key],)) for each in BRAKES if each.key in given}
+        settings = msgspec.structs.replace(before, **changed)
+        check_brakes(settings)
+    except ValueError as error:
+        return Reply(str(error), is_refused=True)
+    change = update(runs).where(runs.c.id == command.run).values(settings=msgspec.json.encode(settings))
+    await connection.execute(change)
+    return Reply("they are in force")
 
 
 async def _rename(connection: AsyncConnection, command: Command, _now: int) -> Reply:
@@ -396,6 +427,7 @@ OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitabl
     Action.LIMITS_SET: _set_limits,
     Action.LIMITS_RESET: _reset_limits,
     Action.PRIORITY: _set_priority,
+    Action.BRAKES: _set_brakes,
     Action.RENAME: _rename,
     Action.DELETE: _delete,
 }

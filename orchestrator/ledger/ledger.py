@@ -13,6 +13,7 @@ from orchestrator.core.job import Job, Transition
 from orchestrator.core.notice import Notice
 from orchestrator.ledger import clocks
 from orchestrator.ledger.audit import Audit
+from orchestrator.ledger.brakes import Brakes
 from orchestrator.ledger.cancels import Cancels
 from orchestrator.ledger.claims import Claims
 from orchestrator.ledger.commands import Commands
@@ -84,6 +85,7 @@ class Ledger:
         self.loans = Loans(doors)
         self.learned = LearnedOfEndpoints(doors)
         self.history = History(doors)
+        self.brakes = Brakes(doors)
         self.pruning = Pruning(doors)
         self.audit = Audit(doors, database)
         self.upkeep = Upkeep(doors, database)

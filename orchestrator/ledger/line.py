@@ -18,6 +18,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import with_own
 from orchestrator.ledger.payloads import Payload, payloads_of
 from orchestrator.ledger.records import is_taken_in, job_of, select_jobs
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import jobs
 
 LOOK_MAX: Final = 500
@@ -108,19 +109,21 @@ async def line_walk(
     ttl_of: TtlOf,
     is_late: IsLate = nobody_is_late,
     behind: Passed = HEAD,
+    only: Sequence[int] | None = None,
 ) -> Look:
     """Up to `most` jobs of `run` for `endpoint`, the next ones behind `behind`, that are due by `/retry`, or by `/run`,
     and not late.
 
     Their inputs, with those that are read to be passed over, come to no more than `bytes_max`, unless it is only one.
     Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
+    `only`: the jobs of which alone any are met; None for all.
     """
     found: list[Found] = []
     passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
     while True:
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
         page = await jobs_claimable(
-            connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=asked, behind=passed
+            connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=asked, behind=passed, only=only
         )
         is_at_end = len(page) < asked
         payloads = await payloads_of(connection, [job.id for job in page], room, at_least_one=not found) if page else {}
@@ -168,6 +171,10 @@ _NEXT_PRIORITY = select(func.max(jobs.c.priority)).where(
     jobs.c.priority < bindparam("priority"),
 )
 
+_ONLY = _QUEUED.where(jobs.c.id.in_(IN_BATCH), jobs.c.due_at <= bindparam("now")).order_by(jobs.c.due_at, jobs.c.id)
+_BY_RETRY_ONLY = _ONLY.where(jobs.c.retry_until > bindparam("now"))
+_BY_RUN_ONLY = _ONLY.where(_TO_RUN)
+
 
 async def jobs_claimable(
     connection: AsyncConnection,
@@ -178,10 +185,17 @@ async def jobs_claimable(
     now: int,
     most: int,
     behind: Passed = HEAD,
+    only: Sequence[int] | None = None,
 ) -> list[Job]:
     """Up to `most` queued jobs of `run` for `endpoint`, in the order of the line, whose next attempt is by `/retry`, or
-    by `/run`.
+    by `/run`; `only` of these, where they are named.
     """
+    if only is not None:
+        query = _BY_RETRY_ONLY if by_retry else _BY_RUN_ONLY
+        of = {"run": run, "endpoint": endpoint, "most": most, "now": now, **batch_of(only)}
+        after = (behind.due_at, behind.due_job or behind.fresh_job)
+        rows = [job_of(row) for row in await connection.execute(query, of)]
+        return [job for job in rows if (job.due_at, job.id) > after] if behind != HEAD else rows
     page = _Page(connection, {"run": run, "endpoint": endpoint, "now": now}, most)
     if behind.due_at:
         await page.add_at(behind.due_at, behind.due_priority, behind.due_job)

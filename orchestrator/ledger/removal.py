@@ -17,6 +17,7 @@ from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
     AT_SERVICE,
+    brakes,
     checkpoints,
     clusters,
     counts,
@@ -129,7 +130,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (clusters, counts, margins, intakes, run_endpoints):
+    for table in (brakes, clusters, counts, margins, intakes, run_endpoints):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(owed).where(owed.c.to_run == run))

@@ -32,6 +32,7 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.owing import why_owed
 from orchestrator.core.responses import Trouble
+from orchestrator.ledger.executions import executions_add
 from orchestrator.ledger.owing import owed_write
 from orchestrator.ledger.progress import segments_write
 from orchestrator.ledger.records import checksum, notice_row, pack
@@ -101,6 +102,7 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
         await _counts_write(connection, done)
         if given := [_own_settings(step) for step in done if _has_other_settings(step)]:
             await _SETTINGS.execute(connection, given)
+        await executions_add(connection, done)
         if long := [step for step in done if step.after.segment]:
             await segments_write(connection, long)
         await owed_write(connection, done)

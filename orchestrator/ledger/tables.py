@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0020"
+SCHEMA_VERSION: Final = "0021"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -356,6 +356,32 @@ counts = Table(
     **KEPT_BY_KEY,
 )
 """Jobs of each state, and the run's cumulative counters, kept by the transactions that change them."""
+
+executions = Table(
+    "executions",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("endpoint_id", INTEGER, nullable=False),
+    Column("day", INTEGER, nullable=False),  # days since 1970, UTC
+    Column("told", INTEGER, nullable=False),  # those whose time was told
+    Column("total_ms", INTEGER, nullable=False),  # what they took
+    Column("squares", REAL, nullable=False),  # the sum of the squares, in seconds
+    Column("untold", INTEGER, nullable=False),  # the others
+    Column("failed", INTEGER, nullable=False),  # of all
+    PrimaryKeyConstraint("run_id", "endpoint_id", "day"),
+    **KEPT_BY_KEY,
+)
+"""The executions that have ended, added up by the transactions that end them."""
+
+brakes = Table(
+    "brakes",
+    metadata,
+    Column("run_id", INTEGER, primary_key=True),
+    Column("kept", BLOB),  # `brakes.Kept` as JSON
+    Column("canary", BLOB),  # the numbers of the jobs that go first, as JSON; NULL: none were chosen
+    Column("continued_at", INTEGER, nullable=False, server_default="0"),  # when people last had it go on
+)
+"""How the brakes of runs stand."""
 
 margins = Table(
     "margins",

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.cli.execution import execute
+from orchestrator.core.breaker import OFF
 from orchestrator.core.fair_share import weight_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
 from orchestrator.engine.dependencies import Dependencies
@@ -158,7 +159,7 @@ async def _finished(progress: Progress) -> None:
 async def _taken_in(engine: Engine, url: str, place: str, jobs: int) -> Run:
     ledger = engine.ledger
     endpoint, _, priority = place.partition(":")
-    settings = RunSettings(priority=int(priority))
+    settings = RunSettings(priority=int(priority), breaker=OFF)  # else few go before the first has succeeded
     run = await ledger.runs.create(name=place, service_url=url, endpoint=endpoint, source="/x", settings=settings)
     intake = await ledger.intakes.start(run)
     await ledger.intakes.add(intake, packed_rows(rows(jobs)))

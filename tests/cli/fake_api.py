@@ -8,6 +8,7 @@ import anyio
 
 from orchestrator.api import View
 from orchestrator.api.applying import Applied
+from orchestrator.api.braking import RunBrakes
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
@@ -133,6 +134,7 @@ class FakeApp(FakeFlows):
         runs: Sequence[RunStatus] = (),
         lines: Sequence[bytes] = (),
         endpoints: Sequence[EndpointLimits] = (),
+        braked: RunBrakes | None = None,
         verification: Verification | None = None,
     ) -> None:
         super().__init__()
@@ -142,6 +144,7 @@ class FakeApp(FakeFlows):
         self.lines = lines
         self.verification = verification
         self.endpoints = endpoints
+        self.braked = braked
         self.requests: list[RunRequest] = []
         self.last_process: LastProcess | None = None
         self.info: LedgerInfo | None = None
@@ -248,6 +251,16 @@ class FakeApp(FakeFlows):
     ) -> EndpointLimits:
         self.asked.append((ledger, name, operations, *filter(None, [endpoint])))
         return self.endpoints[0]
+
+    async def brakes(self, ledger: Path, name: str | None) -> RunBrakes:
+        self.asked.append((ledger, name))
+        assert self.braked is not None
+        return self.braked
+
+    async def brakes_set(self, ledger: Path, name: str, settings: Mapping[str, str]) -> RunBrakes:
+        self.asked.append((ledger, name, dict(settings)))
+        assert self.braked is not None
+        return self.braked
 
     async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl:
         self.asked.append((ledger, name, wish, grace_us) if grace_us else (ledger, name, wish))

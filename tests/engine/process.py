@@ -10,11 +10,13 @@ from typing import Self
 
 import anyio
 import httpx
+import msgspec
 from starlette.types import ASGIApp
 
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.clock import Clock
+from orchestrator.core.breaker import OFF, Rules
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import KEY_BYTES
@@ -175,6 +177,7 @@ async def process(
     clock: VirtualClock | None = None,
     jobs: int | Sequence[Row] = 1,
     settings: RunSettings | None = None,
+    breaker: Rules = OFF,
     limits: dict[Operation, Limit] | None = None,
     webhooks: bool = False,
     delay: Callable[[], float] | None = None,
@@ -214,13 +217,20 @@ async def process(
     async with open_engine(path, connection, dependencies, heard) as engine:
         run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
-            run = await _new_run(engine.ledger, run, name, jobs, settings or RunSettings())
+            run = await _new_run(engine.ledger, run, name, jobs, braked(settings or RunSettings(), breaker))
         await engine.runs.learn_settings()
         if settings is not None:
-            engine.runs.settings_of[run.id] = settings
+            engine.runs.settings_of[run.id] = braked(settings, breaker)
         async with engine.working():
             yield Process(engine, await engine.take_on(run), clock, heard, is_local=is_local)
             engine.in_flight.cancel_scope.cancel()
+
+
+def braked(settings: RunSettings, breaker: Rules) -> RunSettings:
+    """With that breaker, where they have the default: with it no jobs go before some have succeeded, and in most tests
+    that is not what happens.
+    """
+    return msgspec.structs.replace(settings, breaker=breaker) if settings.breaker == Rules() else settings
 
 
 async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:

@@ -156,7 +156,7 @@ def failing_for(numbers: set[int]) -> Scripted:
 async def test_too_many_failed_rows_hold_the_flow_until_a_person_goes_on(tmp_path: Path) -> None:
     pipeline = a_pipeline(tmp_path, every(0.1))
     [stage] = pipeline.stages
-    settings = {**stage.settings, "queue-depth": ("25",)}
+    settings = {**stage.settings, "queue-depth": ("25",), "breaker": ("off",)}
     stage = msgspec.structs.replace(stage, max_failed=WHOLE // 10, settings=settings)
     (tmp_path / "in.jsonl").write_text("".join(f'{{"input": {{"n": {n}}}}}\n' for n in range(200)))
     async with flowing(tmp_path, transport=failing_for(set(range(1, 26)))) as p:

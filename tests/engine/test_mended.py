@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.api.look import runs_now
+from orchestrator.core import gates
 from orchestrator.core.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -25,7 +26,7 @@ MENDED_AT_S = 400.0
 
 
 def held_up(p: Process) -> str:
-    return p.endpoint.held_up(p.run.id, Wishes()) or ""
+    return gates.held_up(p.endpoint.passages(p.run.id, Wishes())) or ""
 
 
 async def shown(p: Process, held_by: str | None) -> str | None:
@@ -129,7 +130,7 @@ async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_
         await anyio.sleep(100)
         assert transport.of("run") == []
         assert held_up(p).startswith(f"{STOPPED}: s3Config refers to SECRET, which the environment does not set")
-        assert p.endpoint.held_up(p.run.id + 1, Wishes()) is None
+        assert gates.held_up(p.endpoint.passages(p.run.id + 1, Wishes())) is None
         assert not p.endpoint.submission_breaker.is_tripped, "the endpoint has nothing to do with it"
         assert p.warnings == []
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0

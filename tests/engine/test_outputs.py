@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.api.files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.identity import check_reach
+from orchestrator.core import gates
 from orchestrator.core.circuit_breaker import MANY
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
@@ -82,16 +83,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert endpoint.held_up(1, Wishes()) is None
+    assert gates.held_up(endpoint.passages(1, Wishes())) is None
     for _ in range(MANY):
         endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert endpoint.held_up(1, Wishes()) == UNANSWERED
+    assert gates.held_up(endpoint.passages(1, Wishes())) == UNANSWERED
     endpoint.suspect(now)
-    assert endpoint.held_up(1, Wishes()) == suspected(now + SUSPECT_US)
+    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
     endpoint.lack(2, "a variable is missing", ["SECRET"])
-    assert endpoint.held_up(1, Wishes()) == suspected(now + SUSPECT_US)
-    assert endpoint.held_up(2, Wishes()) == f"{STOPPED}: a variable is missing"
+    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(endpoint.passages(2, Wishes())) == f"{STOPPED}: a variable is missing"
     endpoint.stop_submitting("no such endpoint")
-    assert endpoint.held_up(1, Wishes()) == f"{STOPPED}: no such endpoint"
-    assert endpoint.held_up(1, Wishes(pause=True)) == PAUSED
-    assert endpoint.held_up(1, Wishes(pause=True, cancel=True)) == CANCELLED
+    assert gates.held_up(endpoint.passages(1, Wishes())) == f"{STOPPED}: no such endpoint"
+    assert gates.held_up(endpoint.passages(1, Wishes(pause=True))) == PAUSED
+    assert gates.held_up(endpoint.passages(1, Wishes(pause=True, cancel=True))) == CANCELLED

@@ -12,6 +12,7 @@ import pytest
 from orchestrator.api import run
 from orchestrator.api.messages import safe_text
 from orchestrator.client import Service
+from orchestrator.core.breaker import OFF
 from orchestrator.emulator.faults import Faults
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent
@@ -50,7 +51,7 @@ async def program(folder: Path, service: SimulatedService, clock: VirtualClock, 
 
 
 def request_in(folder: Path, jobs: int) -> RunRequest:
-    """What `orchestrator run` asks for, with an input of so many rows."""
+    """What `orchestrator run` asks for, with an input of so many rows; without the breaker, so that all go at once."""
     source = folder / "in.jsonl"
     source.write_text("".join(json.dumps({"input": {"n": n}}) + "\n" for n in range(jobs)))
     return RunRequest(
@@ -61,7 +62,7 @@ def request_in(folder: Path, jobs: int) -> RunRequest:
         output=folder / "out.jsonl",
         errors=folder / "errors.jsonl",
         connection=ConnectionSettings(serverless_url=URL, api_key="key"),
-        settings=RunSettings(),
+        settings=RunSettings(breaker=OFF),
     )
 
 

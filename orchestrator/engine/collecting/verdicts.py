@@ -145,4 +145,5 @@ def in_trouble(
         failure=failure,
         end=end,
         escalation=None if step is None else endpoint.retries.escalation(job, trouble, step),
+        told=outcome,
     )

@@ -15,6 +15,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.sending.answers import rejected
+from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.held import Held
 from orchestrator.engine.sending.prospects import Prospects
 from orchestrator.engine.sending.request_builder import RequestBuilder
@@ -34,7 +35,8 @@ class RunSending:
     """The jobs of one run for one endpoint, until they are claimed.
 
     `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
-    whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim.
+    whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim. `at_endpoint` is
+    how many jobs of all runs the endpoint has.
     """
 
     def __init__(
@@ -48,8 +50,12 @@ class RunSending:
         at_service: Callable[[], int],
         is_idle: Callable[[], bool],
         emptied: Callable[[], None],
+        brakes: RunBrakes,
+        at_endpoint: Callable[[], int],
     ) -> None:
         self.run = run
+        self.brakes = brakes
+        self._at_endpoint = at_endpoint
         self.builder = builder
         self._endpoint = endpoint
         self._ledger = ledger
@@ -88,9 +94,26 @@ class RunSending:
         return not any(self._has_queued.values())
 
     def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
-        """What the gates of the run and of its endpoint say, where so many jobs are claimed or on their way."""
+        """What the gates of the run, of its endpoint and its brakes say, where so many jobs are claimed or on their
+        way.
+        """
         self._endpoint.look_again(self.run, self.builder.is_set)
-        return self._endpoint.passages(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+        found = self._endpoint.passages(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+        at_endpoint = self._at_endpoint() + in_flight
+        return found + self.brakes.passages(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
+
+    @property
+    def held_up(self) -> str | None:
+        """Why nothing is sent, or single ones only, but for what people ask, in one sentence; None where nothing is
+        wrong.
+        """
+        brakes = self.brakes.passages(self._endpoint, at_endpoint=self._at_endpoint())
+        return gates.held_up([*self._endpoint.passages(self.run, Wishes()), *brakes])
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of it is sent here before somebody does something."""
+        return self._endpoint.why_stopped(self.run) or self.brakes.why_stopped
 
     @property
     def is_recalled(self) -> bool:
@@ -108,20 +131,23 @@ class RunSending:
             most=most,
             ttl_of=self._ttl_us,
             bytes_max=held.room_bytes,
+            only=self.brakes.only(),
         )
         if by_retry:
-            claims = (await claim()).claims
+            with self.brakes.claiming(most):
+                claims = (await claim()).claims
             held.add(claims)
             return claims
         outlook = self._prospects.outlook()
         behind = self._prospects.behind(outlook)
         settings = self._endpoint.settings_of[self.run]
-        claimed = await claim(
-            is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE,
-            behind=behind,
-            is_resumable=settings.resumable,
-            reuse=settings.reuse,
-        )
+        with self.brakes.claiming(most):
+            claimed = await claim(
+                is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE,
+                behind=behind,
+                is_resumable=settings.resumable,
+                reuse=settings.reuse,
+            )
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)
         return await self._without_hopeless(claimed.claims, outlook, held)

@@ -13,6 +13,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
+from orchestrator.engine.sending.brakes import Brakes
 from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.control import Asked, Wishes
@@ -26,11 +27,12 @@ AGAIN_S: Final = 1.0
 class Control:
     """Of every run whose endpoint this process serves, those that it only collects for included.
 
-    `say` is told of a run (its number and name) what is asked of it, `changed` is called when that is something else,
-    `owed` when something is to be cancelled.
+    `brakes` hear of those that people had go on. `say` is told of a run (its number and name) what is asked of it,
+    `changed` is called when that is something else, `owed` when something is to be cancelled.
     """
 
     ledger: Ledger
+    brakes: Brakes
     is_served: Callable[[int], bool]
     say: Callable[[int, str, str], None]
     changed: Callable[[], None]
@@ -56,6 +58,7 @@ class Control:
     async def follow(self) -> None:
         """Looks what is asked now."""
         asked = await self.ledger.runs.asked()
+        await self.brakes.follow()
         before, self._asked = self._asked, asked
         others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
         for run in others:

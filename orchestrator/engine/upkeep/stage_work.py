@@ -6,8 +6,9 @@ from typing import Final, Self
 
 import anyio
 
+from orchestrator.core.brakes import MaxFailures
 from orchestrator.core.lifecycle import State
-from orchestrator.core.pipelines import WHOLE, Stage
+from orchestrator.core.pipelines import Stage
 from orchestrator.core.wording import counted
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.serving import Serving
@@ -15,9 +16,6 @@ from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs import Run
-
-JUDGED_FROM: Final = 20
-"""From so many rows on it is looked how many of them have failed."""
 
 AGAIN_S: Final = 5.0
 """How often it is looked again whether a run that nobody can serve is served."""
@@ -75,7 +73,7 @@ class StageWork:
             return None
         progress = self.session.progress
         failed, ended = progress.count(State.FAILED), progress.total - progress.unfinished
-        if ended < JUDGED_FROM or failed * WHOLE <= self.stage.max_failed * ended:
+        if not MaxFailures(share=self.stage.max_failed).are_exceeded(failed, ended):
             return None
         of = f"the first {counted(ended, 'row')} of {self.stage.name}"
         return f"{failed:,} of {of} have failed, more than max-failed allows"

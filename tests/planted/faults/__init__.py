@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.planted.faults import (
     answers,
+    braking,
     command_line,
     escalating,
     firing,
@@ -40,6 +41,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *resuming.FAULTS,
     *programs.FAULTS,
     *selecting.FAULTS,
+    *braking.FAULTS,
     *validating.FAULTS,
     *escalating.FAULTS,
 )

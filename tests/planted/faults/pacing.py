@@ -129,8 +129,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a look along the line meets the same late jobs again",
         path="orchestrator/ledger/line.py",
-        old="most=asked, behind=passed\n",
-        new="most=asked, behind=behind\n",
+        old="most=asked, behind=passed, only=only\n",
+        new="most=asked, behind=behind, only=only\n",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
     ),
     Fault(

@@ -196,9 +196,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a paused run is said to be held up for longer than it is",
-        path="orchestrator/engine/endpoints.py",
-        old="endpoint.held_up(run, Wishes())",
-        new="endpoint.held_up(run, Wishes(pause=True))",
+        path="orchestrator/engine/sending/run_sending.py",
+        old="self._endpoint.passages(self.run, Wishes())",
+        new="self._endpoint.passages(self.run, Wishes(pause=True))",
         tests=("tests/engine/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(

@@ -1,0 +1,161 @@
+"""What the brakes of runs go by: what was executed, how they stand, which rows go first, and that people went on."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.breaker import Execution, State
+from orchestrator.core.costs import Took
+from orchestrator.core.executions import FAILED
+from orchestrator.core.lifecycle import Event
+from orchestrator.core.lifecycle import State as JobState
+from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.executions import Place
+from orchestrator.ledger.history import EVENTS_LEARNED_FROM_MAX
+from orchestrator.ledger.records import is_taken_in
+from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.tables import brakes, events, executions, jobs, outcomes
+from orchestrator.ledger.writer import Transaction
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the brakes of a run stand, for the next process."""
+
+    breaker: State = State()
+    overruled: Mapping[str, str] = {}
+    """The brakes that people went past, each with what its setting was then: another one counts again."""
+
+
+class OfRun(msgspec.Struct, frozen=True):
+    """What is kept of one run."""
+
+    kept: Kept
+    canary: tuple[int, ...] | None
+    """The jobs that go first; None where none were chosen yet."""
+
+    continued_at: int
+    """When people last had it go on; 0 for never."""
+
+
+_kept: Final = msgspec.json.Decoder(Kept)
+_canary: Final = msgspec.json.Decoder(tuple[int, ...])
+
+_KEEP: Final = upsert(brakes, lambda new: {"kept": new.kept})
+_CHOOSE: Final = upsert(brakes, lambda new: {"canary": new.canary})
+_CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at})
+
+_in_line = (
+    select(jobs.c.id, (func.row_number().over(order_by=(jobs.c.line, jobs.c.id)) - 1).label("n"))
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{JobState.QUEUED}'"),
+        is_taken_in(bindparam("run")),
+    )
+    .cte("in_line")
+)
+_number = select(func.count()).select_from(_in_line).scalar_subquery()
+_SPREAD: Final = (
+    select(_in_line.c.id)
+    .where((_in_line.c.n * bindparam("most")) % _number < bindparam("most"))
+    .order_by(_in_line.c.n)
+    .limit(bindparam("most"))
+)
+"""So many queued jobs, spread over the input from its first row on; all where there are no more."""
+
+_LATEST: Final = (
+    select(events.c.event, events.c.trouble, outcomes.c.error_key, outcomes.c.message)
+    .select_from(
+        events.join(jobs, jobs.c.id == events.c.job_id).outerjoin(
+            outcomes,
+            (outcomes.c.job_id == events.c.job_id) & (events.c.event == literal_column(f"'{Event.ABANDONED}'")),
+        )
+    )
+    .where(
+        events.c.id > select(func.max(events.c.id) - EVENTS_LEARNED_FROM_MAX).scalar_subquery(),
+        jobs.c.run_id == bindparam("run"),
+        events.c.event.in_([Event.COMPLETED, Event.RETRIED, Event.ABANDONED, Event.CONTINUED]),
+        events.c.trouble.is_(None) | events.c.trouble.in_(sorted(FAILED)),
+    )
+    .order_by(events.c.id.desc())
+    .limit(bindparam("most"))
+)
+
+
+class Brakes(Noun):
+    """Of the runs of a ledger."""
+
+    async def executed(self) -> Mapping[Place, Took]:
+        """The executions that have ended, added up by run, endpoint and day."""
+        return {
+            (row.run_id, row.endpoint_id, row.day): Took(
+                told=row.told, total_ms=row.total_ms, squares=row.squares, untold=row.untold, failed=row.failed
+            )
+            for row in await self._doors.rows(select(executions))
+        }
+
+    async def count_anew(self, tell: Callable[[Mapping[Place, Took]], None]) -> None:
+        """Hands all of them to `tell` when the feed has told of the steps in them, and no other."""
+        found: dict[Place, Took] = {}
+
+        async def block(transaction: Transaction) -> None:
+            found.clear()
+            found.update(await Brakes(self._doors.within(transaction.connection)).executed())
+
+        def then(error: Exception | None) -> None:
+            if error is None:
+                tell(found)
+
+        await self._doors.write(block, then)
+
+    async def of(self, run: int) -> OfRun:
+        """What is kept of `run`."""
+        rows = await self._doors.rows(select(brakes).where(brakes.c.run_id == run))
+        return _of_row(rows[0]) if rows else OfRun(Kept(), None, 0)
+
+    async def keep(self, run: int, kept: Kept) -> None:
+        """Writes down how they stand. Raises `StorageError`."""
+        await self._doors.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept)})
+
+    async def choose(self, run: int, most: int) -> tuple[int, ...]:
+        """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input."""
+
+        async def block(transaction: Transaction) -> tuple[int, ...]:
+            chosen = tuple((await transaction.connection.execute(_SPREAD, {"run": run, "most": most})).scalars())
+            await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
+            return chosen
+
+        return await self._doors.write(block)
+
+    async def continued(self) -> Mapping[int, int]:
+        """When people last had each run go on, where they did."""
+        query = select(brakes.c.run_id, brakes.c.continued_at).where(brakes.c.continued_at > 0)
+        return {row[0]: row[1] for row in await self._doors.rows(query)}
+
+    async def latest(self, run: int, most: int) -> list[Execution]:
+        """The latest ends of executions of `run`, oldest first, as far as the latest events tell. Of those that
+        another one followed it is not kept in which way they failed.
+        """
+        rows = await self._doors.rows(_LATEST, {"run": run, "most": most})
+        return [
+            Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")
+            for row in reversed(rows)
+        ]
+
+
+async def continue_write(connection: AsyncConnection, run: int, *, at: int) -> None:
+    """People have `run` go on."""
+    await connection.execute(_CONTINUE, {"run_id": run, "continued_at": at})
+
+
+def _of_row(row: object) -> OfRun:
+    """What another program wrote in words that this one does not know does not count here."""
+    stored = getattr(row, "kept", None)
+    try:
+        kept = Kept() if stored is None else _kept.decode(stored)
+    except msgspec.ValidationError:
+        kept = Kept()
+    chosen = getattr(row, "canary", None)
+    return OfRun(kept, None if chosen is None else _canary.decode(chosen), getattr(row, "continued_at", 0))

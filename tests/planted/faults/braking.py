@@ -1,0 +1,107 @@
+"""Brakes: what trips them, what they let go, and what they cost."""
+
+from tests.planted.faults.fault import Fault
+
+BREAKER = "tests/core/test_breaker.py::"
+BRAKES = "tests/core/test_brakes.py::"
+COSTS = "tests/core/test_costs.py::"
+ENGINE = "tests/engine/test_brakes.py::"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="before the first success as many go as there is room for",
+        path="orchestrator/core/breaker.py",
+        old="        if more > 0:\n            self._bound_since = None\n            return Open(more)\n",
+        new="        if more > 0:\n            self._bound_since = None\n            return ANY\n",
+        tests=(
+            BREAKER + "test_before_the_first_success_no_more_go_than_have_to_fail",
+            ENGINE + "test_a_broken_handler_costs_25_executions_and_not_900",
+        ),
+    ),
+    Fault(
+        name="jobs that are claimed at this moment are not counted",
+        path="orchestrator/core/breaker.py",
+        old="        more = rules.first - at_service - claiming\n",
+        new="        more = rules.first - at_service\n",
+        tests=(BREAKER + "test_before_the_first_success_no_more_go_than_have_to_fail",),
+    ),
+    Fault(
+        name="a breaker that has never seen a success tries for ever",
+        path="orchestrator/core/breaker.py",
+        old="        return not self.state.has_succeeded and self.state.probes >= PROBES_MAX\n",
+        new="        return False\n",
+        tests=(
+            BREAKER + "test_what_never_worked_waits_for_people_after_some_single_jobs",
+            ENGINE + "test_a_broken_handler_costs_25_executions_and_not_900",
+        ),
+    ),
+    Fault(
+        name="single jobs follow each other at once",
+        path="orchestrator/core/breaker.py",
+        old="            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1)\n",
+        new="            self._set(probes=self.state.probes + 1)\n",
+        tests=(BREAKER + "test_one_a_minute_goes_and_the_next_one_waits_for_its_minute",),
+    ),
+    Fault(
+        name="a half open breaker refills what has failed",
+        path="orchestrator/core/breaker.py",
+        old="            return Open(max(0, more - self.state.tried), ",
+        new="            return Open(max(0, more), ",
+        tests=(BREAKER + "test_the_first_success_half_opens_it_and_as_many_as_at_first_go",),
+    ),
+    Fault(
+        name="failures of many kinds trip the breaker",
+        path="orchestrator/core/breaker.py",
+        old="each.kind is None for each in failures)) * 2 <= len(failures):\n            return None\n",
+        new="each.kind is None for each in failures)) * 2 <= len(failures):\n            pass\n",
+        tests=(
+            BREAKER + "test_later_it_trips_by_most_of_the_latest_and_one_kind",
+            ENGINE + "test_failures_of_many_kinds_are_no_reason_for_it",
+        ),
+    ),
+    Fault(
+        name="a canary lets any row go in the place of its own",
+        path="orchestrator/ledger/line.py",
+        old="_BY_RUN_ONLY = _ONLY.where(_TO_RUN)\n",
+        new="_BY_RUN_ONLY = _BY_RUN.params(due_at=-1)\n",
+        tests=(ENGINE + "test_a_canary_goes_first_is_spread_and_lets_the_rest_go",),
+    ),
+    Fault(
+        name="a canary passes before its last row is over",
+        path="orchestrator/core/brakes.py",
+        old="        return self.succeeded >= self.needed and self.succeeded + self.failed >= self.chosen\n",
+        new="        return self.succeeded >= self.needed\n",
+        tests=(BRAKES + "test_a_canary_has_passed_once_enough_succeeded_and_all_are_over",),
+    ),
+    Fault(
+        name="a budget forgets what is outstanding",
+        path="orchestrator/core/costs.py",
+        old="        left = budget - self.spent.amount - self.expected(outstanding).amount\n",
+        new="        left = budget - self.spent.amount\n",
+        tests=(
+            COSTS + "test_so_many_more_fit_into_a_budget",
+            ENGINE + "test_a_budget_is_kept_and_a_larger_one_lets_it_go_on",
+        ),
+    ),
+    Fault(
+        name="of two budgets the first one counts",
+        path="orchestrator/core/brakes.py",
+        old="    return narrowest(_budget(each, brakes.name, now) for each in brakes.budgets)\n",
+        new="    return next((_budget(each, brakes.name, now) for each in brakes.budgets), ANY)\n",
+        tests=(BRAKES + "test_of_two_budgets_the_narrower_counts",),
+    ),
+    Fault(
+        name="executions that are tried again cost nothing",
+        path="orchestrator/ledger/executions.py",
+        old="        if ended is not None:\n",
+        new="        if ended is not None and step.told is None:\n",
+        tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),
+    ),
+    Fault(
+        name="a run that may go on by itself is given up",
+        path="orchestrator/core/brakes.py",
+        old="    if at_service:\n        return None\n",
+        new="",
+        tests=(BRAKES + "test_a_run_is_stopped_where_nothing_changes_by_itself",),
+    ),
+)
