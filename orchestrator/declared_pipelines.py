@@ -264,6 +264,9 @@ STAGE_RUN: Final[Settings] = (
 )
 """What a stage can say of its run; all others are those of the process that serves."""
 
+STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, declared.INCLUDE, declared.MAX_ATTEMPTS)
+"""What of these means something for a stage whose rows a command prints."""
+
 
 def run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
     """The settings of a stage's run, from their texts by key."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from orchestrator.api.look import latest, results, show, status
     from orchestrator.api.planning import plan
     from orchestrator.api.rechecking import recheck
+    from orchestrator.api.rerunning import flow_rerun
     from orchestrator.api.schedules import (
         schedules_check,
         schedules_continue,
@@ -57,6 +58,7 @@ __all__ = [
     "failures",
     "flow_called",
     "flow_lineage",
+    "flow_rerun",
     "flow_show",
     "flows_list",
     "follow_progress",
@@ -114,6 +116,7 @@ _HOME = {
     "failures": "selecting",
     "flow_called": "flows",
     "flow_lineage": "lineage",
+    "flow_rerun": "rerunning",
     "flow_show": "flows",
     "flows_list": "flows",
     "follow_progress": "long_jobs",

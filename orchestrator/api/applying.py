@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared_pipelines
 from orchestrator.api.controlling import beside
 from orchestrator.api.pipeline_files import read_pipeline
 from orchestrator.api.telling import key_of
@@ -96,8 +95,6 @@ async def apply_in(
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
     pipeline = read(now)
-    if missing := [f"{told}: {each} is not supported yet" for each in _not_yet(pipeline)]:
-        raise UsageError("\n".join(missing))
     if check:
         return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
     return await _recorded(ledger, pipeline, told, view, environ)
@@ -108,7 +105,6 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
     for file in files:
         try:
             found[file] = read_pipeline(file, now)
-            problems += [f"{file}: {each} is not supported yet" for each in _not_yet(found[file])]
         except UsageError as error:
             problems.append(str(error))
     names: dict[str, Path] = {}
@@ -121,15 +117,6 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
     if problems:
         raise UsageError("\n".join(problems))
     return found
-
-
-def _not_yet(pipeline: Pipeline) -> Iterator[str]:
-    """What can be said, and nothing does it."""
-    for stage in pipeline.stages:
-        table = f"stage.{stage.name}"
-        for setting, value in ((declared_pipelines.GATHER, stage.gather), (declared_pipelines.COMMAND, stage.command)):
-            if value:
-                yield f"{table}.{setting.key}"
 
 
 async def _make(ledger: Path, dependencies: Dependencies) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import shlex
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,17 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator import declared
-from orchestrator.api import messages
+from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
 from orchestrator.api.files import row_batches, write_files
 from orchestrator.api.telling import told_to
+from orchestrator.core import pipelines
 from orchestrator.core.flow_paths import moment, path
-from orchestrator.core.pipelines import Pipeline, Stage, run_name
-from orchestrator.core.placeholders import Moment, expanded, variables
+from orchestrator.core.pipelines import INPUT, Pipeline, Stage, run_name
+from orchestrator.core.placeholders import Moment, Word, expanded, placeholders, variables
 from orchestrator.core.policy import format_duration
 from orchestrator.core.reusing import Reuse
+from orchestrator.core.stages import on_the_way
 from orchestrator.declared_pipelines import run_settings
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
@@ -35,13 +37,16 @@ from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.row_maker import RowMaker
+from orchestrator.engine.upkeep.command_stage import PrintedLine
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of
 from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.replace import check_writable
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows import Flow
+from orchestrator.ledger.flows import Flow, StageRow
+from orchestrator.ledger.handover_tables import By
+from orchestrator.ledger.handovers import Gathering
 from orchestrator.ledger.outbox import Notification
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
@@ -104,9 +109,11 @@ class LocalFiles:
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in, as `FlowFiles` has it."""
-        if (known := await self._known(flow, stage)) is not None:
+        known, row = await self._known(flow, stage)
+        if known is not None:
             return known
-        name = run_name(flow.name, stage.name)
+        again = 1 if row is None else row.again
+        name = run_name(flow.name, stage.name, again)
         settings = self._settings(flow, pipeline, stage)
         async with self._source(flow, pipeline) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
@@ -114,24 +121,27 @@ class LocalFiles:
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.view.say, stop=never):
                 run = await self._made(name, stage, source.told, settings)
                 await self.ledger.flows.begin_stage(
-                    flow.id, stage.name, run=run.id, source=source.told, sha256=source.sha256
+                    flow.id, stage.name, run=run.id, source=source.told, sha256=source.sha256, again=again
                 )
                 await self._take_in(run, stage, source, settings)
         taken = await self.ledger.runs.named(name)
         assert taken is not None
+        if row is not None and row.only_failed and (previous := await self._previous(flow, row)) is not None:
+            await self.ledger.handovers.take_over(taken.id, previous)
         return taken
 
-    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, sources: Sequence[Run]) -> Run:
+    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]) -> Run:
         """The run of a stage that is handed the rows of others, as `FlowFiles` has it."""
-        known = await self._known(flow, stage)
+        known, row = await self._known(flow, stage)
+        sources = [before[name] for name in stage.from_]
         if known is None:
             told = " and ".join(source.name for source in sources)
-            known = await self._made(
-                run_name(flow.name, stage.name), stage, told, self._settings(flow, pipeline, stage)
-            )
-            await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="")
-        for source in sources:
-            await self.ledger.handovers.follow(flow.id, stage.name, from_run=source, to_run=known)
+            again = 1 if row is None else row.again
+            settings = self._settings(flow, pipeline, stage)
+            known = await self._made(run_name(flow.name, stage.name, again), stage, told, settings)
+            await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="", again=again)
+        gathering = _gathering(pipeline, stage, before)
+        await self.ledger.handovers.follow(flow.id, stage.name, sources=sources, to_run=known, gathering=gathering)
         return known
 
     def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
@@ -145,13 +155,24 @@ class LocalFiles:
             is_resumable=settings.resumable,
             webhook_bytes=self.webhook_bytes(),
             body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            now=self.ledger.now,
         )
 
-    async def _known(self, flow: Flow, stage: Stage) -> Run | None:
-        """The run of a stage that a process before has begun, which may have ended since; it may have another name."""
-        begun = [each.run for each in await self.ledger.flows.stages([flow.id]) if each.stage == stage.name]
-        taken_in = [run for run in await self.ledger.runs.all([run for run in begun if run]) if run.accepted]
-        return taken_in[-1] if taken_in else None
+    async def _known(self, flow: Flow, stage: Stage) -> tuple[Run | None, StageRow | None]:
+        """The run of a stage that a process before has begun, which may have ended since and may have another name;
+        and its row, which may be there without one.
+        """
+        rows = [each for each in await self.ledger.flows.stages([flow.id]) if each.stage == stage.name]
+        if not rows:
+            return None, None
+        row = max(rows, key=lambda each: each.again)
+        found = await self.ledger.runs.all([row.run]) if row.run is not None else []
+        return (found[0] if found and found[0].accepted else None), row
+
+    async def _previous(self, flow: Flow, row: StageRow) -> int | None:
+        """The run that carried out a stage the time before."""
+        rows = await self.ledger.flows.stages([flow.id])
+        return next((each.run for each in rows if (each.stage, each.again) == (row.stage, row.again - 1)), None)
 
     def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> RunSettings:
         """The settings of the stage's run, with the files that it writes in the end."""
@@ -173,11 +194,11 @@ class LocalFiles:
         if known is not None:
             return known
         choices = _choices(stage)
-        [endpoint] = stage.settings[declared.ENDPOINT.key]
+        endpoint = shlex.join(stage.command) if stage.command else stage.settings[declared.ENDPOINT.key][-1]
         url = choices[declared.SERVERLESS_URL] or self.connection.serverless_url
         return await self.ledger.runs.create(
             name=name,
-            service_url=LOCAL if is_local(endpoint) else url.rstrip("/"),
+            service_url=LOCAL if stage.command or is_local(endpoint) else url.rstrip("/"),
             endpoint=endpoint,
             source=told,
             settings=settings,
@@ -239,6 +260,36 @@ class LocalFiles:
             said = done.stderr.decode(errors="replace").strip()[-STDERR_SHOWN:]
             raise UsageError(f"the input-command {command[0]} ended with exit code {done.returncode}: {said}")
 
+    # --- commands
+
+    async def print_rows(
+        self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]
+    ) -> Sequence[PrintedLine]:
+        """Runs the command of a stage once, as `FlowFiles` has it."""
+        at = moment(pipeline, flow.fire_at, flow.again)
+        given = {each.argument for text in stage.command for each in placeholders(text) if each.word is Word.FILE}
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as beside:
+            files = {
+                name: await self._results(flow, pipeline, pipeline.stage(name), before[name], Path(beside))
+                for name in given
+            }
+            command = [expanded(each, at, files) for each in stage.command]
+            environ = {**self.dependencies.environ, **variables(at)}
+            name = run_name(flow.name, stage.name)
+            self.view.say(f"{name} runs {shlex.join(command)}")
+            return await flow_commands.carry_out(
+                command, Path(pipeline.folder), environ, lambda line: self.view.say(f"{name}: {line}")
+            )
+
+    async def _results(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run, beside: Path) -> str:
+        """The path of the results of a stage that is over, which are written anew."""
+        if (output := self._outputs(flow, pipeline, stage)[0]) is not None:
+            await self.finish(flow, pipeline, stage, run)
+            return str(output)
+        there = beside / f"{stage.name}.jsonl"
+        await write_files(self.ledger, run.id, there, errors_beside(there), include=())
+        return str(there)
+
     # --- results
 
     async def finish(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run) -> None:
@@ -274,6 +325,23 @@ class LocalFiles:
 
 def _reuse(stage: Stage) -> Reuse | None:
     return None if stage.reuse_us is None else Reuse(young_us=stage.reuse_us, version=stage.reuse_version)
+
+
+def _gathering(pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]) -> Gathering | None:
+    """How the stage gathers what it is handed, of the runs of the stages before."""
+    if stage.gather is None and not stage.command:
+        return None
+    way = [each for each in pipeline.stages if each.name in on_the_way(pipeline.stages, stage.name)]
+    match stage.gather:
+        case None | pipelines.ALL:
+            by, begins = By.ALL, []
+        case pipelines.INPUT:
+            by, begins = By.INPUT, [each for each in way if each.from_ == (INPUT,)]
+        case name:
+            by, begins = By.STAGE, [each for each in way if each.name == name]
+    return Gathering(
+        by=by, runs=[before[each.name].id for each in way], begins=[before[each.name].id for each in begins]
+    )
 
 
 def _make_folder(output: Path) -> None:

@@ -30,6 +30,9 @@ class RowOfFlow(msgspec.Struct, frozen=True, kw_only=True):
     not_reused: str | None = None
     """Why it was sent, where it could have had an earlier result; as far as that is remembered."""
 
+    of_others: int = 0
+    """How many further rows it was made of, which are no relatives of the one that was asked for."""
+
     became: int | None = None
     """How many rows of the stages behind were made of it: 0 where it was dropped, or failed. None: nothing follows, or
     it has not been handed over yet.
@@ -69,7 +72,8 @@ async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: De
                     custom_id=each.custom_id,
                     state=each.state,
                     class_=each.trouble,
-                    made_of=tuple(sorted(names.get(parent, "") for parent in parents.get(each.job, ()))),
+                    made_of=tuple(sorted(names[of] for of in parents.get(each.job, ()) if of in names)),
+                    of_others=sum(of not in names for of in parents.get(each.job, ())),
                     reused=reused.get(each.job),
                     not_reused=why_not.get(each.job),
                     became=became.get(each.job),

@@ -191,6 +191,10 @@ class _Reading:
         endpoint = declared.ENDPOINT.key
         if bool(stage.command) == (endpoint in stage.settings) and (table, endpoint) not in self._wrong:
             self._add(table, endpoint if stage.command else "", "a stage has either an endpoint or a command")
+        elif stage.command:
+            taken = {setting.key for setting in declared_pipelines.STAGE_COMMAND}
+            for key in sorted(stage.settings.keys() - taken):
+                self._add(table, key, f"a command has no jobs at an endpoint; it takes {', '.join(sorted(taken))}")
 
     def _check_sources(self, stages: Iterable[Stage]) -> None:
         names = [stage.name for stage in stages]

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from orchestrator.api.lineage import Lineage
     from orchestrator.api.long_jobs import RunProgress
     from orchestrator.api.rechecking import RecheckedRun
+    from orchestrator.api.rerunning import Rerun
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.verifying import Verification
     from orchestrator.api.working_off import Ticked
@@ -130,6 +131,8 @@ class App(Protocol):
     async def flow_called(self, ledger: Path, name: str) -> "FlowStatus | None": ...
 
     async def flow_lineage(self, ledger: Path, name: str, custom_id: str) -> "Lineage": ...
+
+    async def flow_rerun(self, ledger: Path, name: str, stage: str, *, only_failed: bool) -> "Rerun": ...
 
     async def flow_show(self, ledger: Path, name: str) -> "FlowShown": ...
 

@@ -29,6 +29,13 @@ SomePipeline = Annotated[str | None, typer.Argument(metavar="NAME", help="The pi
 States = Annotated[
     list[FlowState] | None, typer.Option("--state", metavar="STATE", help="Only those in this state; may be repeated.")
 ]
+FromStage = Annotated[
+    str, typer.Option("--from", metavar="STAGE", help="The stage from which on there are new runs, called STAGE~2.")
+]
+OnlyFailed = Annotated[
+    bool,
+    typer.Option("--failed", help="Take over what has succeeded with the same input, and pay for the rest."),
+]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, help="So many at most, newest first.")]
 Json = Annotated[bool | None, options.option(declared.JSON, "JSON on standard output.")]
 
@@ -62,6 +69,22 @@ def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
     def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
         """Show what a row of a flow was made of, and what has become of it, stage by stage."""
         return partial(_lineage, load, flow, custom_id)
+
+    @flows.command()
+    @shared
+    def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False) -> AtLedger:
+        """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are."""
+        return partial(_rerun, load, flow, from_, failed)
+
+
+async def _rerun(load: Callable[[], App], name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_rerun(ledger, name, stage, only_failed=only_failed)
+    if as_json:
+        printing.put_json(found)
+        return 0
+    who = f"{found.held_by} goes on with it" if found.held_by else "it goes on with the next orchestrator serve or tick"
+    printing.say(f"{found.flow} is carried out anew: {', '.join(found.runs)}; {who}")
+    return 0
 
 
 async def _list(
@@ -128,7 +151,8 @@ def _stage_row(stage: "StageStatus") -> Iterable[str]:
     figures = (stage.rows_in, stage.waiting, stage.outstanding, stage.done, stage.failed, stage.reused)
     speed = "-" if not stage.jobs_per_s else f"{stage.jobs_per_s:,.1f}/s"
     left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
-    return stage.stage, *(f"{n:,}" for n in figures), speed, left
+    name = stage.stage if stage.run is None else stage.run.rpartition("/")[2]  # with the number of a rerun
+    return name, *(f"{n:,}" for n in figures), speed, left
 
 
 async def _lineage(load: Callable[[], App], name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
@@ -154,4 +178,5 @@ def _reused(row: "RowOfFlow") -> str:
 def _relative(row: "RowOfFlow") -> Iterable[str]:
     state = f"{row.state} ({row.class_})" if row.class_ else row.state
     became = "" if row.became is None else f"{row.became:,} {'row' if row.became == 1 else 'rows'}"
-    return row.stage, row.custom_id, state, ", ".join(row.made_of) or "the input", became
+    made_of = [*row.made_of, *([f"{row.of_others:,} more"] if row.of_others else [])]
+    return row.stage, row.custom_id, state, ", ".join(made_of) or "the input", became

@@ -30,6 +30,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "flows list": "flows list captions --state failed",
     "flows show": "flows show captions@20260329T003000Z",
     "flows lineage": "flows lineage captions@20260329T003000Z night-17",
+    "flows rerun": "flows rerun captions@20260329T003000Z --from embed --failed",
     "status": "status",
     "doctor": "doctor prompts",
     "failures": "failures prompts",

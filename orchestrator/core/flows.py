@@ -72,7 +72,7 @@ TRANSITIONS: Final[Mapping[FlowState, Mapping[FlowEvent, FlowState]]] = MappingP
         ),
         FlowState.RUNNING: MappingProxyType({FlowEvent.HELD: FlowState.HELD, **_ENDS}),
         FlowState.HELD: MappingProxyType({FlowEvent.CONTINUED: FlowState.RUNNING, **_ENDS}),
-        FlowState.SUCCEEDED: MappingProxyType({}),
+        FlowState.SUCCEEDED: _AGAIN,
         FlowState.PARTIAL: _AGAIN,
         FlowState.FAILED: _AGAIN,
         FlowState.CANCELLED: _AGAIN,

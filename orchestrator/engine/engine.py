@@ -380,7 +380,6 @@ class Engine:
 
     async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
         """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""
-        relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get)
         notifier = Notifier(
             ledger=self.ledger,
             clock=self.clock,
@@ -389,6 +388,7 @@ class Engine:
             warn=self._view.warn,
             is_at_work=firing is not Firing.HANDED_OVER,
         )
+        relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get, warn=self._view.warn)
         scheduler = Scheduler(
             ledger=self.ledger,
             clock=self.clock,

@@ -4,10 +4,10 @@ The function is called again for a row whose hand-over was cut short, so it must
 """
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,12 +20,27 @@ from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import Row
 from orchestrator.formats.values import ValueReader
 from orchestrator.ledger.handovers import HandedOver, Owed
-from orchestrator.ledger.input_rows import packed_rows
+from orchestrator.ledger.input_rows import PackedRow, packed_rows
 
 FAN_OUT_MAX: Final = 100_000
 """So many rows may become of one."""
 
 _decode: Final = msgspec.json.Decoder().decode
+
+
+class Made(NamedTuple):
+    """What became of what a function was called with."""
+
+    rows: Sequence[PackedRow] = ()
+    error: str | None = None
+
+
+class Call(NamedTuple):
+    """A call that has not returned."""
+
+    custom_id: str
+    since: int
+    """Microseconds UTC."""
 
 
 class _NoRow(Exception):
@@ -47,6 +62,10 @@ class RowMaker:
     is_resumable: bool
     """Whether the jobs are resumable: their inputs get a member of their own then."""
 
+    now: Callable[[], int]
+    call: Call | None = field(init=False, default=None)
+    """The one that is under way."""
+
     _loaded: tuple[int, Step] | None = field(init=False, default=None)
     """The function, and of when its file was."""
 
@@ -55,25 +74,43 @@ class RowMaker:
         return [self._made(each) for each in page]
 
     def _made(self, owed: Owed) -> HandedOver:
-        if owed.state is not State.SUCCEEDED:
+        if owed.state is not State.SUCCEEDED or self.stage.gather is not None:
             return HandedOver(owed)  # it ends there
+        rows, error = self._tried(owed.custom_id, owed.line, lambda: self._values(owed))
+        return HandedOver(owed, rows, error)
+
+    def gathered(self, key: str, line: int, members: Sequence[tuple[str, Owed]]) -> Made:
+        """What rows become together, of which each has come from that stage: rows called after `key`."""
+        reference = self.stage.step
+        assert reference is not None
+
+        def called() -> Iterator[Mapping[str, Any]]:
+            given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
+            return self._several(self._function(reference)(given))
+
+        return self._tried(key, line, called)
+
+    def _tried(self, custom_id: str, line: int, values: Callable[[], Iterator[Mapping[str, Any]]]) -> Made:
+        self.call = Call(custom_id, self.now())
         try:
-            values = list(self._values(owed))
-            return HandedOver(owed, packed_rows(self._rows(owed, values)))
+            return Made(packed_rows(self._rows(custom_id, line, list(values()))))
         except (_NoRow, UsageError) as error:
-            return HandedOver(owed, error=str(error))
+            return Made(error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the function does wrong
-            return HandedOver(owed, error="".join(traceback.format_exception(error, limit=-8)).rstrip())
+            return Made(error="".join(traceback.format_exception(error, limit=-8)).rstrip())
+        finally:
+            self.call = None
 
     def _values(self, owed: Owed) -> Iterator[Mapping[str, Any]]:
-        output = None if owed.output is None else _decode(owed.output)
-        if self.stage.step is None:
-            if not isinstance(output, dict):
-                raise _NoRow(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
-            yield {"input": output}
-            return
-        function = self._function(self.stage.step)
-        made = function({"custom_id": owed.custom_id, "input": _decode(owed.input), "output": output})
+        if self.stage.step is not None:
+            return self._several(self._function(self.stage.step)(_as_given(owed)))
+        output = _output_of(owed)
+        if not isinstance(output, dict):
+            raise _NoRow(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
+        return iter([{"input": output}])
+
+    @staticmethod
+    def _several(made: Any) -> Iterator[Mapping[str, Any]]:
         match made:
             case None:
                 return
@@ -96,7 +133,7 @@ class RowMaker:
             self._loaded = changed_at, step_function(reference, self.folder)
         return self._loaded[1]
 
-    def _rows(self, owed: Owed, values: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    def _rows(self, parent: str, line: int, values: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
         """Their ids are their parent's, with a number where there are several."""
         given = (self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
         reader = ValueReader(RowReader(*given), RowReader(*given))
@@ -105,5 +142,13 @@ class RowMaker:
             if not isinstance(row, Row):
                 which = f"row {number} of it: " if len(values) > 1 else ""
                 raise _NoRow(f"what the step has returned is no row: {which}{row.text}")
-            custom_id = owed.custom_id if len(values) == 1 else f"{owed.custom_id}/{number}"
-            yield msgspec.structs.replace(row, line=owed.line, custom_id=custom_id, derived=False)
+            custom_id = parent if len(values) == 1 else f"{parent}/{number}"
+            yield msgspec.structs.replace(row, line=line, custom_id=custom_id, derived=False)
+
+
+def _as_given(owed: Owed) -> Mapping[str, Any]:
+    return {"custom_id": owed.custom_id, "input": _decode(owed.input), "output": _output_of(owed)}
+
+
+def _output_of(owed: Owed) -> Any:
+    return None if owed.output is None else _decode(owed.output)

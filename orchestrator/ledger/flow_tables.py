@@ -135,6 +135,8 @@ stages = Table(
     Column("source", TEXT, nullable=False),  # the path of its input, or the command that printed it
     Column("sha256", TEXT, nullable=False),  # of the bytes that were read, hexadecimal
     Column("began_at", INTEGER, nullable=False),
+    Column("is_short", INTEGER, nullable=False, server_default="0"),  # its flow was held, since it needs more rows
+    Column("only_failed", INTEGER, nullable=False, server_default="0"),  # what has succeeded before is taken over
     PrimaryKeyConstraint("flow_id", "stage", "again"),
     **KEPT_BY_KEY,
 )

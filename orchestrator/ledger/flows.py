@@ -17,6 +17,7 @@ from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedul
 from orchestrator.ledger.outbox import flow_owe, pause_owe
 from orchestrator.ledger.records import values
 from orchestrator.ledger.removal import run_take_back
+from orchestrator.ledger.reruns import followers_leave
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.tables import runs
 from orchestrator.ledger.writer import Transaction
@@ -68,6 +69,11 @@ class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     source: str
     sha256: str
     began_at: int
+    is_short: bool
+    """The flow was held before it, since too few rows have succeeded."""
+
+    only_failed: bool
+    """What has succeeded in the run before is taken over."""
 
 
 _FLOWS: Final = select(
@@ -108,7 +114,9 @@ def _step(event: FlowEvent) -> Any:
 
 _STEPS: Final[Mapping[FlowEvent, Any]] = {event: _step(event) for event in FlowEvent}
 _RUNS_OF: Final = select(stages.c.run_id).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id.is_not(None))
-
+_SHORT: Final = (
+    update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)
+)
 
 _BEGIN_STAGE: Final = upsert(stages, lambda new: {name: new[name] for name in ("run_id", "source", "sha256")})
 
@@ -165,7 +173,8 @@ class Flows(Noun):
 
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""
-        query = select(stages).where(stages.c.flow_id.in_(IN_BATCH)).order_by(stages.c.began_at, stages.c.stage)
+        query = select(stages).where(stages.c.flow_id.in_(IN_BATCH))
+        query = query.order_by(stages.c.began_at, stages.c.again, stages.c.stage)
         return values(StageRow, await self._doors.rows(query, batch_of(among)))
 
     # --- asked for
@@ -235,13 +244,14 @@ class Flows(Noun):
 
         await self._doors.write(block)
 
-    async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str) -> None:
-        """`run` carries out a stage, with this input: before any of it is taken in, and once more where that did not
-        come to its end.
+    async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str, again: int = 1) -> None:
+        """`run` carries out a stage, the so manieth time, with this input: before any of it is taken in, and once more
+        where that did not come to its end.
         """
         row = {
             "flow_id": flow,
             "stage": stage,
+            "again": again,
             "run_id": run,
             "source": source,
             "sha256": sha256,
@@ -249,20 +259,55 @@ class Flows(Noun):
         }
         await self._doors.execute(_BEGIN_STAGE, row)
 
-    async def pause(self, flow: int, why: str) -> bool:
-        """Holds a flow, and pauses its runs; False where it does not run."""
-        return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why)
+    async def rerun(self, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
+        """A flow that has ended goes on with new runs of these stages, and the ones before are handed nothing more;
+        False where it has not ended.
+        """
+        now = self._doors.now()
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            if not await _happens(connection, flow, FlowEvent.REOPENED, "", now):
+                return False
+            await _wish_of_runs(connection, flow, Wish.CONTINUE)
+            await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
+            asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
+            latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
+            await followers_leave(connection, flow, again)
+            rows = [
+                {
+                    "flow_id": flow,
+                    "stage": stage,
+                    "again": latest.get(stage, 0) + 1,
+                    "source": "",
+                    "sha256": "",
+                    "began_at": now,
+                    "only_failed": int(only_failed),
+                }
+                for stage in again
+            ]
+            await connection.execute(insert(stages), rows)
+            return True
+
+        return await self._doors.write(block)
+
+    async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
+        """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
+        where it does not run.
+        """
+        return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why, short=short)
 
     async def proceed(self, flow: int) -> bool:
         """A held flow and its runs go on; False where it is not held."""
         return await self._wish(flow, FlowEvent.CONTINUED, Wish.CONTINUE, "")
 
-    async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str) -> bool:
+    async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str, *, short: int | None = None) -> bool:
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
             done = await _happens(connection, flow, event, why, self._doors.now())
             if done:
                 await _wish_of_runs(connection, flow, wish)
+                await connection.execute(_SHORT, {"flow": flow, "run": short})
             return done
 
         return await self._doors.write(block)

@@ -4,10 +4,13 @@ A row that ends is owed in the transaction of its last step; what it becomes is 
 other. So however often a process dies, and however often a step is called, rows arrive once.
 """
 
-from sqlalchemy import INTEGER, TEXT, Column, Index, PrimaryKeyConstraint, Table
+from enum import StrEnum
+from typing import Final
 
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY
-from orchestrator.ledger.tables import metadata
+from sqlalchemy import INTEGER, TEXT, CheckConstraint, Column, Index, PrimaryKeyConstraint, Table, UniqueConstraint
+
+from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, only_where
+from orchestrator.ledger.tables import metadata, one_of
 
 relays = Table(
     "relays",
@@ -84,3 +87,53 @@ reused = Table(
     Column("from_custom_id", TEXT, nullable=False),
 )
 """The jobs that have the result of another one, whose rows may be gone one day."""
+
+
+class By(StrEnum):
+    """What the rows of a group have in common."""
+
+    ALL = "all"
+    """Nothing: there is one group of all."""
+
+    INPUT = "input"
+    """They came of one row of the input. Its group is there from the beginning."""
+
+    STAGE = "stage"
+    """They came of one row of a stage. Its group is there once that row has its output."""
+
+
+gathers = Table(
+    "gathers",
+    metadata,
+    Column("run", INTEGER, nullable=False),
+    Column("to_run", INTEGER, nullable=False),
+    Column("by", TEXT, nullable=False),
+    Column("begins", INTEGER, nullable=False),  # a group of `to_run` is what came of one row of `run`
+    Column("hands_over", INTEGER, nullable=False),  # its rows are given to `to_run`
+    PrimaryKeyConstraint("run", "to_run"),
+    CheckConstraint(one_of("by", By), name="gathers_by_known"),
+    **KEPT_BY_KEY,
+)
+"""The runs through which rows come to one that is handed groups of them."""
+
+Index("gathers_to", gathers.c.to_run)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("to_run", INTEGER, nullable=False),
+    Column("key", TEXT, nullable=False),  # the custom_id of the row that all of it came of
+    Column("line", INTEGER, nullable=False),
+    Column("open", INTEGER, nullable=False),  # what is left to do for it: rows that have no end, rows that are owed
+    Column("is_due", INTEGER, nullable=False, server_default="1"),  # it was not handed over yet
+    Column("failed_job", INTEGER),  # the one that says why it could not be
+    UniqueConstraint("to_run", "key", name="groups_once"),
+)
+"""Rows that are handed over together, once none of them is open."""
+
+READY: Final = "is_due = 1 AND open = 0"
+"""SQL that says that a group can be handed over, as its index has it."""
+
+Index("groups_due", groups.c.to_run, groups.c.open, **only_where("is_due = 1"))
+Index("groups_failed", groups.c.failed_job)

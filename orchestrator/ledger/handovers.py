@@ -1,26 +1,27 @@
 """Rows on their way from stage to stage: what is owed, and what it becomes."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.job import Outcome, abandoned
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
+from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.doors import Noun
-from orchestrator.ledger.flow_tables import flows
-from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays
+from orchestrator.ledger.flow_tables import flows, stages
+from orchestrator.ledger.group_counts import due_add, opens
+from orchestrator.ledger.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
 from orchestrator.ledger.input_rows import Intake, PackedRow
 from orchestrator.ledger.intakes import next_job, rows_insert
-from orchestrator.ledger.records import fitting, job_of, select_jobs, unpack, values
+from orchestrator.ledger.records import fitting, unpack, values
+from orchestrator.ledger.reruns import next_page, taken_over
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, upsert
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import events, intakes, jobs, outcomes, payloads, runs
+from orchestrator.ledger.tables import intakes, jobs, outcomes, payloads, runs
+from orchestrator.ledger.unsent_jobs import COMPLETED_MAX, fail, forget_failed, nothing, states_of
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
 
@@ -29,9 +30,6 @@ PAGE_BYTES_MAX: Final = 8 * MIB
 
 KIN_MAX: Final = 1_000
 """So many relatives of a row are shown at most."""
-
-NO_INPUT: Final = b"{}"
-"""The input of a job that says why its step failed: it is never sent."""
 
 
 class Relay(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +47,23 @@ class Relay(msgspec.Struct, frozen=True, array_like=True):
     intake: int
     endpoint: int
     """The number of the endpoint of `to_run`."""
+
+    previous: int | None
+    """The run of which is taken over what has succeeded there with the same input."""
+
+    is_gathering: bool
+    """Whether it is handed groups; a row by itself has ended without one, then."""
+
+
+class Gathering(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run gathers what it is handed."""
+
+    by: By
+    runs: Sequence[int]
+    """All through which its rows come, to where they begin."""
+
+    begins: Sequence[int]
+    """Of these, where each row begins a group: with `ALL` none."""
 
 
 class Owed(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +111,20 @@ class HandedOver(msgspec.Struct, frozen=True):
     """Why its step failed."""
 
 
+_before: Final = stages.alias("before")
+_PREVIOUS: Final = (
+    select(_before.c.run_id)
+    .select_from(
+        stages.join(
+            _before,
+            (_before.c.flow_id == stages.c.flow_id)
+            & (_before.c.stage == stages.c.stage)
+            & (_before.c.again == stages.c.again - 1),
+        )
+    )
+    .where(stages.c.run_id == relays.c.to_run, stages.c.only_failed == 1)
+    .scalar_subquery()
+)
 _RELAYS: Final = (
     select(
         relays.c.from_run,
@@ -105,6 +134,8 @@ _RELAYS: Final = (
         flows.c.definition_id,
         relays.c.intake_id,
         runs.c.endpoint_id,
+        _PREVIOUS,
+        relays.c.to_run.in_(select(gathers.c.to_run)),
     )
     .select_from(relays.join(flows, flows.c.id == relays.c.flow_id).join(runs, runs.c.id == relays.c.to_run))
     .where(relays.c.to_run.in_(IN_BATCH))
@@ -149,13 +180,25 @@ _OWE_ENDED: Final = insert_new(owed).from_select(
         jobs.c.run_id == bindparam("from_run"), jobs.c.ended_at.is_not(None)
     ),
 )
-_HANDOVER: Final = upsert(handovers, lambda new: {"children": new.children, "failed_job": new.failed_job})
-_LINEAGE: Final = Many(insert(lineage), "child", "parent")
+_OWE_WITHOUT_GROUP: Final = insert_new(owed).from_select(
+    ["to_run", "job_id"],
+    select(bindparam("to_run", type_=owed.c.to_run.type), jobs.c.id)
+    .select_from(jobs.join(gathers, (gathers.c.run == jobs.c.run_id) & (gathers.c.to_run == bindparam("to_run"))))
+    .where(
+        gathers.c.begins == 1,
+        gathers.c.hands_over == 1,
+        jobs.c.ended_at.is_not(None),
+        jobs.c.state != literal_column(f"'{State.SUCCEEDED}'"),
+    ),
+)
+HANDOVER: Final = upsert(handovers, lambda new: {"children": new.children, "failed_job": new.failed_job})
+LINEAGE: Final = Many(insert(lineage), "child", "parent")
+_GROUP: Final = Many(insert(groups), "to_run", "key", "line", "open")
 _NAMES: Final = select(jobs.c.custom_id).where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
-_FAILED_BEFORE: Final = (
-    select(handovers.c.failed_job, jobs.c.state)
-    .select_from(handovers.join(jobs, jobs.c.id == handovers.c.failed_job))
-    .where(handovers.c.to_run == bindparam("to"), handovers.c.job_id.in_(IN_BATCH))
+_FAILED_BEFORE: Final = select(handovers.c.job_id, handovers.c.failed_job).where(
+    handovers.c.to_run == bindparam("to"),
+    handovers.c.job_id.in_(IN_BATCH),
+    handovers.c.failed_job.is_not(None),
 )
 _OF_PARENTS: Final = select(lineage.c.child, lineage.c.parent).where(lineage.c.child.in_(IN_BATCH))
 
@@ -183,14 +226,16 @@ _BECAME: Final = (
 class Handovers(Noun):
     """What is handed over in a ledger."""
 
-    async def follow(self, flow: int, stage: str, *, from_run: Run, to_run: Run) -> None:
-        """Rows of `from_run` that end, and that have ended, are owed to `to_run`, which counts as taken in from now on
-        and gets its rows by and by.
+    async def follow(
+        self, flow: int, stage: str, *, sources: Sequence[Run], to_run: Run, gathering: Gathering | None = None
+    ) -> None:
+        """Rows of `sources` that end, and that have ended, are owed to `to_run`, which counts as taken in from now on
+        and gets its rows by and by: one by one, or gathered in groups.
         """
 
         async def block(transaction: Transaction) -> None:
             connection = transaction.connection
-            known = select(relays.c.to_run).where(relays.c.from_run == from_run.id, relays.c.to_run == to_run.id)
+            known = select(relays.c.to_run).where(relays.c.to_run == to_run.id)
             if (await connection.execute(known)).first() is not None:
                 return
             now = self._doors.now()
@@ -199,24 +244,40 @@ class Handovers(Noun):
             made = await connection.execute(insert(intakes).returning(intakes.c.id), begun)
             intake = made.scalar_one()
             await connection.execute(update(runs).where(runs.c.id == to_run.id).values(intake_accepted=intake))
-            row = {"from_run": from_run.id, "to_run": to_run.id, "flow_id": flow, "stage": stage, "intake_id": intake}
-            await connection.execute(insert(relays), row)
-            await connection.execute(_OWE_ENDED, {"from_run": from_run.id, "to_run": to_run.id})
+            row = {"to_run": to_run.id, "flow_id": flow, "stage": stage, "intake_id": intake}
+            await connection.execute(insert(relays), [{**row, "from_run": source.id} for source in sources])
+            if gathering is None:
+                for source in sources:
+                    await connection.execute(_OWE_ENDED, {"from_run": source.id, "to_run": to_run.id})
+            else:
+                await _gather(connection, gathering, sources=[source.id for source in sources], to_run=to_run.id)
 
         await self._doors.write(block)
 
     async def relays_owed(self) -> list[Relay]:
-        """Those to which something is owed."""
+        """Those to which rows are owed, one for each run that is handed them."""
         waiting = [row[0] for row in await self._doors.rows(_OWED_RUNS)]
-        return values(Relay, await self._doors.rows(_RELAYS, batch_of(waiting))) if waiting else []
+        return list((await self.relays_to(waiting)).values())
+
+    async def relays_to(self, among: Collection[int]) -> Mapping[int, Relay]:
+        """One to each of these runs, where it is handed rows."""
+        found = values(Relay, await self._doors.rows(_RELAYS, batch_of(among))) if among else []
+        return {relay.to_run: relay for relay in found}
+
+    async def stage_names(self, runs_: Collection[int]) -> Mapping[int, str]:
+        """Which stage each of these runs carries out."""
+        query = select(stages.c.run_id, stages.c.stage).where(stages.c.run_id.in_(IN_BATCH))
+        return {row[0]: row[1] for row in await self._doors.rows(query, batch_of(runs_))}
 
     async def is_handed_on(self, from_run: int) -> bool:
         """Whether rows of `from_run` become rows of another run."""
         return bool(await self._doors.rows(select(relays.c.to_run).where(relays.c.from_run == from_run).limit(1)))
 
     async def is_owed(self, to_run: int) -> bool:
-        """Whether anything is owed to that run."""
-        return bool(await self._doors.rows(select(owed.c.job_id).where(owed.c.to_run == to_run).limit(1)))
+        """Whether rows, or groups of them, are owed to that run."""
+        rows = select(owed.c.job_id).where(owed.c.to_run == to_run).limit(1)
+        due = select(groups.c.id).where(groups.c.to_run == to_run, groups.c.is_due == 1).limit(1)
+        return bool(await self._doors.rows(rows)) or bool(await self._doors.rows(due))
 
     async def owed(self, to_run: int, most: int) -> list[Owed]:
         """Rows that are owed to that run, `most` of them at most, and not too many bytes."""
@@ -225,18 +286,37 @@ class Handovers(Noun):
             page = [job for job, _ in sizes[: fitting((size for _, size in sizes), PAGE_BYTES_MAX)]]
             return values(Owed, (await connection.execute(_OWED, batch_of(page))).all())
 
+    async def rows(self, jobs_: Collection[int]) -> list[Owed]:
+        """These rows, as a step is to be given them."""
+        return values(Owed, await self._doors.rows(_OWED, batch_of(jobs_)))
+
     async def hand_over(self, relay: Relay, done: Sequence[HandedOver]) -> int:
         """Rows become what they become, as far as that is still owed; returns how many rows there are now."""
 
         async def block(transaction: Transaction) -> int:
             connection = transaction.connection
-            batch = batch_of([each.of.job for each in done])
-            taken = set((await connection.execute(_TAKE, {"to": relay.to_run, **batch})).scalars())
+            states = await states_of(connection, [each.of.job for each in done])
+            # What has ended otherwise meanwhile becomes something else.
+            still = batch_of([each.of.job for each in done if states.get(each.of.job) == each.of.state])
+            taken = set((await connection.execute(_TAKE, {"to": relay.to_run, **still})).scalars())
             return await _hand_over(
                 transaction, relay, [each for each in done if each.of.job in taken], now=self._doors.now()
             )
 
         return await self._doors.write(block)
+
+    async def take_over(self, run: int, previous: int) -> None:
+        """Jobs of `run` that have succeeded in the run `previous`, with the same input, have the same output."""
+        after_job: int | None = 0
+        while after_job is not None:
+
+            async def block(transaction: Transaction, after_job: int = after_job) -> int | None:
+                page = await next_page(transaction.connection, run, after_job=after_job, most=COMPLETED_MAX)
+                steps = await taken_over(transaction.connection, previous, page, now=self._doors.now())
+                await transaction.apply(steps)
+                return page[-1] if page else None
+
+            after_job = await self._doors.write(block)
 
     async def parents(self, jobs_: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Of which rows these were made."""
@@ -261,20 +341,42 @@ class Handovers(Noun):
         return {row[0]: row[1] for row in await self._doors.rows(query, batch_of(jobs_))}
 
 
+async def _gather(connection: AsyncConnection, how: Gathering, *, sources: Sequence[int], to_run: int) -> None:
+    """From now on `to_run` is handed groups; what is open of those that are there already is counted once."""
+    rows = [
+        {
+            "run": run,
+            "to_run": to_run,
+            "by": how.by.value,
+            "begins": int(run in how.begins),
+            "hands_over": int(run in sources),
+        }
+        for run in how.runs
+    ]
+    await connection.execute(insert(gathers), rows)
+    found = await opens(connection, to_run, how.by)
+    if found:
+        await _GROUP.execute(
+            connection, [{"to_run": to_run, "key": key, "line": line, "open": n} for key, line, n in found]
+        )
+    if how.by is By.STAGE:
+        await connection.execute(_OWE_WITHOUT_GROUP, {"to_run": to_run})
+
+
 async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[HandedOver], *, now: int) -> int:
     if not done:
         return 0
     connection = transaction.connection
-    await _forget_failed(connection, relay, done)
-    named = await _named(connection, relay, done)
-    fresh = {custom_id: row for _, rows in named for custom_id, row in rows.items()}
-    intake = Intake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
-    number = await rows_insert(connection, intake, fresh)
+    fewer = await _forget_failed_steps(connection, relay, done)
+    named = await named_anew(connection, relay.to_run, [(each, _rows_of(each)) for each in done])
+    number = await rows_put(connection, relay, [rows for _, rows in named])
+    changes: dict[int, int] = {}
     of_parent, failed, handed = [], {}, []
     for each, rows in named:
         children = range(number, number + len(rows))
         number += len(rows)
         of_parent += [{"child": child, "parent": each.of.job} for child in children]
+        changes[each.of.job] = len(rows) - 1 - fewer.get(each.of.job, 0)
         is_failed = each.error is not None
         if each.error is not None:
             failed[children[0]] = each.error
@@ -287,73 +389,65 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
             }
         )
     if of_parent:
-        await _LINEAGE.execute(connection, of_parent)
-        await counts_add(connection, Counter({(relay.to_run, State.QUEUED.value): len(of_parent)}))
-    await connection.execute(_HANDOVER, handed)
-    await _fail(transaction, failed, now=now)
+        await LINEAGE.execute(connection, of_parent)
+    await connection.execute(HANDOVER, handed)
+    if not relay.is_gathering:
+        await due_add(connection, relay.to_run, changes)
+    await fail(transaction, failed, now=now)
+    if relay.previous is not None:
+        came = [row["child"] for row in of_parent if row["child"] not in failed]
+        await transaction.apply(await taken_over(connection, relay.previous, came, now=now))
     return len(of_parent)
 
 
-async def _named(
-    connection: AsyncConnection, relay: Relay, done: Sequence[HandedOver]
-) -> list[tuple[HandedOver, Mapping[str, PackedRow]]]:
+async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Mapping[str, PackedRow]]) -> int:
+    """Makes jobs of rows, which have these ids, and counts them; returns the first one's number, which those of the
+    others follow.
+    """
+    fresh = {custom_id: row for each in rows for custom_id, row in each.items()}
+    intake = Intake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
+    first = await rows_insert(connection, intake, fresh)
+    if fresh:
+        await counts_add(connection, Counter({(relay.to_run, State.QUEUED.value): len(fresh)}))
+    return first
+
+
+Of = TypeVar("Of")
+
+
+async def named_anew(
+    connection: AsyncConnection, run: int, made: Sequence[tuple[Of, Sequence[PackedRow]]]
+) -> list[tuple[Of, Mapping[str, PackedRow]]]:
     """What each has become, by ids that no row there has yet: `night-1` of one row and of another's first are two."""
-    wanted = batch_of([row.custom_id for each in done for row in _rows_of(each)])
-    used = set((await connection.execute(_NAMES, {"run": relay.to_run, **wanted})).scalars())
-    named: list[tuple[HandedOver, Mapping[str, PackedRow]]] = []
-    for each in done:
+    wanted = batch_of([row.custom_id for _, rows in made for row in rows])
+    used = set((await connection.execute(_NAMES, {"run": run, **wanted})).scalars())
+    named: list[tuple[Of, Mapping[str, PackedRow]]] = []
+    for of, given in made:
         rows: dict[str, PackedRow] = {}
-        for row in _rows_of(each):
+        for row in given:
             custom_id, n = row.custom_id, 1
             while custom_id in used:
                 n += 1
                 custom_id = f"{row.custom_id}-{n}"
             used.add(custom_id)
             rows[custom_id] = row
-        named.append((each, rows))
+        named.append((of, rows))
     return named
 
 
 def _rows_of(each: HandedOver) -> Sequence[PackedRow]:
     if each.error is None:
         return each.rows
-    nothing = PackedRow(
-        line=each.of.line,
-        custom_id=each.of.custom_id,
-        derived=False,
-        input=NO_INPUT,
-        packed=0,
-        digest=b"",
-        policy=None,
-        s3_config=None,
-    )
-    return (nothing,)
+    return (nothing(each.of.custom_id, each.of.line),)
 
 
-async def _fail(transaction: Transaction, failed: Mapping[int, str], *, now: int) -> None:
-    """The jobs that say why a step failed end at once."""
-    if not failed:
-        return
-    query = select_jobs().where(jobs.c.id.in_(IN_BATCH))
-    found = (await transaction.connection.execute(query, batch_of(failed))).all()
-    steps = []
-    for job in map(job_of, found):
-        outcome = Outcome(submission=None, remote_id=None, status=None, trouble=Trouble.STEP, message=failed[job.id])
-        steps.append(abandoned(job, outcome, reason="its step failed", at=now))
-    await transaction.apply(steps)
-
-
-async def _forget_failed(connection: AsyncConnection, relay: Relay, done: Sequence[HandedOver]) -> None:
-    """The jobs that said why a step had failed go, now that it was called anew."""
+async def _forget_failed_steps(
+    connection: AsyncConnection, relay: Relay, done: Sequence[HandedOver]
+) -> Mapping[int, int]:
+    """The jobs that said why a step had failed go, now that it was called anew; returns by row how many of them had
+    no end any more.
+    """
     asked = {"to": relay.to_run, **batch_of([each.of.job for each in done])}
-    found = (await connection.execute(_FAILED_BEFORE, asked)).all()
-    if not found:
-        return
-    gone = batch_of([job for job, _ in found])
-    for table, key in ((payloads, payloads.c.job_id), (outcomes, outcomes.c.job_id), (lineage, lineage.c.child)):
-        await connection.execute(delete(table).where(key.in_(IN_BATCH)), gone)
-    await connection.execute(delete(events).where(events.c.job_id.in_(IN_BATCH)), gone)
-    await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), gone)
-    await counts_add(
-        connection, Counter({(relay.to_run, state): -n for state, n in Counter(s for _, s in found).items()})
-    )
+    found: dict[int, int] = {row[0]: row[1] for row in await connection.execute(_FAILED_BEFORE, asked)}
+    states = await forget_failed(connection, relay.to_run, list(found.values()))
+    return {job: 1 for job, failed in found.items() if failed in states and states[failed] not in TERMINAL}

@@ -21,6 +21,7 @@ from orchestrator.ledger.doors import Doors
 from orchestrator.ledger.feed import Feed
 from orchestrator.ledger.fires import Fires
 from orchestrator.ledger.flows import Flows
+from orchestrator.ledger.groups import Groups
 from orchestrator.ledger.handovers import Handovers
 from orchestrator.ledger.heartbeats import Heartbeats
 from orchestrator.ledger.history import History
@@ -94,6 +95,7 @@ class Ledger:
         self.flows = Flows(doors)
         self.handovers = Handovers(doors)
         self.outbox = Outbox(doors)
+        self.groups = Groups(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.handover_tables import handovers, lineage, owed, relays, reusable, reused
+from orchestrator.ledger.handover_tables import gathers, groups, handovers, lineage, owed, relays, reusable, reused
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
     AT_SERVICE,
@@ -133,5 +133,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     for table in (brakes, clusters, counts, margins, intakes, run_endpoints):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
-    await connection.execute(delete(owed).where(owed.c.to_run == run))
+    await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))
+    for table in (owed, groups):
+        await connection.execute(delete(table).where(table.c.to_run == run))
     await connection.execute(delete(runs).where(never))

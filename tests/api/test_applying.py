@@ -139,7 +139,10 @@ async def test_what_a_pause_has_left_out_is_a_gap_once_it_is_changed(desk: Desk)
     ("text", "why"),
     [
         (CAPTIONS.replace("30 2", "61 2"), "schedule.cron"),
-        (CAPTIONS + '[stage.sum]\ncommand=["cat"]\n', "stage.sum.command is not supported yet"),
+        (
+            CAPTIONS + '[stage.sum]\ncommand=["cat"]\npriority=3\n',
+            "a command has no jobs at an endpoint; it takes errors, include, max-attempts, output",
+        ),
     ],
     ids=["cron", "command"],
 )

@@ -8,6 +8,7 @@ import anyio
 from orchestrator.api import View
 from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
 from orchestrator.api.lineage import Lineage, RowOfFlow
+from orchestrator.api.rerunning import Rerun
 from orchestrator.api.schedules import History, ScheduleStatus, Trouble
 from orchestrator.api.working_off import Ticked
 from orchestrator.core.flows import FlowKind, FlowState
@@ -108,6 +109,10 @@ class FakeFlows:
 
     async def flow_called(self, ledger: Path, name: str) -> FlowStatus | None:
         return self.flow if name == FLOW else None
+
+    async def flow_rerun(self, ledger: Path, name: str, stage: str, *, only_failed: bool) -> Rerun:
+        self.asked.append(("rerun", ledger, name, stage, only_failed))
+        return Rerun(flow=name, runs=(f"{name}/{stage}~2",), held_by=self.held_by)
 
     async def flow_lineage(self, ledger: Path, name: str, custom_id: str) -> Lineage:
         self.asked.append((ledger, name, custom_id))

@@ -197,3 +197,14 @@ def test_a_key_that_would_travel_openly_is_worth_a_warning(
     result = invoke(FakeApp(), *command, "--serverless-url", "http://gpu.example")
     assert ("the API key travels unencrypted to http://gpu.example" in result.stderr) == is_warned
     assert "secret" not in result.stderr
+
+
+def test_a_rerun_tells_the_new_runs_and_who_goes_on() -> None:
+    program = FakeApp()
+    result = invoke(program, "flows", "rerun", FLOW, "--from", "embed", "--failed", "--ledger", "l.db")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"{FLOW} is carried out anew: {FLOW}/embed~2; it goes on with the next orchestrator" in result.stderr
+    assert program.asked[-1] == ("rerun", LEDGER, FLOW, "embed", True)
+    program.held_by = "process 7"
+    told = invoke(program, "flows", "rerun", FLOW, "--from", "embed", "--json")
+    assert json.loads(told.stdout) == {"flow": FLOW, "runs": [f"{FLOW}/embed~2"], "held_by": "process 7"}

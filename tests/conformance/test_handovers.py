@@ -32,7 +32,7 @@ async def two_stages(ledger: Ledger, rows: int = 3) -> tuple[Run, Run]:
     second = await ledger.runs.create(
         name="second", service_url="https://api.example", endpoint="ep2", source="first", settings=SETTINGS
     )
-    await ledger.handovers.follow(flow.id, "second", from_run=first, to_run=second)
+    await ledger.handovers.follow(flow.id, "second", sources=[first], to_run=second)
     return first, second
 
 
@@ -82,7 +82,7 @@ async def test_what_had_ended_before_is_owed_as_well_and_following_twice_is_foll
             name="later", service_url="https://api.example", endpoint="ep2", source="-", settings=SETTINGS
         )
         for _ in range(2):
-            await ledger.handovers.follow(flow.id, "later", from_run=first, to_run=second)
+            await ledger.handovers.follow(flow.id, "later", sources=[first], to_run=second)
         assert [each.job for each in await ledger.handovers.owed(second.id, 500)] == [1]
         found = await ledger.runs.named("later")
         assert found is not None

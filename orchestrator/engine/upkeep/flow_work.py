@@ -4,23 +4,26 @@ Whatever a crash cuts short is begun again by the next process, and comes to the
 is not taken in again, files are written whole or not at all, and the flow ends once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 import anyio
 
 from orchestrator.core.flows import FlowEvent, FlowState, end_of
-from orchestrator.core.lifecycle import State
+from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.core.pipelines import Pipeline, Stage
+from orchestrator.core.stages import is_barrier, is_enough, on_the_way
 from orchestrator.core.wording import counted
 from orchestrator.engine.serving import Serving
+from orchestrator.engine.upkeep.command_stage import CommandStage, PrintedLine
 from orchestrator.engine.upkeep.notifier import Notifier, Tells
 from orchestrator.engine.upkeep.stage_relay import MakesRows, StageRelay
-from orchestrator.engine.upkeep.stage_work import StageWork
+from orchestrator.engine.upkeep.stage_work import ServedStage, StageWork
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows import Flow
+from orchestrator.ledger.flows import Flow, StageRow
 from orchestrator.ledger.runs import Run
 
 
@@ -33,8 +36,18 @@ class FlowFiles(MakesRows, Tells, Protocol):
         """
         ...
 
-    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, sources: Sequence[Run]) -> Run:
-        """The run of a stage that is handed the rows of others, from now on."""
+    async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]) -> Run:
+        """The run of a stage that is handed the rows of others, from now on; `before` are the runs of all stages that
+        stand before it, by their names.
+        """
+        ...
+
+    async def print_rows(
+        self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]
+    ) -> Sequence[PrintedLine]:
+        """Runs the command of a stage once, with the files of what the stages before have come to. Raises
+        `CommandFailed`.
+        """
         ...
 
     async def finish(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run) -> None:
@@ -68,7 +81,7 @@ class FlowWork:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing comes of it before somebody does something."""
-        left = [stage for stage in self.stages if not stage.has_ended()]
+        left = [stage for stage in self.stages if not stage.is_over]
         return any(stage.is_stuck for stage in left) and all(stage.is_stuck or stage.is_waiting for stage in left)
 
     @property
@@ -88,34 +101,62 @@ class FlowWork:
     async def _carried_out(self) -> tuple[FlowEvent, str]:
         for stage in self.pipeline.stages:
             self.stages.append(await self._begun(stage))
-        try:
-            async with anyio.create_task_group() as group:
-                for work in self.stages:
-                    group.start_soon(work.until_over, self._look)
-        except BaseExceptionGroup as error:
-            raise leading(error) from None
+        self.relay.wake()  # rows that had ended before are owed since then
+        while await self._has_more():
+            for work in self.stages:
+                work.begin()
+            try:
+                async with anyio.create_task_group() as group:
+                    for work in self.stages:
+                        group.start_soon(work.until_over, self._look)
+            except BaseExceptionGroup as error:
+                raise leading(error) from None
         for work in self.stages:
             await self.files.finish(self.flow, self.pipeline, work.stage, work.run)
         return await self._ended()
 
+    async def _has_more(self) -> bool:
+        """Whether there is something to do: at first, and where jobs were queued again while others went on."""
+        if not all(work.is_over for work in self.stages):
+            return True
+        runs = [work.run.id for work in self.stages]
+        counts = (await self.ledger.runs.counts_by_run(runs)).values()
+        return any(map(unfinished, counts)) or any([await self.ledger.handovers.is_owed(run) for run in runs])
+
     async def _begun(self, stage: Stage) -> StageWork:
         sources = [work for work in self.stages if work.stage.name in stage.from_]
         if sources:
-            run = await self.files.follow(self.flow, self.pipeline, stage, [source.run for source in sources])
+            before = {work.stage.name: work.run for work in self.stages}
+            run = await self.files.follow(self.flow, self.pipeline, stage, before)
         else:
             run = await self.files.begin(self.flow, self.pipeline, stage)
-        work = StageWork(
+        work = self._work(stage, run, sources)
+        for source in sources:
+            source.followers.append(work)
+        return work
+
+    def _work(self, stage: Stage, run: Run, sources: Sequence[StageWork]) -> StageWork:
+        if not stage.command:
+            return ServedStage(
+                stage=stage,
+                run=run,
+                sources=sources,
+                ledger=self.ledger,
+                serving=self.serving,
+                relay=self.relay,
+                changed=self.changed,
+            )
+        before = {work.stage.name: work.run for work in self.stages}
+        return CommandStage(
             stage=stage,
             run=run,
             sources=sources,
             ledger=self.ledger,
-            serving=self.serving,
             relay=self.relay,
             changed=self.changed,
+            run_command=partial(self.files.print_rows, self.flow, self.pipeline, stage, before),
+            warn=self.warn,
         )
-        for source in sources:
-            source.followers.append(work)
-        return work
 
     async def _ended(self) -> tuple[FlowEvent, str]:
         """How it ended: with all results of the last stage, with some, or with none."""
@@ -129,10 +170,48 @@ class FlowWork:
         return end_of(succeeded=succeeded, others=others), why
 
     async def _look(self, work: StageWork) -> None:
-        """Holds the flow once too many rows of a stage have failed."""
+        """Holds the flow once too many rows of a stage have failed, or too few have succeeded for another one."""
+        if is_barrier(work.stage) and not work.is_let_through:
+            await self._let_through(work)
         if self.flow.is_overruled or self.flow.state is FlowState.HELD or (why := work.failed_too_many()) is None:
             return
-        if await self.ledger.flows.pause(self.flow.id, why):
+        await self._hold(why)
+
+    async def _let_through(self, work: StageWork) -> None:
+        """Lets a stage begin that waits for all of those before it, once these are over, and with enough rows."""
+        if not await work.is_reached():
+            return
+        await self.look_again()
+        why = await self._too_few(work)
+        if self.flow.is_cancelled:
+            work.let_through()
+        elif self.flow.state is FlowState.HELD:
+            work.is_short = True
+        elif why is None:
+            work.let_through()
+        elif any(row.is_short for row in await self._rows_of(work)):
+            work.let_through()  # somebody went on with it
+        else:
+            work.is_short = True
+            await self._hold(why, short=work.run.id)
+
+    async def _rows_of(self, work: StageWork) -> list[StageRow]:
+        return [row for row in await self.ledger.flows.stages([self.flow.id]) if row.run == work.run.id]
+
+    async def _too_few(self, work: StageWork) -> str | None:
+        """Why a stage cannot begin with the rows that there are."""
+        stage = work.stage
+        way = on_the_way(self.pipeline.stages, stage.name)
+        of_way = {each.stage.name: each.run.id for each in self.stages if each.stage.name in way}
+        counts = await self.ledger.runs.counts_by_run(list(of_way.values()))
+        succeeded = sum(counts.get(of_way[name], {}).get(State.SUCCEEDED, 0) for name in stage.from_)
+        failed = sum(each.get(state, 0) for each in counts.values() for state in (State.FAILED, State.CANCELLED))
+        if is_enough(stage.needs, succeeded=succeeded, failed=failed):
+            return None
+        return f"{failed:,} of the {succeeded + failed:,} rows for {stage.name} have failed, more than needs allows"
+
+    async def _hold(self, why: str, *, short: int | None = None) -> None:
+        if await self.ledger.flows.pause(self.flow.id, why, short=short):
             self.asked()
             self.notifier.on_change()
             self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator continue {self.flow.name}")
@@ -143,6 +222,13 @@ class FlowWork:
         if (now := await self.ledger.flows.named(self.flow.name)) is not None:
             self.flow = now
 
+    def stands(self, flow: Flow) -> None:
+        """How it stands in the ledger: somebody may have gone on with it."""
+        is_news, self.flow = flow.state is not self.flow.state, flow
+        if is_news:
+            for stage in self.stages:
+                stage.nudge()
+
     async def cancel(self) -> None:
         """Ends it, as was asked: at once where nothing was taken in, else once its run has ended."""
         if not self.stages:
@@ -150,6 +236,8 @@ class FlowWork:
             await self.end(FlowEvent.CANCELLED, self.flow.why)
         else:
             await self.ledger.flows.cancel_runs(self.flow.id)
+            for stage in self.stages:
+                stage.cancel()
             self.asked()
 
     async def end(self, event: FlowEvent, why: str) -> None:

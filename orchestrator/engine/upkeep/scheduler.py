@@ -202,7 +202,7 @@ class Scheduler:
                 changed=self.settled,
             )
             self._tasks.start_soon(self._carry_out, work)
-        work.flow = flow
+        work.stands(flow)
         if flow.is_cancelled:
             await work.cancel()
 

@@ -1,0 +1,145 @@
+"""The commands of stages: given files of results, they print rows. What they say on the way is told as they say it."""
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import anyio
+import msgspec
+from anyio import from_thread, to_thread
+
+from orchestrator.core.compact import compact
+from orchestrator.engine.upkeep.command_stage import CommandFailed, PrintedLine
+from orchestrator.formats.custom_id import decode_custom_id
+from orchestrator.units import MIB
+
+LINES_MAX: Final = 100_000
+PRINTED_BYTES_MAX: Final = 256 * MIB
+"""So much of what a command prints becomes rows: they are written by one transaction."""
+
+SAID_SHOWN: Final = 1_000
+"""So many characters of what a command says are told where it fails."""
+
+STOP_S: Final = 5.0
+"""A command that is to end is killed after so long."""
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_names: Final = msgspec.json.Decoder(list[str])
+
+
+async def carry_out(
+    command: Sequence[str], folder: Path, environ: Mapping[str, str], say: Callable[[str], None]
+) -> list[PrintedLine]:
+    """Runs the command in `folder` and returns what it prints; what it says on its standard error goes to `say`, line
+    by line. Raises `CommandFailed`. When we are cancelled it is stopped, with all that it has started.
+    """
+    with tempfile.TemporaryFile(prefix="orchestrator-") as printed:
+        await _run(command, folder, environ, say, printed)
+        printed.seek(0, os.SEEK_END)
+        if printed.tell() > PRINTED_BYTES_MAX:
+            raise CommandFailed(f"{command[0]} prints more than {PRINTED_BYTES_MAX // MIB} MiB")
+        printed.seek(0)
+        return await to_thread.run_sync(lambda: list(_lines(command[0], printed)))
+
+
+def _started(
+    command: Sequence[str], folder: Path, environ: Mapping[str, str], printed: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(  # noqa: S603  the user's own command
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=environ,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{command[0]}: the command cannot be run ({error})") from None
+
+
+async def _run(
+    command: Sequence[str],
+    folder: Path,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    printed: IO[bytes],
+) -> None:
+    process = _started(command, folder, environ, printed)
+    try:
+        said = await to_thread.run_sync(_listen, process, say, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    except BaseException:
+        await _stop(process)
+        raise
+    if process.returncode:
+        how = (
+            f"was killed by {signal.Signals(-process.returncode).name}"
+            if process.returncode < 0
+            else f"has ended with exit code {process.returncode}"
+        )
+        told = said.strip()[-SAID_SHOWN:]
+        raise CommandFailed(f"{shlex.join(command)[:200]} {how}{f': {told}' if told else ''}")
+
+
+def _listen(process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> str:
+    """Until it has ended; returns the end of what it said."""
+    assert process.stderr is not None
+    said = ""
+    with process.stderr:
+        for line in process.stderr:
+            text = line.decode(errors="replace")
+            said = (said + text)[-2 * SAID_SHOWN :]
+            from_thread.run_sync(say, text.rstrip())
+    process.wait()
+    return said
+
+
+async def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ends it and whatever it has started, first by asking."""
+    with anyio.CancelScope(shield=True):
+        _signal(process, signal.SIGTERM)
+        with anyio.move_on_after(STOP_S):
+            await to_thread.run_sync(process.wait, abandon_on_cancel=True)
+        _signal(process, signal.SIGKILL)
+        await to_thread.run_sync(process.wait)
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _lines(program: str, printed: IO[bytes]) -> Iterator[PrintedLine]:
+    for number, line in enumerate(filter(None, map(bytes.strip, printed)), start=1):
+        if number > LINES_MAX:
+            raise CommandFailed(f"{program} prints more than {LINES_MAX:,} lines")
+        try:
+            yield read_line(line)
+        except (ValueError, RecursionError) as error:
+            raise CommandFailed(f"line {number} of what {program} prints is no row: {error}") from None
+
+
+def read_line(line: bytes) -> PrintedLine:
+    """A row: any JSON. Of an object, `custom_id` and `parents` say what it is called and made of, and `output`, or else
+    whatever is left of it, is the output. Raises `ValueError`.
+    """
+    line = compact(line)
+    if not line.startswith(b"{"):
+        return PrintedLine(None, line, ())
+    members: dict[str, Any] = _members.decode(line)
+    custom_id = decode_custom_id(bytes(members.pop("custom_id"))) if "custom_id" in members else None
+    parents: Sequence[str] = ()
+    if "parents" in members:
+        try:
+            parents = _names.decode(members.pop("parents"))
+        except msgspec.ValidationError:
+            raise ValueError("its parents are no list of custom_ids") from None
+    output = bytes(members["output"]) if "output" in members else msgspec.json.encode(members)
+    return PrintedLine(custom_id, output, tuple(parents))
