@@ -64,8 +64,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="of a resumable job that has ended the oldest checkpoint is kept",
         path="orchestrator/ledger/pruning.py",
-        old="(_newer.c.segment > checkpoints.c.segment)",
-        new="(_newer.c.segment < checkpoints.c.segment)",
+        old="(_newer.c.seq > checkpoints.c.seq)",
+        new="(_newer.c.seq < checkpoints.c.seq)",
         tests=("tests/engine/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),
     ),
 )
