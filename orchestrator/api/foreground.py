@@ -20,13 +20,7 @@ from orchestrator.api.controlling import asked, beside
 from orchestrator.api.flow_files import files_of
 from orchestrator.api.following import LOOK_S, Followed, as_it_is
 from orchestrator.api.growing import Growing
-from orchestrator.api.identity import (
-    check_given,
-    check_not_local,
-    check_reach,
-    find_run,
-    settings_of,
-)
+from orchestrator.api.identity import check_given, check_not_local, check_reach, find_run, settings_of
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.outlook import outlook
@@ -233,6 +227,7 @@ class Foreground:
                 await engine.finish()
                 if session.is_over:  # else somebody has had its failed jobs queued again meanwhile
                     break
+        session = self._standing = engine.runs.sessions[run.id]  # also where it was stopped as it began
         return await self._end(engine.ledger, session)
 
     # --- served by another process

@@ -41,6 +41,8 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "pause": "pause prompts",
     "unpause": "unpause prompts",
     "continue": "continue prompts",
+    "brakes set": "brakes set prompts --budget 50",
+    "brakes show": "brakes show prompts",
     "cancel": "cancel prompts",
     "retry": "retry prompts",
     "priority": "priority prompts 5",

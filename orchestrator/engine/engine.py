@@ -324,8 +324,9 @@ class Engine:
         Raises `UsageError` where its endpoint cannot be used, or its validator.
         """
         self.validators.load(self.runs.settings_of.get(run.id, run.settings))
-        await self.reach(run)
-        session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+        with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
+            await self.reach(run)
+            session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
         for there in await self.ledger.runs.elsewhere(run.id):
             await self.reach(there)
             await self.runs.extend(session, there)

@@ -11,15 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
-from msgspec.structs import replace
 
 from orchestrator.api import run as foreground
 from orchestrator.api.keeping_runs import Deleted, Renamed, delete, rename
 from orchestrator.api.outcomes import Job, Result
 from orchestrator.api.program import Orchestrator
-from orchestrator.client import Service
-from orchestrator.clock import Clock
-from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.emulator.long_work import LongWork
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, UsageError
@@ -133,40 +129,6 @@ async def test_rows_are_appended_behind_those_that_are_there(tmp_path: Path) -> 
         assert run.counts["total"] == 4
         with pytest.raises(UsageError, match="no run called 'nobody'"):
             await orc.append("nobody", numbers(1))
-
-
-async def test_a_run_at_another_service_goes_on_with_the_key_that_is_named_for_it(tmp_path: Path) -> None:
-    async with desk(tmp_path) as d:
-        async with d.orchestrator() as orc:
-            await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions")
-        keys: list[tuple[str, str]] = []
-
-        def service(connection: ConnectionSettings, clock: Clock) -> Service:
-            keys.append((connection.serverless_url, connection.api_key))
-            return d.dependencies.service(connection, clock)
-
-        there = replace(d.dependencies, service=service, environ={"THERE": "its-key"})
-        keys_of = {URL: "env:THERE"}
-        async with Orchestrator(
-            d.ledger, serverless_url="http://elsewhere", service_keys=keys_of, api_key="key", _dependencies=there
-        ) as orc:
-            assert await outputs((await orc.run("captions")).results()) == [0]
-        assert (URL, "its-key") in keys
-
-
-async def test_whoever_hurries_waits_for_no_answer_on_leaving(tmp_path: Path) -> None:
-    async with desk(tmp_path, faults=Faults(slow_answer=1.0, slow_answer_s=20.0)) as d:
-        lasted_s = []
-        for is_hurried in (False, True):
-            async with d.orchestrator() as orc:
-                await orc.submit(numbers(1), endpoint=ENDPOINT)
-                await anyio.sleep(1)
-                if is_hurried:
-                    orc.hurry()
-                left_at = running_loop().time()
-            lasted_s.append(running_loop().time() - left_at)
-        waited_s, hurried_s = lasted_s
-        assert hurried_s < 1 < waited_s
 
 
 async def test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.api.controlling import retry
 from orchestrator.core import diagnosis, gates
+from orchestrator.core.breaker import OFF
 from orchestrator.core.findings import Cause
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.responses import POINTLESS
@@ -110,7 +111,7 @@ async def test_as_many_outstanding_as_can_be_collected_is_said(tmp_path: Path) -
     service = SimulatedService(clock, workers=5, seconds=slow)
     patient = Patient(tmp_path, clock, service.transport())
     limits = {Operation.STATUS: Limit(1, 10, 1)}
-    async with service.serving(), patient.at_work(jobs=300, limits=limits):
+    async with service.serving(), patient.at_work(jobs=300, limits=limits, settings=RunSettings(breaker=OFF)):
         await anyio.sleep(60)
         [finding] = (await patient.diagnosis()).findings
         assert (finding.cause, finding.sentence) == (Cause.OUTSTANDING_BOUND, gates.OUTSTANDING)

@@ -56,7 +56,7 @@ def first(executions: int, seconds: float) -> Callable[[random.Random], float]:
 
 
 async def submitted(d: Desk, orc: Any, jobs: int, **options: Any) -> Any:
-    return await orc.submit(numbers(jobs), endpoint=ENDPOINT, name="captions", **options)
+    return await orc.submit(numbers(jobs), endpoint=ENDPOINT, name="captions", breaker="off", **options)
 
 
 async def test_jobs_that_time_out_are_tried_with_more_time_and_then_at_the_other_endpoint(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.api import run as run_program
 from orchestrator.api.audit import Findings, audit_ledger
 from orchestrator.client import Service
+from orchestrator.core.breaker import OFF
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.notice import Notice
 from orchestrator.core.policy import Policy
@@ -184,7 +185,7 @@ async def program(
         output=folder / "out.jsonl",
         errors=folder / "errors.jsonl",
         connection=ConnectionSettings(serverless_url=URL, api_key="key"),
-        settings=RunSettings(max_attempts=1),
+        settings=RunSettings(max_attempts=1, breaker=OFF),
         retry_failed=retry_failed,
     )
     around = Dependencies(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.breaker import OFF
 from orchestrator.errors import StoppedError
 from orchestrator.settings import RunSettings
 from orchestrator.units import MINUTE_US
@@ -12,7 +13,7 @@ from tests.engine.test_continued import JOBS, desk_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-PATIENT = RunSettings(give_up_after_us=MINUTE_US)
+PATIENT = RunSettings(give_up_after_us=MINUTE_US, breaker=OFF)
 
 
 async def test_a_run_whose_jobs_nobody_executes_is_given_up_and_can_be_resumed(tmp_path: Path) -> None:

@@ -407,7 +407,8 @@ def test_a_line_far_over_the_limit_is_skipped_and_the_next_is_read() -> None:
 
     skipped, kept = read(long, b'{"a":1}', body_bytes_max=100)
 
-    assert skipped == Problem(line=1, text="longer than 65,636 bytes; put large data into storage and send its URL")
+    told = "longer than 65,636 bytes; put large data into storage and send its URL"
+    assert skipped == Problem(line=1, text=told, is_oversize=True)
     assert isinstance(kept, Row)
     assert kept.line == 2
 
