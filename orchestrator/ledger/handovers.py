@@ -254,6 +254,10 @@ class Handovers(Noun):
 
         await self._doors.write(block)
 
+    async def feeding(self) -> frozenset[int]:
+        """The runs whose rows go on to other runs."""
+        return frozenset(row[0] for row in await self._doors.rows(select(relays.c.from_run).distinct()))
+
     async def relays_owed(self) -> list[Relay]:
         """Those to which rows are owed, one for each run that is handed them."""
         waiting = [row[0] for row in await self._doors.rows(_OWED_RUNS)]

@@ -13,6 +13,7 @@ from orchestrator.core.forecast import Source
 from orchestrator.core.planning import Plan
 from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.errors import InputError, StoppedError, UsageError
 from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
@@ -39,6 +40,8 @@ async def planned(
             connection.serverless_url, "key", clock, transport=service.transport()
         ),
         connect=async_creator,
+        say_every_s=BEAT_S,
+        watch_every_s=BEAT_S,
     )
     return await plan(request, view, around, stop)
 

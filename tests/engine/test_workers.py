@@ -21,11 +21,13 @@ from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.endpoints import EndpointInput
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.engine.upkeep.workers import PutBack
 from orchestrator.errors import LedgerBusyError, StoppedError, UsageError, leading
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, ServeRequest
 from orchestrator.views import Summary
 from tests.emulator.accounts import TEMPLATE
+from tests.engine.rows import empty_ledger
 from tests.engine.test_program import Silence
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -41,6 +43,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        empty_ledger(folder / "db")
         self.clock = VirtualClock()
         self.seen: list[tuple[int, int]] = []
         self.fails = False
@@ -81,6 +84,8 @@ class Place:
             environ={},
             service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=transport),
             connect=async_creator,
+            say_every_s=BEAT_S,  # seldom, or each test would take seconds more
+            watch_every_s=BEAT_S,
             **self.more,
         )
 

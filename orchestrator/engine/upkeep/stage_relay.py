@@ -69,6 +69,10 @@ class StageRelay:
     _lanes: TaskGroup = field(init=False)
     """One task for each run that is handed rows: a function that never returns holds up no other."""
 
+    _feeding: frozenset[int] = field(init=False, default=frozenset())
+    """The runs whose rows go on to others: in most ledgers there are none, and the ends of jobs are no news here."""
+
+    _has_news: bool = field(init=False, default=True)
     _busy: set[int] = field(init=False, default_factory=set)
     _let_through: set[int] = field(init=False, default_factory=set)
     _under_way: set[int] = field(init=False, default_factory=set)
@@ -82,7 +86,8 @@ class StageRelay:
         return run in self._under_way
 
     def wake(self) -> None:
-        """Something may be owed."""
+        """Something may be owed, also by runs that fed no other before."""
+        self._has_news = True
         self._wakeup.wake()
 
     def let_through(self, run: int) -> None:
@@ -96,8 +101,9 @@ class StageRelay:
         self._let_through.discard(run)
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
-        if any(is_terminal(step.after) or step.event is Event.REOPENED for step in taken):
-            self.wake()
+        ended = (step for step in taken if is_terminal(step.after) or step.event is Event.REOPENED)
+        if self._feeding and any(step.after.run in self._feeding for step in ended):
+            self._wakeup.wake()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Hands over until cancelled."""
@@ -115,6 +121,11 @@ class StageRelay:
 
     async def run_once(self) -> None:
         """Has all that is owed handed over, to each run by a task of its own."""
+        if self._has_news or not self._feeding:
+            self._has_news = False
+            self._feeding = await self.ledger.handovers.feeding()
+            if not self._feeding:
+                return
         relays = {relay.to_run: relay for relay in await self.ledger.handovers.relays_owed()}
         ready = set(await self.ledger.groups.runs_ready(self._let_through)) - relays.keys()
         relays |= await self.ledger.handovers.relays_to(ready) if ready else {}
