@@ -12,6 +12,7 @@ from orchestrator.core.breaker import OFF, Rules
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy
 from orchestrator.emulator.jobs import Result
+from orchestrator.engine.sending.brakes import RATE_WINDOW_US
 from orchestrator.ledger.commands import Action, NewBrakes
 from orchestrator.settings import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
@@ -358,3 +359,12 @@ async def test_that_it_will_be_late_is_told_early_and_stops_nothing(tmp_path: Pa
         assert p.clock.now() > by
 
     await played(tmp_path / "db", story, clock=clock, works=True, jobs=60, workers=4, seconds=15.0, finish_by=by)
+
+
+async def test_no_more_ends_are_remembered_than_tell_how_fast_the_run_goes(tmp_path: Path) -> None:
+    async def story(p: Process, _: SimulatedService, __: Handler) -> None:
+        await p.finish()
+        assert p.progress.count(State.SUCCEEDED) == 30
+        assert len(p.session.brakes._ends) <= RATE_WINDOW_US // MINUTE_US
+
+    await played(tmp_path / "db", story, works=True, jobs=30, workers=1, seconds=60.0)

@@ -69,6 +69,7 @@ class RunBrakes:
         self._breaker = Breaker(self._kept.breaker, failed=0)
         self._canary: dict[int, Job] | None = None
         self._chosen: tuple[int, ...] | None = None
+        self._canary_ids: frozenset[int] = frozenset()
         self._is_canary_told = False
         self._claiming = 0
         self._sending_since: int | None = None
@@ -96,6 +97,7 @@ class RunBrakes:
         if self._chosen is None:
             self._chosen = await self._ledger.brakes.choose(self.run.id, rows)
         if self._canary is None:
+            self._canary_ids = frozenset(self._chosen)
             self._canary = {}  # what steps tell from now on is newer
             known = await self._ledger.jobs.of(self._chosen)
             self._canary = {**known, **self._canary}
@@ -115,7 +117,8 @@ class RunBrakes:
             self._tell(self._breaker.observe(ended.execution, self._settings().breaker, now))
         if job.state in TERMINAL:
             self._ends.append(now)
-        if self._canary is not None and self._chosen is not None and job.id in self._canary_ids:
+            self._forget_old_ends(now)
+        if self._canary is not None and job.id in self._canary_ids:
             self._canary[job.id] = job
             self._tell_canary()
 
@@ -124,13 +127,12 @@ class RunBrakes:
             self._warn(f"{self.run.name}: {what}")
             self._progress.nudge()
 
-    @property
-    def _canary_ids(self) -> frozenset[int]:
-        return frozenset(self._chosen or ())
+    def _forget_old_ends(self, now: int) -> None:
+        while self._ends and self._ends[0] <= now - RATE_WINDOW_US:
+            self._ends.popleft()
 
     def _tell_canary(self) -> None:
-        facts = self._canary_facts(None)
-        if self._is_canary_told or not facts.has_passed:
+        if self._is_canary_told or not (facts := self._canary_facts(None)).has_passed:
             return
         self._is_canary_told = True
         took = self._spent.of_run(self.run.id)
@@ -213,7 +215,7 @@ class RunBrakes:
 
     def only(self) -> Sequence[int] | None:
         """The jobs of which alone any may be claimed; None for all."""
-        canary = self._facts(None, 0, None).canary
+        canary = self._canary_out(self._settings(), None)
         return None if canary is None or canary.has_passed else self._chosen
 
     def _facts(self, endpoint: Endpoint | None, at_endpoint: int, by_retry: bool | None) -> BrakeFacts:
@@ -221,20 +223,24 @@ class RunBrakes:
         max_failures: MaxFailures | None = settings.max_failures
         if max_failures == MaxFailures() or self._is_overruled(declared_brakes.MAX_FAILURES, settings):
             max_failures = None
-        has_canary = self._canary is not None and settings.canary.rows
-        is_out = has_canary and not self._is_overruled(declared_brakes.CANARY, settings)
         return BrakeFacts(
             name=self.run.name,
             max_failures=max_failures,
             failed=progress.count(State.FAILED),
             ended=progress.total - progress.unfinished,
-            canary=self._canary_facts(by_retry) if is_out else None,
+            canary=self._canary_out(settings, by_retry),
             budgets=tuple(self._budgets(settings, endpoint, at_endpoint)),
             deadline=self._deadline(endpoint),
         )
 
     def _is_overruled(self, setting: Setting[Any], settings: RunSettings) -> bool:
         return self._kept.overruled.get(setting.key) == _text(setting, settings)
+
+    def _canary_out(self, settings: RunSettings, by_retry: bool | None) -> CanaryFacts | None:
+        """How the rows stand that go first; None where none do, or people went past that."""
+        has_canary = self._canary is not None and settings.canary.rows
+        is_out = has_canary and not self._is_overruled(declared_brakes.CANARY, settings)
+        return self._canary_facts(by_retry) if is_out else None
 
     def _canary_facts(self, by_retry: bool | None) -> CanaryFacts:
         jobs, now = list((self._canary or {}).values()), self._clock.now()
@@ -286,8 +292,7 @@ class RunBrakes:
 
     def _per_s(self, now: int) -> float | None:
         """Jobs that end in a second, of late; None while too few have."""
-        while self._ends and self._ends[0] <= now - RATE_WINDOW_US:
-            self._ends.popleft()
+        self._forget_old_ends(now)
         if len(self._ends) < RATED_FROM:
             return None
         since = max(self._sending_since or self._ends[0], now - RATE_WINDOW_US)
