@@ -12,7 +12,7 @@ from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import acknowledgement
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.nouns import ShownGroup
 from orchestrator.cli.options import also
 from orchestrator.core.costs import Cost
 from orchestrator.errors import UsageError
@@ -23,16 +23,10 @@ if TYPE_CHECKING:
 Json = Annotated[bool | None, options.option(declared.JSON, "The brakes as JSON on standard output.")]
 
 
-class BrakesGroup(NounGroup):
-    """Without a verb they are shown."""
-
-    default_verb = "show"
-
-
 def add_brakes(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `brakes` and its commands."""
     brakes = typer.Typer(
-        cls=BrakesGroup,
+        cls=ShownGroup,
         help="What stops a run before it burns money, what it has cost, and how to change that, also while it goes on."
         " Without a verb they are shown.",
     )

@@ -13,7 +13,7 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import acknowledgement
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
-from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.nouns import ShownGroup
 from orchestrator.cli.options import also
 from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.errors import UsageError
@@ -38,16 +38,10 @@ AtEndpoint = Annotated[
 Json = Annotated[bool | None, options.option(declared.JSON, "The limits as JSON on standard output.")]
 
 
-class LimitsGroup(NounGroup):
-    """Without a verb they are shown."""
-
-    default_verb = "show"
-
-
 def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `limits` and its commands."""
     limits = typer.Typer(
-        cls=LimitsGroup,
+        cls=ShownGroup,
         help="The limits of the runs' endpoints, and how to change them, also while a run goes on."
         " Without a verb they are shown.",
     )

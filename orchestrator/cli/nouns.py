@@ -16,3 +16,9 @@ class NounGroup(TyperGroup):
         if is_bare and not ctx.resilient_parsing:
             args = [self.default_verb, *args]
         return list(super().parse_args(ctx, args))
+
+
+class ShownGroup(NounGroup):
+    """One of which the bare noun shows how things stand."""
+
+    default_verb = "show"
