@@ -19,6 +19,7 @@ MAY_HAVE_RUN: Final = frozenset({Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAI
 """What may have been executed, and says nothing of how it went."""
 
 _ENDS: Final = frozenset({Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
+_MAY_END: Final = _ENDS | {Event.COMPLETED, Event.CANCELLED}
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -31,6 +32,8 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 def ended_by(step: Transition) -> Ended | None:
     """What `step` tells; None where it ends no execution."""
+    if step.event not in _MAY_END:  # as most steps are not
+        return None
     outcome = step.outcome or step.told
     execution_ms = step.execution_ms if outcome is None or outcome.execution_ms is None else outcome.execution_ms
     if step.event is Event.COMPLETED:
@@ -40,8 +43,6 @@ def ended_by(step: Transition) -> Ended | None:
         return Ended(took, Execution(is_failed=False))
     if step.event is Event.CANCELLED:
         return None if execution_ms is None else Ended(Took.one(execution_ms))
-    if step.event not in _ENDS:
-        return None
     if step.trouble is None:  # a segment that was given back as it should be
         return Ended(Took.one(execution_ms), Execution(is_failed=False))
     if step.trouble in FAILED:
