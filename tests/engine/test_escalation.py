@@ -193,6 +193,17 @@ async def test_what_a_person_tries_again_begins_anew(tmp_path: Path) -> None:
         assert shown.timeline[-2].settings is None
 
 
+async def test_what_a_person_tries_again_is_given_the_same_steps_once_more(tmp_path: Path) -> None:
+    async with desk(tmp_path, endpoints=(ENDPOINT, BIG), work=Broken(3)) as d, d.orchestrator() as orc:
+        run = await submitted(d, orc, 1, max_attempts=2, escalate="failed: endpoint big")
+        await run.wait()
+        await run.retry()
+        await run.wait()
+        [done] = await custom_ids(run)
+        shown = await job_show(d.ledger, "captions", done)
+        assert [one.endpoint for one in shown.submissions] == [ENDPOINT, BIG, ENDPOINT, BIG]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

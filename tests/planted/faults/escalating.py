@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/job.py",
         old="policy=afresh.policy, escalated=None,\n",
         new="policy=afresh.policy, escalated=job.escalated,\n",
-        tests=(f"{_HERE}test_what_a_person_tries_again_begins_anew",),
+        tests=(f"{_HERE}test_what_a_person_tries_again_is_given_the_same_steps_once_more",),
     ),
     Fault(
         name="the other fields of an input are lost as one is made anew",

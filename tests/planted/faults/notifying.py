@@ -24,7 +24,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/telling.py",
         old="message_id(told.id, told.owed_at, ",
         new="message_id(told.id, clock.now(), ",
-        tests=(f"{_NOTIFICATIONS}::test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id",),
+        tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a redirect counts as taken",
@@ -57,8 +57,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="rows go of which somebody has something done again",
         path="orchestrator/ledger/flows.py",
-        old="runs.c.id.in_(of_ended), ~UNFINISHED)",
-        new="runs.c.id.in_(of_ended))",
+        old="runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)",
+        new="runs.c.id == run)",
         tests=("tests/engine/test_outlived.py::test_what_is_not_to_go_stays",),
     ),
     Fault(
