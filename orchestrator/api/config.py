@@ -143,10 +143,12 @@ def choose(
     """
     named = given.get(declared.CONFIG.name) or environment.get(RUNS.variable(declared.CONFIG)) or None
     path = _file(named)
-    file, set_here = _of_file(path, section), _of_environment(environment, section)
+    tables = _NO_TABLES if path is None else _tables(path)
+    file, set_here = _of_file(path, tables[section.table], section), _of_environment(environment, section)
     flags = _of_flags(given, section, said)
-    if path is not None and section is RUNS:
-        file = {**file, **_of_endpoint(path, {**file, **set_here, **flags}.get(declared.ENDPOINT.key))}
+    if section is RUNS:
+        chosen = {**file, **set_here, **flags}.get(declared.ENDPOINT.key)
+        file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], chosen)}
     return Choices(section, file=file, environment=set_here, flags=flags, named=None if named is None else str(named))
 
 
@@ -185,20 +187,18 @@ def _texts(text: str, form: Form[Any]) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines())) if form.by_lines else text.replace(",", " ").split())
 
 
-def _of_file(path: Path | None, section: Section) -> Layer:
+def _of_file(path: Path | None, members: Mapping[str, object], section: Section) -> Layer:
     where = f"{path}" if section.table is None else f"[{section.table}] of {path}"
-    return _layer(_members(path, section.table) if path else {}, section, where)
+    return _layer(members, section, where)
 
 
-def _of_endpoint(path: Path, chosen: Given | None) -> Layer:
+def _of_endpoint(path: Path | None, tables: Mapping[str, object], chosen: Given | None) -> Layer:
     """What the file says of the endpoint that was chosen. What it says of the others is checked, too."""
     found: Layer = {}
-    for endpoint, members in _members(path, ENDPOINTS_TABLE).items():
+    for endpoint, members in tables.items():
         where = f"[{ENDPOINTS_TABLE}.{endpoint}] of {path}"
         if not isinstance(members, dict):
-            raise UsageError(
-                f"{path}: {ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
-            )
+            raise UsageError(f"{path}: {_TABLE_FOR_EACH}")
         layer = _layer(members, OF_ENDPOINTS, where)
         if chosen is not None and chosen.texts[-1] == endpoint:
             found = layer
@@ -221,8 +221,13 @@ def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer
     return {key: setting for key, setting in given.items() if setting.texts}
 
 
-def _members(path: Path, table: str | None) -> Mapping[str, object]:
-    """What stands in the file's `table`, or outside of all that we know."""
+_Tables = Mapping[str | None, Mapping[str, object]]
+
+_NO_TABLES: Final[_Tables] = {None: {}, EMULATE_TABLE: {}, ENDPOINTS_TABLE: {}}
+
+
+def _tables(path: Path) -> _Tables:
+    """What stands in each table of the file that we know, and outside of all of these (None)."""
     try:
         with path.open("rb") as file:
             members: dict[str, object] = tomllib.load(file)
@@ -235,7 +240,7 @@ def _members(path: Path, table: str | None) -> Mapping[str, object]:
         raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")
     if not isinstance(endpoints, dict):
         raise UsageError(f"{path}: {_TABLE_FOR_EACH}")
-    return {None: members, EMULATE_TABLE: emulate, ENDPOINTS_TABLE: endpoints}[table]
+    return {None: members, EMULATE_TABLE: emulate, ENDPOINTS_TABLE: endpoints}
 
 
 def _unknown(key: str, name: str, section: Section) -> str:
