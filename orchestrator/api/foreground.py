@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from orchestrator import declared, declared_brakes
+from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
@@ -23,6 +23,7 @@ from orchestrator.api.growing import Growing
 from orchestrator.api.identity import check_given, check_not_local, check_reach, find_run, settings_of
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
+from orchestrator.api.options import check_brakes
 from orchestrator.api.outlook import outlook
 from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
@@ -129,10 +130,7 @@ class Foreground:
         recalled = await recall(self._request, self._dependencies)
         request = self._request = recalled.request
         if request.settings is not None:
-            try:
-                declared_brakes.check_brakes(request.settings)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
+            check_brakes(request.settings)
         try:
             files.check_outputs(request.ledger, outputs_of(request))
         except UsageError as error:

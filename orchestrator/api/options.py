@@ -158,6 +158,11 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
             f"{name(declared_plan.WORKERS_MIN)} {least} is more than {name(declared_plan.WORKERS_MAX)} {most}"
         )
     check_resumable(settings, name)
+    check_brakes(settings, name)
+
+
+def check_brakes(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
+    """The same of the brakes alone."""
     try:
         declared_brakes.check_brakes(settings, name)
     except ValueError as error:

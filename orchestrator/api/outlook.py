@@ -89,7 +89,7 @@ def known_of(
         most, where = most_wished, "as the run wants"
     if most is None:
         return Known(times=times)
-    warm = 0 if health is None else (health.workers_idle or 0) + (health.workers_running or 0)
+    warm = _up(health)
     start_us = figures.start_us if figures.start_us is not None else found.workers.start_us if found else 0
     if is_embedded:
         warm = most
@@ -105,7 +105,7 @@ def _workers(
     *,
     is_embedded: bool,
 ) -> tuple[int | None, str]:
-    up = 0 if health is None else (health.workers_idle or 0) + (health.workers_running or 0)
+    up = _up(health)
     if figures.workers is not None:
         return figures.workers, "as given"
     if is_embedded:
@@ -115,6 +115,11 @@ def _workers(
     if seen is not None:
         return max(seen.most, up), "as many as were seen at work"
     return (up, "as the endpoint says how it is") if up else (None, "")
+
+
+def _up(health: Health | None) -> int:
+    """How many workers are there, busy or not."""
+    return 0 if health is None else (health.workers_idle or 0) + (health.workers_running or 0)
 
 
 async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[Execution]:

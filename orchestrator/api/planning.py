@@ -26,14 +26,13 @@ from orchestrator.declared_plan import PlanRequest
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import Silent, View
+from orchestrator.engine.upkeep.workers import knows_account
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, OrchestratorError, UsageError
 from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import is_made, read_ledger
 from orchestrator.settings import (
     LOCAL,
-    REST_URL_DEFAULT,
-    SERVERLESS_URL_DEFAULT,
     STANDARD_INPUT,
     ConnectionSettings,
     RunSettings,
@@ -114,8 +113,7 @@ async def _health(
 
 async def _workers_there(connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str) -> int | None:
     """How many workers the endpoint may have, as its settings in the account say; None where they cannot be seen."""
-    is_elsewhere = connection.rest_url == REST_URL_DEFAULT and url != SERVERLESS_URL_DEFAULT
-    if url == LOCAL or not connection.api_key or is_elsewhere:
+    if url == LOCAL or not connection.api_key or not knows_account(connection.rest_url, url):
         return None
     with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
         async with given.service(connection, given.clock) as service:

@@ -52,6 +52,11 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
     """What was done, or why not, for people."""
 
 
+def knows_account(rest_url: str, service_url: str) -> bool:
+    """Whether endpoints of that service are those of the account there: another service has another REST interface."""
+    return rest_url != REST_URL_DEFAULT or service_url == SERVERLESS_URL_DEFAULT
+
+
 class Workers:
     """The bounds of endpoints' workers, as the runs of one ledger want them."""
 
@@ -92,7 +97,7 @@ class Workers:
             raise UsageError(
                 f"{run.endpoint} is a function of yours: it has no workers that {self._named(wish)} raises"
             )
-        if self._rest_url == REST_URL_DEFAULT and run.service_url != SERVERLESS_URL_DEFAULT:
+        if not knows_account(self._rest_url, run.service_url):
             raise UsageError(
                 f"{self._named(wish)} needs {declared.REST_URL}: where is the REST interface that goes with"
                 f" {run.service_url}?"
