@@ -49,7 +49,7 @@ class Webhooks:
         self._success = success
         self._limiter = anyio.CapacityLimiter(concurrency)
         self._tasks: TaskGroup | None = None
-        self._waiting = 0
+        self._waiting = self._sent = 0
         self.attempts = 0
         self.delivered = 0
         self.dropped = 0
@@ -71,10 +71,11 @@ class Webhooks:
             self.dropped += 1
             return
         self._waiting += 1
-        self._tasks.start_soon(self._bring, self._deliver, webhook)
+        self._sent += 1
+        self._tasks.start_soon(self._bring, self._deliver, webhook, self._sent)
 
-    async def _bring(self, deliver: Deliver, webhook: Webhook) -> None:
-        trace = hashlib.sha256(webhook.url.encode() + webhook.body).hexdigest()
+    async def _bring(self, deliver: Deliver, webhook: Webhook, number: int) -> None:
+        trace = hashlib.sha256(f"{number} {webhook.url}".encode()).hexdigest()
         for n, pause_s in enumerate(self._pauses_s):
             await anyio.sleep(pause_s)
             span = hashlib.sha256(f"{trace}{n}".encode()).hexdigest()
