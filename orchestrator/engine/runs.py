@@ -112,8 +112,13 @@ class RunSession(Standing):
     async def count_anew(self) -> None:
         """Jobs may have come that no step tells of."""
         await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be jobs to send that no step has told of."""
         for part in self._parts:
             part.dispatcher.wake()
+        self.progress.nudge()
 
     async def send(self) -> None:
         """Begins to send its jobs."""

@@ -15,6 +15,7 @@ from orchestrator.ledger.handovers import HANDOVER, LINEAGE, Relay, named_anew, 
 from orchestrator.ledger.input_rows import PackedRow
 from orchestrator.ledger.records import values
 from orchestrator.ledger.reruns import taken_over
+from orchestrator.ledger.runs import TellCounts, write_counted
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import jobs
 from orchestrator.ledger.unsent_jobs import complete, fail, forget_failed, nothing
@@ -138,9 +139,10 @@ class Groups(Noun):
         *,
         printed: Sequence[Printed] = (),
         error: str | None = None,
+        tell: TellCounts | None = None,
     ) -> bool:
         """A group becomes these rows, or those that were printed, or a failed job that says why not. False where it was
-        handed over already, or its members are others by now: then nothing is done.
+        handed over already, or its members are others by now: then nothing is done. `tell` is as in `write_counted`.
         """
 
         async def block(transaction: Transaction) -> bool:
@@ -168,7 +170,7 @@ class Groups(Noun):
                 if each.is_given
             ]
             if handed:
-                await connection.execute(HANDOVER, handed)
+                await HANDOVER.execute(connection, handed)
             of = (await connection.execute(_BEGUN_BY, {"to": group.to_run, "key": group.key})).scalar() or 0
             open_before = 1 + sum(state not in TERMINAL for state in states.values())
             await due_add(connection, relay.to_run, {of: len(given) - open_before})
@@ -182,7 +184,7 @@ class Groups(Noun):
             await complete(transaction, outputs, reason="its command has printed it", now=now)
             return True
 
-        return await self._doors.write(block)
+        return await write_counted(self._doors, block, relay.to_run, tell)
 
     async def is_ready(self, group: int) -> bool:
         """Whether it can be handed over."""

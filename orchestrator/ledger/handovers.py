@@ -17,8 +17,8 @@ from orchestrator.ledger.input_rows import Intake, PackedRow
 from orchestrator.ledger.intakes import next_job, rows_insert
 from orchestrator.ledger.records import fitting, unpack, values
 from orchestrator.ledger.reruns import next_page, taken_over
-from orchestrator.ledger.runs import Run
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, upsert
+from orchestrator.ledger.runs import Run, TellCounts, write_counted
+from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import intakes, jobs, outcomes, payloads, runs
 from orchestrator.ledger.unsent_jobs import COMPLETED_MAX, fail, forget_failed, nothing, states_of
@@ -191,7 +191,7 @@ _OWE_WITHOUT_GROUP: Final = insert_new(owed).from_select(
         jobs.c.state != literal_column(f"'{State.SUCCEEDED}'"),
     ),
 )
-HANDOVER: Final = upsert(handovers, lambda new: {"children": new.children, "failed_job": new.failed_job})
+HANDOVER: Final = Many(replace_into(handovers), "job_id", "to_run", "children", "failed_job")
 LINEAGE: Final = Many(insert(lineage), "child", "parent")
 _GROUP: Final = Many(insert(groups), "to_run", "key", "line", "open")
 _NAMES: Final = select(jobs.c.custom_id).where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
@@ -294,8 +294,10 @@ class Handovers(Noun):
         """These rows, as a step is to be given them."""
         return values(Owed, await self._doors.rows(_OWED, batch_of(jobs_)))
 
-    async def hand_over(self, relay: Relay, done: Sequence[HandedOver]) -> int:
-        """Rows become what they become, as far as that is still owed; returns how many rows there are now."""
+    async def hand_over(self, relay: Relay, done: Sequence[HandedOver], tell: TellCounts | None = None) -> int:
+        """Rows become what they become, as far as that is still owed; returns how many rows there are now, of which
+        `tell` is given the counts as by `write_counted`.
+        """
 
         async def block(transaction: Transaction) -> int:
             connection = transaction.connection
@@ -307,7 +309,7 @@ class Handovers(Noun):
                 transaction, relay, [each for each in done if each.of.job in taken], now=self._doors.now()
             )
 
-        return await self._doors.write(block)
+        return await write_counted(self._doors, block, relay.to_run, tell)
 
     async def take_over(self, run: int, previous: int) -> None:
         """Jobs of `run` that have succeeded in the run `previous`, with the same input, have the same output."""
@@ -394,7 +396,7 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
         )
     if of_parent:
         await LINEAGE.execute(connection, of_parent)
-    await connection.execute(HANDOVER, handed)
+    await HANDOVER.execute(connection, handed)
     if not relay.is_gathering:
         await due_add(connection, relay.to_run, changes)
     await fail(transaction, failed, now=now)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select, update
@@ -10,12 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
-from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.sqlite.statements import IN_BATCH, among_only, batch_of, insert_new
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
-from orchestrator.ledger.writer import Transaction
+from orchestrator.ledger.writer import Block, Transaction
 from orchestrator.settings import RunSettings
 
 
@@ -57,6 +57,9 @@ _ELSEWHERE = _COLUMNS.select_from(
 )
 
 _settings = msgspec.json.Decoder(RunSettings)
+
+TellCounts = Callable[[dict[str, int]], None]
+Result = TypeVar("Result")
 
 
 def _run_of(row: Sequence[Any]) -> Run:
@@ -258,21 +261,13 @@ class Runs(Noun):
             found.setdefault(of, {})[name] = n
         return found
 
-    async def count_anew(self, run: int, tell: Callable[[dict[str, int]], None]) -> None:
-        """Hands the counts of `run` to `tell` when the feed has told of all steps in them, and no other: whoever adds
-        steps up goes on from there.
-        """
-        found: dict[str, int] = {}
+    async def count_anew(self, run: int, tell: TellCounts) -> None:
+        """Hands the counts of `run` to `tell`, as `write_counted` does."""
 
-        async def block(transaction: Transaction) -> None:
-            found.clear()
-            found.update(await Runs(self._doors.within(transaction.connection)).counts(run))
+        async def nothing(_: Transaction) -> None:
+            """Is only to be in a transaction."""
 
-        def then(error: Exception | None) -> None:
-            if error is None:
-                tell(found)
-
-        await self._doors.write(block, then)
+        await write_counted(self._doors, nothing, run, tell)
 
     async def count(self, run: int, name: str) -> None:
         """One more in a cumulative counter of `run` that no step raises."""
@@ -308,3 +303,24 @@ class Runs(Noun):
             counted = {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING_AT, batch_of(spread))}
             found |= {endpoint: counted.get(endpoint, 0) for endpoint in spread}
         return found
+
+
+async def write_counted(doors: Doors, block: Block[Result], run: int, tell: TellCounts | None) -> Result:
+    """Runs `block` in a transaction, and hands the counts of `run` as it leaves them to `tell` when the feed has told
+    of all steps in them, and no other: whoever adds steps up goes on from there.
+    """
+    if tell is None:
+        return await doors.write(block)
+    found: dict[str, int] = {}
+
+    async def counted(transaction: Transaction) -> Result:
+        result = await block(transaction)
+        found.clear()
+        found.update(await Runs(doors.within(transaction.connection)).counts(run))
+        return result
+
+    def then(error: Exception | None) -> None:
+        if error is None:
+            tell(found)
+
+    return await doors.write(counted, then)

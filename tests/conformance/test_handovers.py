@@ -97,7 +97,9 @@ async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend
         one, two, three = await ledger.handovers.owed(second.id, 500)
         became = [made(one, "a"), made(two, "b/0", "b/1"), made(three)]
 
-        assert await ledger.handovers.hand_over(relay, became) == 3
+        told: list[dict[str, int]] = []
+        assert await ledger.handovers.hand_over(relay, became, told.append) == 3
+        assert told == [{State.QUEUED: 3}]
         assert await ledger.handovers.hand_over(relay, became) == 0
         assert await ledger.handovers.relays_owed() == []
         assert not await ledger.handovers.is_owed(second.id)

@@ -27,6 +27,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.groups import Group, Member
 from orchestrator.ledger.handovers import HandedOver, Relay
+from orchestrator.ledger.runs import TellCounts
 from orchestrator.units import MIB, SECOND_US
 
 log = logging.getLogger(__name__)
@@ -155,23 +156,23 @@ class StageRelay:
         if not self._is_cancelled(relay):
             maker = await self._maker(relay)
             done = await self._in_thread(relay, maker, partial(maker.made, page))
-        async with self._arriving(relay):
-            await self.ledger.handovers.hand_over(relay, done)
+        async with self._arriving(relay) as tell:
+            await self.ledger.handovers.hand_over(relay, done, tell)
         return True
 
     @asynccontextmanager
-    async def _arriving(self, relay: Relay) -> AsyncIterator[None]:
-        """While rows come, which the session of their run counts then."""
+    async def _arriving(self, relay: Relay) -> AsyncIterator[TellCounts | None]:
+        """While rows come, which the session of their run, where it has one, counts in the transaction that they come
+        with.
+        """
         session = self.session_of(relay.to_run)
         self._under_way.add(relay.to_run)
         try:
-            yield
-            if session is not None:
-                await session.count_anew()
+            yield None if session is None else session.progress.count_anew
         finally:
             self._under_way.discard(relay.to_run)
         if session is not None:
-            session.progress.nudge()
+            session.wake()
 
     def _is_cancelled(self, relay: Relay) -> bool:
         session = self.session_of(relay.to_run)
@@ -220,8 +221,8 @@ class StageRelay:
     async def _hand_over_group(self, relay: Relay, group: Group) -> bool:
         members = await self.ledger.groups.members(group)
         made = Made() if self._is_cancelled(relay) else await self._gathered(relay, group, members)
-        async with self._arriving(relay):
-            return await self.ledger.groups.hand_over(relay, group, members, made.rows, error=made.error)
+        async with self._arriving(relay) as tell:
+            return await self.ledger.groups.hand_over(relay, group, members, made.rows, error=made.error, tell=tell)
 
     async def _gathered(self, relay: Relay, group: Group, members: Sequence[Member]) -> Made:
         maker = await self._maker(relay)

@@ -1,0 +1,122 @@
+"""How fast rows go from one stage to the next: the relay alone, on a ledger in which so many rows have just ended."""
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from orchestrator.clock import SystemClock
+from orchestrator.core.flows import FlowKind
+from orchestrator.core.pipelines import Pipeline, Stage
+from orchestrator.core.policy import Policy
+from orchestrator.engine.row_maker import RowMaker
+from orchestrator.engine.upkeep.stage_relay import StageRelay
+from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.input_rows import packed_rows
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, RunSettings
+from tests.benchmarks.figures import Figure
+from tests.engine.rows import empty_ledger, rows
+from tests.ledger.pipelines import applied
+
+ROWS: Final = 50_000
+ROWS_A_SECOND_MIN: Final = 10_000
+SECONDS_MAX: Final = 600.0
+
+STEP: Final = 'def to_next(row):\n    return {"input": {"text": row["output"]["text"], "n": row["input"]["n"]}}\n'
+OUTPUT: Final = b'{"text":"what somebody sees in a picture, in a sentence or two of some length"}'
+
+_ENDED: Final = (
+    "UPDATE jobs SET state = 'succeeded', ended_at = 1 WHERE run_id = ?1",
+    "INSERT INTO outcomes (job_id, output) SELECT id, ?2 FROM jobs WHERE run_id = ?1",
+    "UPDATE counts SET name = 'succeeded' WHERE run_id = ?1 AND name = 'queued'",
+)
+
+
+def handed_over(number: int = ROWS) -> list[Figure]:
+    """Rows as they are, and through a step."""
+    found = []
+    for name, step in (("as they are", None), ("through a step", "steps.py:to_next")):
+        wall_s, cpu_s = asyncio.run(_measured(number, step))
+        what = f"{number:,} rows handed over {name}"
+        found += [_figure(what, number / wall_s), _figure(f"{what}, by CPU time", number / cpu_s, None)]
+    return found
+
+
+def _figure(name: str, value: float, at_least: float | None = ROWS_A_SECOND_MIN) -> Figure:
+    return Figure(benchmark="pipelines", name=name, value=value, unit="rows/s", at_least=at_least)
+
+
+class _Files:
+    """What makes the rows of a stage, without a process around it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
+        return RowMaker(
+            stage=stage,
+            folder=Path(pipeline.folder),
+            environ={},
+            policy=Policy(),
+            webhook_bytes=0,
+            body_bytes_max=BODY_BYTES_MAX_DEFAULT,
+            is_resumable=False,
+            now=self._ledger.now,
+        )
+
+
+async def _measured(number: int, step: str | None) -> tuple[float, float]:
+    with TemporaryDirectory() as name, anyio.fail_after(SECONDS_MAX):
+        folder = Path(name)
+        (folder / "steps.py").write_text(STEP)
+        path = empty_ledger(folder / "ledger.db")
+        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
+            await group.start(ledger.serve)
+            to_run = await _owed(ledger, folder, number, step)
+            relay = StageRelay(ledger=ledger, files=_Files(ledger), session_of=lambda _: None, warn=print)
+            began, cpu_began = time.perf_counter(), time.process_time()
+            await group.start(relay.serve)
+            while await ledger.handovers.is_owed(to_run.id):  # noqa: ASYNC110  nothing tells of a run without a session
+                await anyio.sleep(0.02)
+            took = time.perf_counter() - began, time.process_time() - cpu_began
+            assert sum((await ledger.runs.counts(to_run.id)).values()) == number
+            group.cancel_scope.cancel()
+    return took
+
+
+async def _owed(ledger: Ledger, folder: Path, number: int, step: str | None) -> Run:
+    """A run to which so many rows are owed, all of which have just ended."""
+    stages = (
+        Stage(name="one", from_=("input",), settings={"endpoint": ("ep",)}),
+        Stage(name="two", from_=("one",), step=step, settings={"endpoint": ("ep2",)}),
+    )
+    now = ledger.now()
+    of = await applied(ledger, Pipeline(name="p", folder=str(folder), input="in.jsonl", stages=stages), now=now)
+    [flow_name] = await ledger.flows.add(of.id, of.name, of.definition, [now], FlowKind.TRIGGERED)
+    flow = await ledger.flows.named(flow_name)
+    assert flow is not None
+    first, second = [
+        await ledger.runs.create(
+            name=stage.name, service_url="http://127.0.0.1", endpoint=stage.name, source="-", settings=RunSettings()
+        )
+        for stage in stages
+    ]
+    intake = await ledger.intakes.start(first)
+    given = rows(number)
+    for start in range(0, number, 1_000):
+        await ledger.intakes.add(
+            intake, packed_rows(replace(row, custom_id=f"row-{row.line}") for row in given[start : start + 1_000])
+        )
+    await ledger.intakes.accept(intake)
+    with closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
+        for statement in _ENDED:
+            connection.execute(statement, (first.id, OUTPUT)[: statement.count("?")])
+    await ledger.handovers.follow(flow.id, "two", sources=[first], to_run=second)
+    return second
