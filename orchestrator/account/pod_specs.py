@@ -16,6 +16,7 @@ from orchestrator.account.pod_records import Mounts, Pod
 DISK_GB_MIN: Final = 1
 PERSISTENT_GB_MIN: Final = 10
 GPU_COUNT_MIN: Final = 1
+PER_GPU_MIN: Final = 1
 VCPU_COUNT_MIN: Final = 2
 MOUNTS_OF_A_KIND_MAX: Final = 1
 
@@ -35,6 +36,10 @@ class GpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     count: int = GPU_COUNT_MIN
     allowed_cuda_versions: tuple[str, ...] | Unset = UNSET
     min_cuda_version: str | Unset = UNSET
+    min_ram_per_gpu: int | Unset = UNSET
+    """In GB: only machines that have so much for each GPU (as published; not in the contract)."""
+    min_vcpu_count_per_gpu: int | Unset = UNSET
+    """The same of vCPUs."""
 
 
 class CpuRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -99,8 +104,8 @@ def create_problems(spec: PodCreate) -> tuple[str, ...]:
         problems.append("exactly one of gpu and cpu must be given")
     if spec.image is UNSET and spec.template_id is UNSET:
         problems.append("image is missing, and no template brings one")
-    if not isinstance(spec.gpu, Unset) and spec.gpu.count < GPU_COUNT_MIN:
-        problems.append(f"gpu.count is {spec.gpu.count}; at least {GPU_COUNT_MIN}")
+    if not isinstance(spec.gpu, Unset):
+        problems += _gpu_problems(spec.gpu)
     if not isinstance(spec.cpu, Unset):
         problems += _cpu_problems(spec.cpu)
     if not isinstance(spec.mounts, Unset):
@@ -120,6 +125,17 @@ def _container_problems(spec: PodCreate | PodModify) -> Iterable[str]:
 
 def _none(value: T | Unset) -> T | None:
     return None if isinstance(value, Unset) else value
+
+
+def _gpu_problems(gpu: GpuRequest) -> Iterable[str]:
+    counts = (
+        ("count", gpu.count, GPU_COUNT_MIN),
+        ("minRamPerGpu", _none(gpu.min_ram_per_gpu), PER_GPU_MIN),
+        ("minVcpuCountPerGpu", _none(gpu.min_vcpu_count_per_gpu), PER_GPU_MIN),
+    )
+    for field, number, least in counts:
+        if number is not None and number < least:
+            yield f"gpu.{field} is {number}; at least {least}"
 
 
 def _cpu_problems(cpu: CpuRequest) -> Iterable[str]:

@@ -4,8 +4,9 @@ Whatever the contract says a service will refuse is refused here, before anythin
 that breaks a rule, `ActionRefusedError` for an action that the pod's record does not allow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
+from urllib.parse import urlencode
 
 import anyio
 import msgspec
@@ -33,6 +34,9 @@ _GOALS: Final = {
 
 _RESTING: Final = (PodStatus.EXITED, PodStatus.ERROR, PodStatus.TERMINATED)
 """What a pod does not leave by itself."""
+
+PAGE_MAX: Final = 1000
+"""The most that a page of a list may be asked to hold (as published)."""
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
@@ -81,28 +85,64 @@ class Pods:
         """The windows of the user's rate limit as last told; empty for exempt callers."""
         return self._rest.windows
 
-    async def list(self, *, include_cluster_pods: bool = False) -> tuple[Pod, ...]:
-        """All pods of the account. Members of clusters only if asked for (contract, Pod)."""
-        query = "?includeClusterPods=true" if include_cluster_pods else ""
-        doing = "pods list"
-        return decoded(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
+    async def list(self, *, include_cluster_pods: bool = False, limit: int | None = None) -> tuple[Pod, ...]:
+        """All pods of the account, at most `limit`. Members of clusters only if asked for (contract, Pod).
+
+        A service that answers in pages is asked for each of them.
+        """
+        asked = {"includeClusterPods": "true"} if include_cluster_pods else {}
+        if limit is not None:
+            asked["limit"] = str(min(limit, PAGE_MAX))
+        pods: list[Pod] = []
+        cursors: set[str] = set()
+        while True:
+            doing = "pods list"
+            query = f"?{urlencode(asked)}" if asked else ""
+            page = decoded(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
+            pods += page.pods
+            if page.next_cursor is None or (limit is not None and len(pods) >= limit):
+                return tuple(pods[:limit])
+            if page.next_cursor in cursors:
+                raise AnswerError(f"{doing}: the service answered with a cursor that it has given before")
+            cursors.add(page.next_cursor)
+            asked["cursor"] = page.next_cursor
 
     async def show(self, pod_id: str) -> Pod:
         """One pod."""
         doing = f"pods show {pod_id:.80}"
         return decoded(doing, await self._rest.get(doing, _path(pod_id)), decode_pod)
 
-    async def create(self, spec: PodCreate) -> Pod:
-        """Creates a pod, which is PROVISIONING then. Raises `UsageError` with every rule that `spec` breaks."""
-        _refuse("the pod cannot be created", create_problems(spec))
-        doing = f"pods create {spec.name}"
-        answer = await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec))
-        return decoded(doing, answer, decode_pod, changed=True)
+    async def create(self, spec: PodCreate, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
+        """Creates a pod, which is PROVISIONING then; with `wait`, returns once it is RUNNING (see `start`).
 
-    async def modify(self, pod_id: str, spec: PodModify) -> Pod:
-        """Changes what `spec` names. Raises `UsageError` with every rule that it breaks for the pod as it is."""
+        Raises `UsageError` with every rule that `spec` breaks.
+        """
+        _refuse("the pod cannot be created", create_problems(spec))
+        doing = f"pods create {spec.name:.80}"
+        answer = await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec))
+        pod = decoded(doing, answer, decode_pod, changed=True)
+        if wait is None or pod.status == PodStatus.RUNNING:
+            return pod
+        followed = await self._follow(pod, pod, PodAction.START, wait, watch)
+        assert followed is not None, "only a terminated pod is gone and where it should be"
+        return followed
+
+    async def modify(
+        self, pod_id: str, spec: PodModify, *, keeping_env: bool = False, without_env: Collection[str] = ()
+    ) -> Pod:
+        """Changes what `spec` names. Raises `UsageError` with every rule that it breaks for the pod as it is.
+
+        The service knows no single variable: `spec.env` takes the place of all. With `keeping_env` those that it does
+        not name stay as they are, but for `without_env`.
+        """
         pod = await self.show(pod_id)
-        _refuse(f"pod {pod_id} cannot be modified", modify_problems(spec, pod))
+        problems = modify_problems(spec, pod)
+        if keeping_env:
+            missing = sorted(set(without_env) - pod.env.keys())
+            problems += tuple(f"it has no variable {name}" for name in missing)
+            kept = {name: value for name, value in pod.env.items() if name not in without_env}
+            spec = msgspec.structs.replace(spec, env={**kept, **(spec.env or {})})
+        _refuse(f"pod {pod_id} cannot be modified", problems)
         doing = f"pods modify {pod_id}"
         answer = await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec))
         return decoded(doing, answer, decode_pod, changed=True)

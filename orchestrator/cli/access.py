@@ -155,15 +155,19 @@ async def _with_account(make: Connect, access: Access, command: Command, as_json
             raise StoppedError(str(error)) from None
 
 
-def confirm(question: str, *, yes: bool, terminal: TextIO | None = None) -> None:
-    """Raises `UsageError` unless `yes`, or somebody at the `terminal` (standard input) agrees."""
+def confirm(question: str, *, yes: bool, name: str | None = None, terminal: TextIO | None = None) -> None:
+    """Raises `UsageError` unless `yes`, or somebody at the `terminal` (standard input) agrees.
+
+    With a `name`, agreeing is to type it, as in the service's own console; without one, y or yes will do.
+    """
     if yes:
         return
     terminal = terminal or sys.stdin
     if not terminal.isatty():
         raise UsageError(f"{question} Nobody is here to ask; give --yes. Nothing was done")
-    printing.say(f"{question} [y/N]", end=" ")
-    if terminal.readline().strip().lower() not in {"y", "yes"}:
+    printing.say(f"{question} {'[y/N]' if name is None else f'Type its name, {name}, to confirm:'}", end=" ")
+    typed = terminal.readline().strip()
+    if typed != name if name is not None else typed.lower() not in {"y", "yes"}:
         raise UsageError("not confirmed; nothing was done")
 
 

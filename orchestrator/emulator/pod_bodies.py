@@ -66,6 +66,8 @@ CREATE = Shape(
                 "count": Shape(kind=int, minimum=1),
                 "allowedCudaVersions": TEXTS,
                 "minCudaVersion": TEXT,
+                "minRamPerGpu": Shape(kind=int, minimum=1),
+                "minVcpuCountPerGpu": Shape(kind=int, minimum=1),
             },
             required=("id",),
         ),
@@ -114,11 +116,14 @@ class GpuWish(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class GpuAsked(msgspec.Struct, frozen=True, kw_only=True):
+class GpuAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The same as it was asked for. The schema has a default for the count; the service has not (as observed)."""
 
     id: str
     count: int | Omitted = OMITTED
+    min_ram_per_gpu: int = 0
+    """GB; what the host must have for each GPU, and so the next."""
+    min_vcpu_count_per_gpu: int = 0
 
 
 class CpuWish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

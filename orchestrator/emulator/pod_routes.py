@@ -16,9 +16,10 @@ from orchestrator.emulator.answers import Answer, ConnectionCut
 from orchestrator.emulator.front import Front
 from orchestrator.emulator.pod_access import READ, WRITE, Access, Caller, exceeded
 from orchestrator.emulator.pod_bodies import parse_action, parse_creation, parse_modification
+from orchestrator.emulator.pod_pages import Page
 from orchestrator.emulator.pod_records import PodRecord
 from orchestrator.emulator.pod_templates import TemplateSource
-from orchestrator.emulator.pods import PodSettings, PodWorld
+from orchestrator.emulator.pods import Listed, PodSettings, PodWorld
 from orchestrator.emulator.problems import Problem, invalid
 from orchestrator.emulator.wire import Wire
 from orchestrator.units import MIB
@@ -38,12 +39,6 @@ class Operation(msgspec.Struct, frozen=True):
     name: str
     scope: str
     call: Callable[[Request, str], Awaitable[Answer]]
-
-
-class Pods(msgspec.Struct, frozen=True):
-    """The answer to a list; there is no pagination."""
-
-    pods: tuple[PodRecord, ...]
 
 
 class PodApi:
@@ -145,7 +140,8 @@ class PodApi:
         if wanted not in ("true", "false"):
             raise invalid(["includeClusterPods: got string, want boolean"])
         now = self._clock.now()
-        return _ok(Pods(self.world.list(account, now, include_cluster_pods=wanted == "true")))
+        page = Page.of(request.query_params)
+        return _ok(self.world.page(account, now, page, include_cluster_pods=wanted == "true"))
 
     async def _create(self, request: Request, account: str) -> Answer:
         creation = parse_creation(await _body(request))
@@ -175,7 +171,7 @@ def _failed() -> Problem:
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")
 
 
-def _ok(content: PodRecord | Pods, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def _ok(content: PodRecord | Listed, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     return Answer(status=status, body=msgspec.json.encode(content))
 
 

@@ -8,7 +8,8 @@ looks. The rules are the contract's (States and transitions); what it does not s
 - `locked` refuses `stop` and `restart` with 409 (there is no action called "reset"); `terminate` goes through.
 - Members of a cluster take no action, modification or deletion: 409.
 - A terminated pod is forgotten: 404.
-- A modification never moves a pod to another status.
+- A modification never moves a pod to another status, and `template` stays the one that the pod was created from,
+  whichever it took its values from since.
 """
 
 import random
@@ -30,6 +31,7 @@ from orchestrator.emulator.pod_bodies import (
     check_mounts,
     command_of,
 )
+from orchestrator.emulator.pod_pages import Page, Pagination
 from orchestrator.emulator.pod_records import (
     COMPUTING,
     OMITTED,
@@ -40,7 +42,7 @@ from orchestrator.emulator.pod_records import (
     PodRecord,
     Status,
 )
-from orchestrator.emulator.pod_state import PodState, Prices, record_of
+from orchestrator.emulator.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
 from orchestrator.emulator.pod_templates import PodTemplate, TemplateSource
 from orchestrator.emulator.problems import Problem, invalid, not_found
 from orchestrator.units import SECOND_US
@@ -68,6 +70,15 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
     callers: Mapping[str, Caller] | None = None
     """Who each key stands for; None has every key that the emulator takes be one user's."""
     quotas: Mapping[str, Quota] = QUOTAS
+    page_max: int = 1000
+    """How many pods a page of the list holds at most."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a list."""
+
+    pods: tuple[PodRecord, ...]
+    pagination: Pagination | Omitted = OMITTED
 
 
 class PodWorld:
@@ -81,10 +92,19 @@ class PodWorld:
 
     def list(self, account: str, now: int, *, include_cluster_pods: bool = False) -> tuple[PodRecord, ...]:
         """The account's pods, oldest first; members of clusters only if asked for."""
-        return tuple(
-            self._record(self._advance(pod, now), now)
-            for pod in self._pods.values()
-            if pod.account == account and (include_cluster_pods or pod.cluster is OMITTED)
+        return self.page(account, now, Page(), include_cluster_pods=include_cluster_pods).pods
+
+    def page(self, account: str, now: int, page: Page, *, include_cluster_pods: bool = False) -> Listed:
+        """A page of them. Members of clusters are left out after it was cut, so it may be shorter (as published)."""
+        own = [pod for pod in self._pods.values() if pod.account == account]
+        part, pagination = page.cut(own, self._settings.page_max)
+        return Listed(
+            pods=tuple(
+                self._record(self._advance(pod, now), now)
+                for pod in part
+                if include_cluster_pods or pod.cluster is OMITTED
+            ),
+            pagination=pagination,
         )
 
     def get(self, account: str, pod_id: str, now: int) -> PodRecord:
@@ -122,7 +142,8 @@ class PodWorld:
             status_at=now,
         )
         self._pods[pod.id] = pod
-        self._use_template(pod, pod.template, now)
+        if pod.template is not None:
+            self._templates.use(pod.template, pod.id)
         return self._record(self._advance(pod, now), now)
 
     def modify(self, account: str, pod_id: str, body: Modification, now: int) -> PodRecord:
@@ -133,7 +154,6 @@ class PodWorld:
         pod.args, pod.command = command_of(body, pod.args if template is None else template.args)
         pod.mounts = mounts
         if template is not None:
-            self._use_template(pod, body.template_id or None, now)
             pod.image, pod.disk, pod.ports = template.image, template.disk, template.ports
             pod.registry, pod.env = template.registry, {**template.env, **(body.env or {})}
         elif not isinstance(body.env, Omitted):
@@ -206,20 +226,16 @@ class PodWorld:
             raise invalid(["$.templateId: the template is for serverless endpoints"])
         return template
 
-    def _use_template(self, pod: PodState, template_id: str | None, now: int) -> None:
+    def _forget(self, pod: PodState, now: int) -> None:
         if pod.template is not None:
             self._templates.release(pod.template, pod.id, now)
-        if template_id is not None:
-            self._templates.use(template_id, pod.id)
-        pod.template = template_id
-
-    def _forget(self, pod: PodState, now: int) -> None:
-        self._use_template(pod, None, now)
         del self._pods[pod.id]
 
     def _counted(self, gpu: GpuAsked | Omitted) -> GpuWish | Omitted:
         if isinstance(gpu, Omitted):
             return gpu
+        if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
+            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         if not isinstance(gpu.count, Omitted):
             return GpuWish(id=gpu.id, count=gpu.count)
         if not self._settings.assumes_gpu_count:

@@ -112,10 +112,25 @@ def test_what_the_published_interface_leaves_out_may_be_missing() -> None:
 
 
 def test_a_listing_is_every_pod_with_its_own_record() -> None:
-    pods = decode_pods(
+    page = decode_pods(
         b'{"pods":[{"id":"a","name":"n","status":"EXITED","x":1},{"id":"b","name":"n","status":"ERROR"}]}'
     )
-    assert [(pod.id, pod.unknown) for pod in pods] == [("a", {"x": 1}), ("b", {})]
+    assert [(pod.id, pod.unknown) for pod in page.pods] == [("a", {"x": 1}), ("b", {})]
+    assert page.next_cursor is None
+
+
+@pytest.mark.parametrize(
+    ("pagination", "cursor"),
+    [
+        ({"nextCursor": "c", "hasNextPage": True}, "c"),
+        ({"nextCursor": "c", "hasNextPage": False}, None),
+        ({"nextCursor": None, "hasNextPage": False}, None),
+        ({"nextCursor": ""}, None),
+        (None, None),
+    ],
+)
+def test_a_listing_says_whether_it_goes_on(pagination: object, cursor: str | None) -> None:
+    assert decode_pods(msgspec.json.encode({"pods": [], "pagination": pagination})).next_cursor == cursor
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"id":1,"name":"n","status":"s"}', b"<html>"])
@@ -242,6 +257,8 @@ def test_what_the_contract_allows_passes(more: Any) -> None:
         ({"name": " "}, "name is empty"),
         ({"disk": 0}, "disk is 0 GB; at least 1"),
         ({"gpu": GpuRequest(id="g", count=0)}, "gpu.count is 0; at least 1"),
+        ({"gpu": GpuRequest(id="g", min_ram_per_gpu=0)}, "gpu.minRamPerGpu is 0; at least 1"),
+        ({"gpu": GpuRequest(id="g", min_vcpu_count_per_gpu=0)}, "gpu.minVcpuCountPerGpu is 0; at least 1"),
         ({"cpu": CpuRequest(id="c", vcpu_count=2)}, "exactly one of gpu and cpu must be given"),
         ({"ports": ("80",)}, "port '80' is not of the form port/protocol, as in 8888/http"),
         ({"ports": ("65536/tcp",)}, "port '65536/tcp' is not of the form port/protocol, as in 8888/http"),

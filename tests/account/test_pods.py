@@ -79,6 +79,34 @@ async def test_members_of_clusters_are_listed_when_asked_for() -> None:
         assert member.cluster is not None
 
 
+async def test_a_list_is_followed_page_by_page() -> None:
+    """As published: the contract shows no pages, and a service without them is asked once."""
+    service = emulated(PodSettings(page_max=2))
+    async with pods_of(service) as pods:
+        made = [(await pods.create(SPEC)).id for _ in range(5)]
+        assert [pod.id for pod in await pods.list()] == made
+        assert [pod.id for pod in await pods.list(limit=3)] == made[:3]
+        assert [pod.id for pod in await pods.list(limit=1)] == made[:1]
+
+
+async def test_a_cursor_that_leads_round_in_a_circle_is_one_clear_error() -> None:
+    page = {"pods": [], "pagination": {"nextCursor": "again", "hasNextPage": True}}
+    service = Service("http://jobs", KEY, transport=httpx.MockTransport(lambda _: httpx.Response(200, json=page)))
+    with pytest.raises(AnswerError, match="pods list: the service answered with a cursor that it has given before"):
+        await Account(service).pods.list()
+
+
+async def test_variables_are_changed_one_by_one_only_by_who_asks_for_it() -> None:
+    """A modification takes the place of all of them (as observed): what it does not name would be lost."""
+    async with pods_of(emulated()) as pods:
+        pod = await pods.create(msgspec.structs.replace(SPEC, env={"A": "a", "B": "{{ RUNPOD_SECRET_b }}", "C": "c"}))
+        changed = await pods.modify(pod.id, PodModify(env={"A": "x"}), keeping_env=True, without_env=("C",))
+        assert changed.env == {"A": "x", "B": "{{ RUNPOD_SECRET_b }}"}
+        with pytest.raises(UsageError, match="it has no variable D"):
+            await pods.modify(pod.id, PodModify(), keeping_env=True, without_env=("D",))
+        assert (await pods.modify(pod.id, PodModify(env={"Z": "z"}))).env == {"Z": "z"}
+
+
 async def test_a_team_is_named_in_the_header() -> None:
     """Contract, Authentication 4."""
     callers = {KEY: Caller(user="ann", session=True, teams=frozenset({"red"}))}

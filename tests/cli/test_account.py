@@ -271,3 +271,12 @@ def test_at_a_terminal_deletions_ask(capsys: pytest.CaptureFixture[str]) -> None
     for answer in ("n\n", "\n", ""):
         with pytest.raises(UsageError, match="not confirmed; nothing was done"):
             confirm("delete it?", yes=False, terminal=Terminal(answer))
+
+
+def test_what_the_console_has_typed_is_typed_here_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Contract of serverless endpoints: the endpoint's name must be typed to confirm."""
+    confirm("delete it?", yes=False, name="captions", terminal=Terminal("captions\n"))
+    assert capsys.readouterr().err == "delete it? Type its name, captions, to confirm: "
+    for answer in ("yes\n", "Captions\n", ""):
+        with pytest.raises(UsageError, match="not confirmed; nothing was done"):
+            confirm("delete it?", yes=False, name="captions", terminal=Terminal(answer))

@@ -131,6 +131,7 @@ def test_everything_that_a_record_may_have_is_shown() -> None:
         "ports 22/tcp",
         "env A (values in --json)",
         "ssh ssh u@h (shell only)",
+        " works only if the pod was created with --ssh, and with the account's registered keys",
         "running for 5 s: CPU 3 %, memory 4 %, GPU 90 % (memory 50 %)",
         "reached at 22/tcp on 203.0.113.1:20022",
         "created 2026-01-01T00:00:00Z",
@@ -345,7 +346,10 @@ def test_a_key_is_needed_and_one_that_travels_unencrypted_is_warned_about() -> N
 
 def test_the_program_has_the_commands_and_speaks_to_the_network() -> None:
     helped = invoke(FakeApp(), "pods", "--help")
-    assert all(command in helped.output for command in ("list", "show", "start", "stop", "restart", "terminate"))
+    assert all(
+        command in helped.output
+        for command in ("create", "modify", "list", "show", "start", "stop", "restart", "terminate")
+    )
     refused = invoke(FakeApp(), "pods", "list", "--base-url", "ftp://x", ORCHESTRATOR_API_KEY=KEY)
     assert refused.exit_code == 2
     assert "--base-url: this is no URL; write https://HOST" in refused.stderr

@@ -79,7 +79,8 @@ def flags_by_command() -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
-        found[" ".join(words)] = {"--help", *(text for one in command.params for text in one.opts if text[:2] == "--")}
+        texts = [text for one in command.params for text in (*one.opts, *one.secondary_opts)]
+        found[" ".join(words)] = {"--help", *(text for text in texts if text[:2] == "--")}
         for name, inner in getattr(command, "commands", {}).items():
             walk(inner, (*words, name))
 

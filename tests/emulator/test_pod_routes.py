@@ -67,6 +67,20 @@ async def test_the_query_parameter_brings_cluster_members() -> None:
         problem_of(await http.get("/pods?includeClusterPods=maybe"), 422)
 
 
+async def test_a_list_comes_in_pages_for_who_asks_for_them() -> None:
+    """As published; who asks for none gets the contract's form."""
+    service = PodService()
+    async with service.client() as http:
+        pods = [await created(http) for _ in range(3)]
+        assert (await http.get("/pods")).json() == {"pods": pods}
+        first = (await http.get("/pods?limit=2")).json()
+        assert (first["pods"], first["pagination"]["hasNextPage"]) == (pods[:2], True)
+        last = (await http.get("/pods", params={"limit": 2, "cursor": first["pagination"]["nextCursor"]})).json()
+        assert last == {"pods": pods[2:], "pagination": {"nextCursor": None, "hasNextPage": False}}
+        for wrong in ("limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=pods-x"):
+            problem_of(await http.get(f"/pods?{wrong}"), 422)
+
+
 # --- 400 and 422 -----------------------------------------------------------------------------------------------------
 
 

@@ -381,7 +381,7 @@ def test_a_template_fills_in_and_the_body_wins() -> None:
     assert record["env"] == {"A": "{{ RUNPOD_SECRET_a }}", "B": "b"}
     pod = World(body={**GPU, "disk": 5})
     record = seen(pod.modify(templateId=pod.web, disk=6))
-    assert (record["image"], record["disk"], record["template"]) == ("from:template", 6, pod.web)
+    assert (record["image"], record["disk"], record["template"]) == ("from:template", 6, None)
     assert record["env"] == {"A": "{{ RUNPOD_SECRET_a }}", "B": "t"}
 
 

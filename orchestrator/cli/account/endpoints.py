@@ -198,6 +198,7 @@ def _number(value: int | None) -> str:
 async def _delete(endpoint_id: str, yes: bool, account: "Account", as_json: bool) -> None:
     if not yes:
         record = await account.endpoints.show(endpoint_id)
-        access.confirm(f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?", yes=False)
+        what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
+        access.confirm(what, yes=False, name=record.name or endpoint_id)
     await account.endpoints.delete(endpoint_id)
     tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)

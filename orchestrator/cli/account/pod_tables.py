@@ -127,6 +127,8 @@ def _ssh(pod: Pod) -> Iterable[tuple[str, str]]:
         yield "ssh", f"{pod.ssh.proxy.command} (shell only)"
     if pod.ssh.direct:
         yield "ssh", pod.ssh.direct.command
+    if pod.ssh.proxy or pod.ssh.direct:
+        yield "", "works only if the pod was created with --ssh, and with the account's registered keys"
 
 
 def _runtime(pod: Pod) -> Iterable[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`orchestrator pods`: list, show, start, stop, restart, terminate."""
+"""`orchestrator pods`: list, show, start, stop, restart, terminate; `pod_specs` has those that say what a pod is."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
@@ -8,24 +8,20 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import access, options, printing
-from orchestrator.cli.access import Command, Connect, Interface, Noun, confirm
+from orchestrator.cli.access import Command, Connect, Interface, Noun
+from orchestrator.cli.account.pod_commands import PodId, Verbose, at_pod, watch, with_limits
+from orchestrator.cli.account.pod_specs import add_create_and_modify
 from orchestrator.cli.options import Flags
 from orchestrator.cli.tables import plain
-from orchestrator.clock import SystemClock
 
 if TYPE_CHECKING:
-    from orchestrator.account import Account, Pod  # at run time `--help` would pay for it
+    from orchestrator.account import Account  # at run time `--help` would pay for it
 
-PodId = Annotated[str, typer.Argument(metavar="ID", help="The pod, as [bold]orchestrator pods list[/] names it.")]
 ClusterPods = Annotated[
     bool, typer.Option("--include-cluster-pods", metavar="", help="The members of clusters as well.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
-Verbose = Annotated[
-    bool | None,
-    typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=declared.SHOWN),
-]
-
+Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="So many at most. Default: all of them.")]
 
 _ACTIONS: Final = {
     "start": "Boot a stopped pod again. --wait: until it is RUNNING.",
@@ -36,21 +32,22 @@ _ACTIONS: Final = {
 
 def add_pods(commands: typer.Typer, connect: Connect) -> None:
     """Registers `pods` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="List, show, start, stop, restart and terminate pods.")
+    group = typer.Typer(no_args_is_help=True, help="Create, modify, list, start, stop, restart and terminate pods.")
     commands.add_typer(group, name="pods")
     shared = options.flags_of(declared.BASE_URL, declared.TEAM, declared.CONFIG)
     pods = Noun(group, Interface.PODS, connect, **shared, json=access.Json, verbose=Verbose)
 
     @pods.command("list")
-    def list_(include_cluster_pods: ClusterPods = False, *, flags: Flags) -> Command:
+    def list_(include_cluster_pods: ClusterPods = False, limit: Limit = None, *, flags: Flags) -> Command:
         """List the account's pods with their status, hardware and cost."""
-        return partial(_with_limits, flags, partial(_list, include_cluster_pods))
+        return partial(with_limits, flags, partial(_list, include_cluster_pods, limit))
 
     @pods.command()
     def show(pod_id: PodId, *, flags: Flags) -> Command:
         """Show one pod. The values of its environment variables are in --json only."""
-        return partial(_with_limits, flags, partial(_show, pod_id))
+        return partial(with_limits, flags, partial(_show, pod_id))
 
+    add_create_and_modify(pods)
     for action, description in _ACTIONS.items():
         _add_action(pods, action, description)
 
@@ -59,37 +56,19 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
         pod_id: PodId, yes: access.Yes = False, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags
     ) -> Command:
         """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
-        return partial(_with_limits, flags, partial(_terminate, pod_id, yes, access.wait_s(wait, timeout)))
+        return partial(with_limits, flags, partial(_terminate, pod_id, yes, access.wait_s(wait, timeout)))
 
 
 def _add_action(pods: Noun, action: str, description: str) -> None:
     @pods.command(action, help_=description)
     def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> Command:
-        return partial(_with_limits, flags, partial(_act, action, pod_id, access.wait_s(wait, timeout)))
+        return partial(with_limits, flags, partial(_act, action, pod_id, access.wait_s(wait, timeout)))
 
 
-async def _with_limits(flags: Flags, command: Command, account: "Account", as_json: bool) -> None:
-    try:
-        await command(account, as_json)
-    finally:
-        if flags["verbose"]:
-            _say_limits(account)
-
-
-def _say_limits(account: "Account") -> None:
-    from orchestrator.cli.account.pod_tables import window_line  # noqa: PLC0415
-
-    windows = account.pods.windows
-    for window in windows:
-        printing.say(window_line(window, SystemClock().now()))
-    if not windows:
-        printing.say("rate limit: the service told none")
-
-
-async def _list(include_cluster_pods: bool, account: "Account", as_json: bool) -> None:
+async def _list(include_cluster_pods: bool, limit: int | None, account: "Account", as_json: bool) -> None:
     from orchestrator.cli.account.pod_tables import put_pods  # noqa: PLC0415
 
-    pods = await account.pods.list(include_cluster_pods=include_cluster_pods)
+    pods = await account.pods.list(include_cluster_pods=include_cluster_pods, limit=limit)
     if as_json:
         printing.put_json([msgspec.Raw(pod.raw) for pod in pods])
     elif pods:
@@ -101,7 +80,7 @@ async def _list(include_cluster_pods: bool, account: "Account", as_json: bool) -
 async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
     from orchestrator.cli.account.pod_tables import put_pod  # noqa: PLC0415
 
-    pod = await account.pods.show(pod_id)
+    pod = await at_pod(account, pod_id, account.pods.show)
     if as_json:
         printing.put_json(msgspec.Raw(pod.raw))
     else:
@@ -110,21 +89,22 @@ async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
 
 async def _act(action: str, pod_id: str, wait_s: float | None, account: "Account", as_json: bool) -> None:
     acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
-    pod = await acts[action](pod_id, wait=wait_s, watch=_watch)
+    pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=watch))
     if as_json:
         printing.put_json(msgspec.Raw(pod.raw))
-    printing.say(f"pod {pod_id}: {action} applied; it is {plain(pod.status)} now")
+    printing.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
 
 
-async def _terminate(pod_id: str, yes: bool, wait_s: float | None, account: "Account", as_json: bool) -> None:
-    if not yes:
-        pod = await account.pods.show(pod_id)
-        confirm(f"terminate pod {pod_id} ({pod.name!r}, {pod.status}) and delete its disk for good?", yes=False)
-    await account.pods.terminate(pod_id, wait=wait_s, watch=_watch)
+async def _terminate(pod: str, yes: bool, wait_s: float | None, account: "Account", as_json: bool) -> None:
+    async def terminate(pod_id: str) -> str:
+        if not yes:
+            seen = await account.pods.show(pod_id)
+            said = f"terminate pod {pod_id} ({seen.name!r}, {seen.status}) and delete its disk for good?"
+            access.confirm(said, yes=False)
+        await account.pods.terminate(pod_id, wait=wait_s, watch=watch)
+        return pod_id
+
+    pod_id = await at_pod(account, pod, terminate)
     if as_json:
         printing.put_json({"id": pod_id, "status": "TERMINATED"})
     printing.say(f"pod {pod_id}: terminated")
-
-
-def _watch(pod: "Pod") -> None:
-    printing.say(f"pod {pod.id} is {plain(pod.status)}")
