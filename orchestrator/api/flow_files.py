@@ -114,7 +114,7 @@ class LocalFiles:
             return known
         again = 1 if row is None else row.again
         name = run_name(flow.name, stage.name, again)
-        settings = self._settings(flow, pipeline, stage)
+        settings = await self._settings(flow, pipeline, stage, row)
         async with self._source(flow, pipeline) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
             never = anyio.Event()
@@ -126,8 +126,6 @@ class LocalFiles:
                 await self._take_in(run, stage, source, settings)
         taken = await self.ledger.runs.named(name)
         assert taken is not None
-        if row is not None and row.only_failed and (previous := await self._previous(flow, row)) is not None:
-            await self.ledger.handovers.take_over(taken.id, previous)
         return taken
 
     async def follow(self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]) -> Run:
@@ -137,7 +135,7 @@ class LocalFiles:
         if known is None:
             told = " and ".join(source.name for source in sources)
             again = 1 if row is None else row.again
-            settings = self._settings(flow, pipeline, stage)
+            settings = await self._settings(flow, pipeline, stage, row)
             known = await self._made(run_name(flow.name, stage.name, again), stage, told, settings)
             await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="", again=again)
         gathering = _gathering(pipeline, stage, before)
@@ -169,14 +167,17 @@ class LocalFiles:
         found = await self.ledger.runs.all([row.run]) if row.run is not None else []
         return (found[0] if found and found[0].accepted else None), row
 
-    async def _previous(self, flow: Flow, row: StageRow) -> int | None:
-        """The run that carried out a stage the time before."""
+    async def _taken_over(self, flow: Flow, row: StageRow | None) -> int | None:
+        """The run that carried out a stage the time before, where what has succeeded there is taken over."""
+        if row is None or not row.only_failed:
+            return None
         rows = await self.ledger.flows.stages([flow.id])
         return next((each.run for each in rows if (each.stage, each.again) == (row.stage, row.again - 1)), None)
 
-    def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> RunSettings:
+    async def _settings(self, flow: Flow, pipeline: Pipeline, stage: Stage, row: StageRow | None) -> RunSettings:
         """The settings of the stage's run, with the files that it writes in the end."""
-        settings = replace(run_settings(stage.settings), reuse=_reuse(stage))
+        taken_over = await self._taken_over(flow, row)
+        settings = replace(run_settings(stage.settings), reuse=_reuse(stage), takes_over=taken_over)
         output, errors = self._outputs(flow, pipeline, stage)
         if output is None:
             return settings

@@ -14,6 +14,7 @@ from orchestrator.ledger.line import HEAD, Found, IsLate, Look, Passed, TtlOf, l
 from orchestrator.ledger.payloads import Payload, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.progress import resumes_of
 from orchestrator.ledger.reuse import results_reuse
+from orchestrator.ledger.taking_over import results_take_over
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
 
@@ -83,6 +84,7 @@ class Claims:
         behind: Passed = HEAD,
         is_resumable: bool = False,
         reuse: Reuse | None = None,
+        takes_over: int | None = None,
         only: Sequence[int] | None = None,
     ) -> Claimed:
         """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
@@ -90,8 +92,9 @@ class Claims:
 
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
         it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
-        `is_resumable` begins a segment, with its newest checkpoint. Of those that may `reuse` a result that is there,
-        each has it at once, and is not among the claims. `only`: the jobs of which alone any are claimed.
+        `is_resumable` begins a segment, with its newest checkpoint. One that has succeeded in the run `takes_over`, or
+        may `reuse` a result that is there, has that at once, and is not among the claims. `only`: the jobs of which
+        alone any are claimed.
         """
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
@@ -103,6 +106,9 @@ class Claims:
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
             why: Mapping[int, str] = {}
+            if takes_over is not None and not by_retry:
+                left, is_cut = await results_take_over(transaction, seen.found, takes_over, now=now)
+                seen = Look(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
             if reuse is not None and not by_retry:
                 looked = await results_reuse(transaction, seen.found, reuse, endpoint=endpoint, now=now)
                 why = looked.why

@@ -14,7 +14,6 @@ from orchestrator.ledger.handover_tables import READY, By, gathers, groups, line
 from orchestrator.ledger.handovers import HANDOVER, LINEAGE, Relay, named_anew, rows_put
 from orchestrator.ledger.input_rows import PackedRow
 from orchestrator.ledger.records import values
-from orchestrator.ledger.reruns import taken_over
 from orchestrator.ledger.runs import TellCounts, write_counted
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import jobs
@@ -177,9 +176,6 @@ class Groups(Noun):
             if error is not None:
                 await connection.execute(_SAY, {"of": group.id, "failed": first})
                 await fail(transaction, {first: error}, now=now)
-            elif relay.previous is not None and not printed:
-                came = range(first, first + len(given))
-                await transaction.apply(await taken_over(connection, relay.previous, came, now=now))
             outputs = {first + n: each.output for n, each in enumerate(printed)}
             await complete(transaction, outputs, reason="its command has printed it", now=now)
             return True

@@ -16,12 +16,11 @@ from orchestrator.ledger.handover_tables import By, gathers, groups, handovers, 
 from orchestrator.ledger.input_rows import Intake, PackedRow
 from orchestrator.ledger.intakes import next_job, rows_insert
 from orchestrator.ledger.records import fitting, unpack, values
-from orchestrator.ledger.reruns import next_page, taken_over
 from orchestrator.ledger.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import intakes, jobs, outcomes, payloads, runs
-from orchestrator.ledger.unsent_jobs import COMPLETED_MAX, fail, forget_failed, nothing, states_of
+from orchestrator.ledger.unsent_jobs import fail, forget_failed, nothing, states_of
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
 
@@ -47,9 +46,6 @@ class Relay(msgspec.Struct, frozen=True, array_like=True):
     intake: int
     endpoint: int
     """The number of the endpoint of `to_run`."""
-
-    previous: int | None
-    """The run of which is taken over what has succeeded there with the same input."""
 
     is_gathering: bool
     """Whether it is handed groups; a row by itself has ended without one, then."""
@@ -111,20 +107,6 @@ class HandedOver(msgspec.Struct, frozen=True):
     """Why its step failed."""
 
 
-_before: Final = stages.alias("before")
-_PREVIOUS: Final = (
-    select(_before.c.run_id)
-    .select_from(
-        stages.join(
-            _before,
-            (_before.c.flow_id == stages.c.flow_id)
-            & (_before.c.stage == stages.c.stage)
-            & (_before.c.again == stages.c.again - 1),
-        )
-    )
-    .where(stages.c.run_id == relays.c.to_run, stages.c.only_failed == 1)
-    .scalar_subquery()
-)
 _RELAYS: Final = (
     select(
         relays.c.from_run,
@@ -134,7 +116,6 @@ _RELAYS: Final = (
         flows.c.definition_id,
         relays.c.intake_id,
         runs.c.endpoint_id,
-        _PREVIOUS,
         relays.c.to_run.in_(select(gathers.c.to_run)),
     )
     .select_from(relays.join(flows, flows.c.id == relays.c.flow_id).join(runs, runs.c.id == relays.c.to_run))
@@ -311,19 +292,6 @@ class Handovers(Noun):
 
         return await write_counted(self._doors, block, relay.to_run, tell)
 
-    async def take_over(self, run: int, previous: int) -> None:
-        """Jobs of `run` that have succeeded in the run `previous`, with the same input, have the same output."""
-        after_job: int | None = 0
-        while after_job is not None:
-
-            async def block(transaction: Transaction, after_job: int = after_job) -> int | None:
-                page = await next_page(transaction.connection, run, after_job=after_job, most=COMPLETED_MAX)
-                steps = await taken_over(transaction.connection, previous, page, now=self._doors.now())
-                await transaction.apply(steps)
-                return page[-1] if page else None
-
-            after_job = await self._doors.write(block)
-
     async def parents(self, jobs_: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Of which rows these were made."""
         found: dict[int, list[int]] = {}
@@ -400,9 +368,6 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
     if not relay.is_gathering:
         await due_add(connection, relay.to_run, changes)
     await fail(transaction, failed, now=now)
-    if relay.previous is not None:
-        came = [row["child"] for row in of_parent if row["child"] not in failed]
-        await transaction.apply(await taken_over(connection, relay.previous, came, now=now))
     return len(of_parent)
 
 

@@ -1,7 +1,11 @@
 """Flows that go on after their end: jobs that are tried again, and stages that are carried out anew."""
 
 import json
+import sqlite3
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import anyio
 import pytest
@@ -13,8 +17,13 @@ from tests.engine.flowing import Flowing, flowing
 from tests.engine.scripted import Scripted, says
 from tests.engine.test_gathering import gathering, made
 from tests.engine.test_stages import READING, ended, service, triggered
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import CommitWatch
+from tests.simulation.run import Crash, run, run_until_crash
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+HOUR_S: Final = 3_600.0
 
 
 async def goes_on(p: Flowing) -> None:
@@ -68,6 +77,50 @@ async def test_only_what_has_failed_is_paid_again(tmp_path: Path, stage: str, pa
         assert list(total) == ["r1", "r2", "r3", "r4"]
         assert {row: total[row] for row in ("r1", "r2", "r3")} == {row: before[row] for row in ("r1", "r2", "r3")}
         assert isinstance(total["r4"], dict) is bool(paid)
+
+
+class AtAcceptance:
+    """Kills the world once the input of the run called `name` was taken in."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._crash = Crash()
+
+    def committing(self) -> bool:
+        return True
+
+    def committed(self) -> None:
+        with closing(sqlite3.connect(self._path)) as connection:
+            query = "SELECT 1 FROM runs WHERE name = ? AND intake_accepted > 0"
+            if connection.execute(query, (self._name,)).fetchone():
+                self._crash.pull()
+
+
+def test_killed_as_its_input_was_taken_in_nothing_is_paid_again(tmp_path: Path) -> None:
+    """By the run of all that is unfinished, which begins before the flow goes on, too."""
+    transport, clock = service(), VirtualClock()
+
+    async def fails_in_part() -> str:
+        async with flowing(tmp_path, transport=transport, clock=clock) as p:
+            name = await triggered(p, gathering(tmp_path, "caption", rows=4, first="spread_or_fail"))
+            await p.idle()
+            await flow_rerun(tmp_path / "l.db", name, "caption", only_failed=True, dependencies=READING)
+            return name
+
+    async def goes_on(commits: CommitWatch | None = None) -> None:
+        async with flowing(tmp_path, transport=transport, clock=clock, commits=commits) as p:
+            await p.engine.serving.serve_all()
+            await p.idle()
+
+    name = run(fails_in_part)
+    sent = len(transport.of("run"))
+    steps = tmp_path / "steps.py"
+    steps.write_text(steps.read_text().replace("> 3", "> 1 + 3"))
+    dying = partial(goes_on, AtAcceptance(tmp_path / "l.db", f"{name}/caption~2"))
+    crashed_at_s = run_until_crash(dying, start_s=HOUR_S)
+    assert crashed_at_s is not None
+    run(goes_on, start_s=crashed_at_s)
+    assert len(transport.of("run")) - sent == 5
 
 
 async def test_what_has_not_ended_is_not_carried_out_anew(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ class RunSending:
                 behind=behind,
                 is_resumable=settings.resumable,
                 reuse=settings.reuse,
+                takes_over=settings.takes_over,
             )
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)

@@ -63,4 +63,18 @@ FAULTS: tuple[Fault, ...] = (
         new=":",
         tests=(f"{_GROUPS}::test_a_group_is_handed_over_once_with_its_lineage_and_as_it_was_put_together",),
     ),
+    Fault(
+        name="a stage that is carried out anew for what has failed pays for all of it",
+        path="orchestrator/engine/sending/run_sending.py",
+        old="                takes_over=settings.takes_over,\n",
+        new="",
+        tests=("tests/engine/test_rerun.py::test_only_what_has_failed_is_paid_again",),
+    ),
+    Fault(
+        name="the tries of a command begin anew with each process",
+        path="orchestrator/engine/upkeep/command_stage.py",
+        old="1 + group.tries",
+        new="1",
+        tests=("tests/engine/test_command_stage.py::test_tries_are_counted_across_processes",),
+    ),
 )
