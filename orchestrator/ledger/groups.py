@@ -35,6 +35,9 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     open: int
     """What is left to do for it."""
 
+    tries: int
+    """How often the command that it is for has failed."""
+
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
     """A row that came of what its group is of, and was given to it, or failed on its way."""
@@ -70,7 +73,14 @@ class Printed(msgspec.Struct, frozen=True):
 
 _IS_ALL: Final = groups.c.to_run.in_(select(gathers.c.to_run).where(gathers.c.by == literal_column(f"'{By.ALL}'")))
 _GROUPS: Final = select(
-    groups.c.id, groups.c.to_run, groups.c.key, groups.c.line, groups.c.failed_job, _IS_ALL, groups.c.open
+    groups.c.id,
+    groups.c.to_run,
+    groups.c.key,
+    groups.c.line,
+    groups.c.failed_job,
+    _IS_ALL,
+    groups.c.open,
+    groups.c.tries,
 )
 _READY: Final = (
     _GROUPS.where(text(READY), groups.c.to_run == bindparam("to")).order_by(groups.c.id).limit(bindparam("most"))
@@ -98,7 +108,9 @@ _DOWN: Final = _base.union(
     )
 )
 _OF_ONE: Final = _MEMBERS.select_from(_DOWN.join(jobs, jobs.c.id == _DOWN.c.job).join(gathers, _ON_THE_WAY))
-_TAKE: Final = update(groups).where(groups.c.id == bindparam("of"), text(READY)).values(is_due=0, failed_job=None)
+_TAKE: Final = (
+    update(groups).where(groups.c.id == bindparam("of"), text(READY)).values(is_due=0, failed_job=None, tries=0)
+)
 _BEGUN_BY: Final = (
     select(jobs.c.id)
     .select_from(jobs.join(gathers, _ON_THE_WAY & (gathers.c.begins == 1)))
@@ -128,6 +140,10 @@ class Groups(Noun):
         query = _OF_ALL if group.is_all else _OF_ONE
         parameters = {"to": group.to_run} if group.is_all else {"to": group.to_run, "key": group.key}
         return values(Member, await self._doors.rows(query, parameters))
+
+    async def count_try(self, group: int) -> None:
+        """The command that it is for has failed once more, and is tried again."""
+        await self._doors.execute(update(groups).where(groups.c.id == group).values(tries=groups.c.tries + 1))
 
     async def hand_over(
         self,

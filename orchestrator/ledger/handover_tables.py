@@ -128,6 +128,7 @@ groups = Table(
     Column("open", INTEGER, nullable=False),  # what is left to do for it: rows that have no end, rows that are owed
     Column("is_due", INTEGER, nullable=False, server_default="1"),  # it was not handed over yet
     Column("failed_job", INTEGER),  # the one that says why it could not be
+    Column("tries", INTEGER, nullable=False, server_default="0"),  # how often its command has failed since it was due
     UniqueConstraint("to_run", "key", name="groups_once"),
 )
 """Rows that are handed over together, once none of them is open."""

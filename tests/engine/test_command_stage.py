@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from orchestrator.api.flow_commands import carry_out, read_line
 from orchestrator.core.flows import FlowState
+from orchestrator.core.job import reopened
 from orchestrator.core.pipelines import Pipeline, Stage
 from orchestrator.engine.upkeep.command_stage import CommandFailed, PrintedLine
 from tests.engine.flowing import flowing
 from tests.engine.test_stages import ended, handed_over, service, three_stages, triggered
+from tests.simulation.clock import VirtualClock
 from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -90,6 +92,28 @@ async def test_a_command_that_fails_is_a_failed_job_after_its_tries(tmp_path: Pa
         assert (tmp_path / "tries").read_text() == "tried\n" * 2
         assert any("tried again in 10 s" in warning for warning in p.warnings)
         assert await handed_over(p, f"{name}/caption", f"{name}/report") == [0, 0, 0]
+
+
+async def test_tries_are_counted_across_processes(tmp_path: Path) -> None:
+    """And anew once its job is queued again."""
+    transport, clock = service(), VirtualClock()
+    async with flowing(tmp_path, transport=transport, clock=clock) as p:
+        name = await triggered(p, reporting(tmp_path, "echo tried >> tries; exit 3"))
+        await anyio.sleep(5)
+        assert (tmp_path / "tries").read_text() == "tried\n"
+        p.engine.in_flight.cancel_scope.cancel()
+    async with flowing(tmp_path, transport=transport, clock=clock) as p:
+        await p.idle()
+        assert await p.states() == {name: "failed"}
+        assert (tmp_path / "tries").read_text() == "tried\n" * 2
+
+        [row] = await ended(p, f"{name}/report")
+        [job] = (await p.ledger.jobs.of([row.job])).values()
+        assert await p.ledger.step(reopened(job, at=p.ledger.now()))
+        p.scheduler.on_change()
+        await anyio.sleep(60)
+        assert (tmp_path / "tries").read_text() == "tried\n" * 4
+        assert await p.states() == {name: "failed"}
 
 
 async def test_too_few_rows_hold_the_flow_before_its_command(tmp_path: Path) -> None:

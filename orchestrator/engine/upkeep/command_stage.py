@@ -107,7 +107,8 @@ class CommandStage(StageWork):
         return found
 
     async def _attempts(self, group: Group, members: Sequence[Member]) -> tuple[Sequence[Printed], str | None]:
-        most, attempt = self.run.settings.max_attempts, 1
+        """So often as it may be tried, whatever processes do it: one that dies has not made its command fail."""
+        most, attempt = self.run.settings.max_attempts, 1 + group.tries
         while True:
             try:
                 return self._rows(await self.run_command(), group, members), None
@@ -115,6 +116,7 @@ class CommandStage(StageWork):
                 error = str(failed)
             if attempt >= most:
                 return (), f"{error} (tried {counted(most, 'time')})"
+            await self.ledger.groups.count_try(group.id)
             wait_s = min(AGAIN_S * 2 ** (attempt - 1), AGAIN_S_MAX)
             again = format_duration(round(wait_s * SECOND_US))
             self.warn(f"{self.run.name}: {error}; tried again in {again}")
