@@ -12,6 +12,7 @@ from orchestrator.declaration import SWITCH, Group, number, one_of, path, text, 
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
 from orchestrator.emulator.fleet import PROPAGATION_S, Scaler
+from orchestrator.emulator.paging import PAGE_MAX
 
 PORT_DEFAULT: Final = 8900
 
@@ -51,6 +52,9 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     webhooks_as_observed: bool = False
     service_retries: int = 0
     time_scale: float = 1.0
+    page_size: int = PAGE_MAX
+    without: tuple[str, ...] = ()
+    """`INTERFACE` or `INTERFACE=STATUS` each."""
 
 
 _other: Final = Group(EmulateRequest)
@@ -151,6 +155,16 @@ WEBHOOKS_AS_OBSERVED: Final = _behaviour(
     "Tries webhooks again after 5 s and 15 s, not after the contract's 10 s and 10 s, and takes any 2xx for a success,"
     " not 200 alone.",
 )
+PAGE_SIZE: Final = _behaviour(
+    "page-size", whole(1, PAGE_MAX), "The most that a page of a list holds by REST v2, pods included."
+)
+WITHOUT: Final = _behaviour(
+    "without",
+    texts("INTERFACE[=STATUS]"),
+    "An interface of the account that the service has not, or no longer: `v1`, `v2` (but for pods) or `graphql`,"
+    " answered 404, or as in `v1=410`. Repeatable.",
+    default="all are there",
+)
 TIME_SCALE: Final = _behaviour("time-scale", number("X"), "Lets `X` seconds pass in one.")
 JSON: Final = _behaviour(
     "json",
@@ -166,6 +180,7 @@ EMULATE: Final[declared.Settings] = (
     *(MACHINES, BROKEN_WORKERS),
     *(REQUESTS_PER_WORKER, QUEUE_PER_WORKER, ALGORITHM, RETRY_AFTER, RETENTION, PROPAGATION),
     *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, SERVICE_RETRIES, TIME_SCALE),
+    *(PAGE_SIZE, WITHOUT),
     *(declared.CONFIG, JSON),
 )
 

@@ -16,6 +16,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.emulator.faults import read_faults
 from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.gate import ANY_ENDPOINT
+from orchestrator.emulator.gone import INTERFACES
 from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
@@ -97,7 +98,23 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         webhook_success=OBSERVED_SUCCESS if request.webhooks_as_observed else CONTRACT_SUCCESS,
         service_retries=request.service_retries,
         time_scale=request.time_scale,
+        page_size=request.page_size,
+        without=_without(request.without),
     )
+
+
+def _without(given: Sequence[str]) -> dict[str, int]:
+    """The status of each interface that there is not."""
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, status = text.partition("=")
+        if name not in INTERFACES or status not in ("", "404", "410"):
+            raise UsageError(
+                f"{emulated.WITHOUT} {text}: write it as INTERFACE or INTERFACE=STATUS, with an interface of"
+                f" {', '.join(INTERFACES)} and a status of 404 or 410"
+            )
+        found[name] = int(status or 404)
+    return found
 
 
 def _handlers(request: EmulateRequest) -> dict[str, Handler]:

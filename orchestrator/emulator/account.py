@@ -1,13 +1,19 @@
 """What belongs to the account rather than to a queue: templates, secrets and endpoints, with their routes."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account_routes import AccountApi
+from orchestrator.emulator.account_v2 import AccountV2Api
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import PROPAGATION_S, WorkerView
+from orchestrator.emulator.gone import gone
+from orchestrator.emulator.paging import Pages
+from orchestrator.emulator.pod_access import Access, Caller
+from orchestrator.emulator.rest_v2 import RestV2
 from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.serverless_routes import ServerlessApi
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire
 from orchestrator.units import SECOND_US
@@ -23,6 +29,8 @@ class Account:
         self,
         *,
         keys: Collection[str] | None,
+        access: Access | None = None,
+        pages: Pages | None = None,
         clock: Clock,
         rng: random.Random,
         wire: Wire,
@@ -33,7 +41,12 @@ class Account:
         deployed: Callable[[Endpoint], None] = lambda _: None,
         removed: Callable[[str], None] = lambda _: None,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
+        without: Mapping[str, int] | None = None,
     ) -> None:
+        """`access` None has every key of `keys` be one user's; `without` is as in `gone`."""
+        pages = pages or Pages()
+        if access is None:
+            access = Access(None if keys is None else dict.fromkeys(keys, Caller()), scale=scale)
         self.secrets = Secrets(rng)
         self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND_US))
         self.endpoints = Endpoints(
@@ -54,4 +67,15 @@ class Account:
             scale=scale,
             workers=workers,
         )
-        self.routes = self.api.routes()
+        self.rest_v2 = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
+        serverless = ServerlessApi(
+            self.rest_v2,
+            endpoints=self.endpoints,
+            templates=self.templates,
+            clock=clock,
+            pages=pages,
+            workers=workers,
+        )
+        more = AccountV2Api(self.rest_v2, templates=self.templates, secrets=self.secrets, clock=clock, pages=pages)
+        self.routes = [*gone(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]
+        """Of all interfaces, but for those that the service is without."""

@@ -1,4 +1,5 @@
-"""Templates, secrets and endpoints over HTTP: `POST /graphql` and `/v1/endpoints` (contract; as observed).
+"""Templates, secrets and endpoints over HTTP: `POST /graphql`, `/v1/endpoints` and `/v1/templates` (contract; as
+observed).
 
 Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": "...", "status": N}`; those of GraphQL
 have its own form.
@@ -21,6 +22,12 @@ from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.template_bodies import (
+    new_template_v1,
+    parse_template_v1,
+    shown_template_v1,
+    template_after_v1,
+)
 from orchestrator.emulator.templates import Templates
 from orchestrator.emulator.wire import Wire, key_in
 from orchestrator.units import MIB
@@ -62,8 +69,8 @@ class AccountApi:
         self._keys = None if keys is None else frozenset(keys)
         self._clock = clock
         self._workers = workers
-        self.rest = Front(wire, clock, scale=scale, failure=partial(_rest_refusal, FAILURE))
-        self.graphql = Front(wire, clock, scale=scale, failure=partial(_graphql_refusal, FAILURE))
+        self.rest = Front(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
+        self.graphql = Front(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
 
     def routes(self) -> list[Route]:
         """All routes of this API."""
@@ -76,6 +83,18 @@ class AccountApi:
             Route(one, partial(self._rest, "update", self._update), methods=["PATCH"]),
             Route(f"{one}/update", partial(self._rest, "update", self._update), methods=["POST"]),
             Route(one, partial(self._rest, "delete", self._delete), methods=["DELETE"]),
+            *self._template_routes(),
+        ]
+
+    def _template_routes(self) -> list[Route]:
+        one = "/v1/templates/{template_id}"
+        return [
+            Route("/v1/templates", partial(self._rest, "templates create", self._create_template), methods=["POST"]),
+            Route("/v1/templates", partial(self._rest, "templates list", self._list_templates), methods=["GET"]),
+            Route(one, partial(self._rest, "templates show", self._show_template), methods=["GET"]),
+            Route(one, partial(self._rest, "templates update", self._update_template), methods=["PATCH"]),
+            Route(f"{one}/update", partial(self._rest, "templates update", self._update_template), methods=["POST"]),
+            Route(one, partial(self._rest, "templates delete", self._delete_template), methods=["DELETE"]),
         ]
 
     async def _rest(self, operation: str, call: Call, request: Request) -> Response:
@@ -83,7 +102,7 @@ class AccountApi:
             try:
                 answer = await self._within_limits(self.rest, operation, call, request)
             except Refusal as refusal:
-                return _rest_refusal(refusal)
+                return rest_refusal(refusal)
             return msgspec.structs.replace(answer, changes=request.method != "GET")
 
         return await self.rest.answer(operate)
@@ -93,7 +112,7 @@ class AccountApi:
             try:
                 return await self._within_limits(self.graphql, operation, self._document, request)
             except Refusal as refusal:
-                return _graphql_refusal(refusal)
+                return graphql_refusal(refusal)
 
         return await self.graphql.answer(operate)
 
@@ -144,6 +163,25 @@ class AccountApi:
         self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
         return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
 
+    async def _create_template(self, request: Request) -> Answer:
+        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown_template_v1(self._templates.put(new_template_v1(self._templates.new_id(), body))))
+
+    async def _list_templates(self, _request: Request) -> Answer:
+        return _json([shown_template_v1(template) for template in self._templates.list()])
+
+    async def _show_template(self, request: Request) -> Answer:
+        return _json(shown_template_v1(self._templates.own(request.path_params["template_id"])))
+
+    async def _update_template(self, request: Request) -> Answer:
+        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+        present = self._templates.own(request.path_params["template_id"])
+        return _json(shown_template_v1(self._templates.put(template_after_v1(present, body))))
+
+    async def _delete_template(self, request: Request) -> Answer:
+        self._templates.forget(self._templates.own(request.path_params["template_id"]), self._clock.now())
+        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+
     def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
         template = self._endpoints.template_of(endpoint.id) if _asked_for(request, "includeTemplate") else None
         return shown(endpoint, template, self._workers(endpoint.id) if _asked_for(request, "includeWorkers") else None)
@@ -157,11 +195,13 @@ def _json(content: object) -> Answer:
     return Answer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
 
 
-def _rest_refusal(refusal: Refusal) -> Answer:
+def rest_refusal(refusal: Refusal) -> Answer:
+    """The refusal as v1 says it."""
     body = msgspec.json.encode({"error": refusal.error, "status": refusal.status})
     return Answer(status=refusal.status, body=body, headers=refusal.headers)
 
 
-def _graphql_refusal(refusal: Refusal) -> Answer:
+def graphql_refusal(refusal: Refusal) -> Answer:
+    """The refusal as GraphQL says it, where no operation was begun."""
     body = msgspec.json.encode({"errors": [{"message": refusal.error}]})
     return Answer(status=refusal.status, body=body, headers=refusal.headers)

@@ -6,16 +6,16 @@ called with every endpoint that was made or changed, `removed` with the id of on
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
 from orchestrator.emulator import ids
 from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.catalog import types_of
+from orchestrator.emulator.dates import iso
 from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.templates import Template, Templates
-from orchestrator.units import SECOND_US
 
 NAME_LENGTH_MAX = 191
 IDLE_TIMEOUT_S_MAX = 3600
@@ -39,11 +39,30 @@ class EndpointInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     idle_timeout: int | None = None
     execution_timeout_ms: int | None = None
     scaler_type: Literal["QUEUE_DELAY", "REQUEST_COUNT"] | None = None
-    scaler_value: int | None = None
+    scaler_value: int | float | None = None
     compute_type: Literal["GPU", "CPU"] | None = None
     data_center_ids: tuple[str, ...] | None = None
     flashboot: bool | None = None
     network_volume_id: str | None = None
+    network_volume_ids: tuple[str, ...] | None = None
+    allowed_cuda_versions: tuple[str, ...] | None = None
+    min_cuda_version: str | None = None
+
+
+class CpuChoice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Workers without GPUs: so many vCPUs of this flavor."""
+
+    id: str
+    vcpu_count: int
+
+
+class Newer(msgspec.Struct, frozen=True, kw_only=True):
+    """What only REST v2 says of an endpoint."""
+
+    type: str = "QUEUE"
+    has_priority: bool = False
+    """Of its flashboot."""
+    cpu: tuple[CpuChoice, ...] = ()
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,15 +80,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Seconds."""
     execution_timeout_ms: int = 600_000
     scaler_type: str = "QUEUE_DELAY"
-    scaler_value: int = 4
+    scaler_value: int | float = 4
     compute_type: str = "GPU"
     data_center_ids: tuple[str, ...] = ()
     flashboot: bool = False
     network_volume_id: str | None = None
+    network_volume_ids: tuple[str, ...] = ()
+    allowed_cuda_versions: tuple[str, ...] = ()
+    min_cuda_version: str | None = None
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     """As the template has it: secrets unresolved."""
     user_id: str = "user_emulated"
     version: int = 0
+    newer: Newer = Newer()
 
 
 _decoder = msgspec.json.Decoder(EndpointInput)
@@ -105,13 +128,20 @@ class Endpoints:
         self._endpoints: dict[str, Endpoint] = {}
         self._serves_from: dict[str, int] = {}
 
-    def create(self, wanted: EndpointInput, now: int) -> Endpoint:
-        """Raises Refusal 400 for a broken rule, an unknown template included."""
-        if wanted.template_id is None:
+    def create(
+        self, wanted: EndpointInput, now: int, *, newer: Newer | None = None, own: Template | None = None
+    ) -> Endpoint:
+        """From a template, or from one that is to be its `own`. Raises Refusal 400 for a broken rule, an unknown
+        template included.
+        """
+        template_id = wanted.template_id if own is None else own.id
+        if template_id is None:
             raise Refusal(400, "templateId is required")
         endpoint_id = ids.resource_id(self._rng)
-        endpoint = Endpoint(id=endpoint_id, created_at=_iso(now), template_id=wanted.template_id)
-        endpoint = self._changed(endpoint, wanted)
+        endpoint = Endpoint(id=endpoint_id, created_at=iso(now), template_id=template_id, newer=newer or Newer())
+        endpoint = self._changed(endpoint, wanted, own)
+        if own is not None:
+            self._templates.bind(own)
         self._templates.use(endpoint.template_id, endpoint_id)
         self._endpoints[endpoint_id] = endpoint
         self._serves_from[endpoint_id] = now + self._propagation_us
@@ -129,10 +159,22 @@ class Endpoints:
             raise Refusal(404, "endpoint not found")
         return endpoint
 
-    def update(self, endpoint_id: str, wanted: EndpointInput, now: int) -> Endpoint:
-        """Changes what is given. Raises Refusal 404 or 400."""
+    def update(
+        self,
+        endpoint_id: str,
+        wanted: EndpointInput,
+        now: int,
+        *,
+        newer: Newer | None = None,
+        template: Template | None = None,
+    ) -> Endpoint:
+        """Changes what is given; `template` is the one that it has, changed. Raises Refusal 404 or 400."""
         before = self.find(endpoint_id)
-        after = msgspec.structs.replace(self._changed(before, wanted), version=before.version + 1)
+        after = self._changed(before, wanted, template)
+        after = msgspec.structs.replace(after, version=before.version + 1, newer=newer or before.newer)
+        if template is not None:
+            keep = self._templates.bind if self._templates.is_bound(template.id) else self._templates.put
+            keep(template)
         if after.template_id != before.template_id:
             self._templates.use(after.template_id, endpoint_id)
             self._templates.release(before.template_id, endpoint_id, now)
@@ -145,6 +187,7 @@ class Endpoints:
         endpoint = self.find(endpoint_id)
         self._removed(endpoint_id)
         self._templates.release(endpoint.template_id, endpoint_id, now)
+        self._templates.unbind(endpoint.template_id)
         del self._endpoints[endpoint_id]
         del self._serves_from[endpoint_id]
 
@@ -172,13 +215,13 @@ class Endpoints:
 
         None: none of them is, so no worker can start. Without a choice any type will do.
         """
-        choices = self.find(endpoint_id).gpu_type_ids or tuple(self._gpus or ("NVIDIA GeForce RTX 4090",))
+        choices = types_of(self.find(endpoint_id).gpu_type_ids) or tuple(self._gpus or ("NVIDIA GeForce RTX 4090",))
         return next((choice for choice in choices if self._gpus is None or choice in self._gpus), None)
 
-    def _changed(self, endpoint: Endpoint, wanted: EndpointInput) -> Endpoint:
+    def _changed(self, endpoint: Endpoint, wanted: EndpointInput, template: Template | None = None) -> Endpoint:
         given = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
         after = msgspec.structs.replace(endpoint, **given)
-        template = self._templates.find(after.template_id)
+        template = template or self._templates.find(after.template_id)
         if template is None or not template.is_serverless:
             raise Refusal(400, "template not found, or not a serverless template")
         _check(after)
@@ -193,7 +236,7 @@ def _check(endpoint: Endpoint) -> None:
         raise Refusal(400, "workersMin must be between 0 and workersMax")
     if not 1 <= endpoint.idle_timeout <= IDLE_TIMEOUT_S_MAX:
         raise Refusal(400, f"idleTimeout must be between 1 and {IDLE_TIMEOUT_S_MAX} seconds")
-    if endpoint.scaler_value < 1 or endpoint.gpu_count < 1 or endpoint.execution_timeout_ms < 0:
+    if endpoint.scaler_value <= 0 or endpoint.gpu_count < 1 or endpoint.execution_timeout_ms < 0:
         raise Refusal(400, "scalerValue, gpuCount or executionTimeoutMs is too small")
 
 
@@ -202,6 +245,7 @@ def shown(
 ) -> dict[str, Any]:
     """The record as it goes over the wire, with its template and its workers if asked for."""
     record: dict[str, Any] = msgspec.to_builtins(endpoint)
+    del record["newer"]
     if template is not None:
         record["template"] = msgspec.to_builtins(template)
     if workers is not None:
@@ -218,12 +262,8 @@ def _worker_shown(endpoint: Endpoint, worker: WorkerView) -> dict[str, Any]:
         "templateId": endpoint.template_id,
         "desiredStatus": "RUNNING",
         "lastStatusChange": "ready" if worker.is_ready else "initializing",
-        "lastStartedAt": _iso(worker.started_at),
+        "lastStartedAt": iso(worker.started_at),
         "gpu": {"id": next(iter(endpoint.gpu_type_ids), None), "count": endpoint.gpu_count},
         "env": {**endpoint.env, "RUNPOD_AI_API_KEY": LEAKED_KEY, "RUNPOD_ENDPOINT_ID": endpoint.id},
         "slsVersion": endpoint.version,
     }
-
-
-def _iso(at: int) -> str:
-    return datetime.fromtimestamp(at / SECOND_US, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

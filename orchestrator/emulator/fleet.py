@@ -88,6 +88,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     started_at: int
     is_ready: bool
+    is_busy: bool = False
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +237,12 @@ class Fleet:
     def views(self) -> tuple[WorkerView, ...]:
         """Every worker that there is, those that somebody else has started included."""
         return tuple(
-            WorkerView(id=worker_id, started_at=worker.started_at, is_ready=worker_id not in self._starting)
+            WorkerView(
+                id=worker_id,
+                started_at=worker.started_at,
+                is_ready=worker_id not in self._starting,
+                is_busy=worker.jobs > 0,
+            )
             for worker_id, worker in (*self._workers.items(), *self._guests.items())
         )
 

@@ -48,6 +48,8 @@ type Mutation {
   saveTemplate(input: SaveTemplateInput): PodTemplate
   deleteTemplate(templateName: String): Void
   secretCreate(input: SecretCreateInput!): Secret
+  secretValueUpdate(input: SecretValueUpdateInput!): Secret
+  secretDescriptionUpdate(input: SecretDescriptionUpdateInput!): Secret
   secretDelete(id: ID!): Void
   saveEndpoint(input: EndpointInput!): Endpoint
   updateEndpointTemplate(input: UpdateEndpointTemplateInput!): Endpoint
@@ -69,11 +71,19 @@ type PodTemplate {
   volumeMountPath: String
   isServerless: Boolean
   containerRegistryAuthId: String
+  startSsh: Boolean
+  startJupyter: Boolean
+  startScript: String
+  isPublic: Boolean
+  advancedStart: Boolean
+  category: String
+  config: JSON
+  allowedCudaVersions: [String]
 }
 
 type EnvironmentVariable { key: String, value: String }
 
-type Secret { id: ID, name: String, description: String }
+type Secret { id: ID, name: String, description: String, createdAt: String, updatedAt: String }
 
 input SaveTemplateInput {
   id: String
@@ -101,6 +111,10 @@ input SaveTemplateInput {
 input EnvironmentVariableInput { key: String!, value: String! }
 
 input SecretCreateInput { name: String!, value: String!, description: String }
+
+input SecretValueUpdateInput { id: ID!, value: String! }
+
+input SecretDescriptionUpdateInput { id: ID!, description: String! }
 """
 """The contract's mutations, and what it does not show: listing, and endpoints (as observed)."""
 
@@ -165,15 +179,23 @@ class GraphQLApi:
             "podTemplate": lambda **given: self._templates.find(given["id"]),
             "saveTemplate": lambda **given: self._save(given.get("input")),
             "deleteTemplate": lambda **given: self._templates.delete(given.get("templateName") or "", now),
-            "secretCreate": lambda **given: self._create_secret(given["input"]),
+            "secretCreate": lambda **given: self._create_secret(given["input"], now),
+            "secretValueUpdate": lambda **given: self._rotate_secret(given["input"], now),
+            "secretDescriptionUpdate": lambda **given: self._describe_secret(given["input"], now),
             "secretDelete": lambda **given: self._secrets.delete(given["id"]),
             "saveEndpoint": lambda **given: self._endpoints.save(given["input"], now),
             "updateEndpointTemplate": lambda **given: self._endpoints.update_template(given["input"], now),
             "deleteEndpoint": lambda **given: self._endpoints.delete(given["id"], now),
         }
 
-    def _create_secret(self, wanted: Mapping[str, Any]) -> object:
-        return self._secrets.create(wanted["name"], wanted["value"], wanted.get("description"))
+    def _create_secret(self, wanted: Mapping[str, Any], now: int) -> object:
+        return self._secrets.create(wanted["name"], wanted["value"], wanted.get("description"), now)
+
+    def _rotate_secret(self, wanted: Mapping[str, str], now: int) -> object:
+        return self._secrets.rotate(wanted["id"], wanted["value"], now)
+
+    def _describe_secret(self, wanted: Mapping[str, str], now: int) -> object:
+        return self._secrets.describe(wanted["id"], wanted["description"], now)
 
     def _save(self, wanted: Mapping[str, object] | None) -> object:
         if wanted is None:

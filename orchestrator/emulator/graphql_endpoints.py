@@ -1,13 +1,15 @@
 """Endpoints by GraphQL, as the official SDK manages them (as observed): its words for what `endpoints` knows.
 
 The contract creates endpoints by REST; this is here so that the official tools find what they ask for. GPU ids are
-names of pools, comma-separated.
+names of pools, comma-separated, and with a minus those of types in them that are not wanted.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.emulator.answers import Refusal
+from orchestrator.emulator.catalog import chosen, in_pools
 from orchestrator.emulator.endpoints import Endpoint, EndpointInput, Endpoints
 
 SCHEMA = """
@@ -32,6 +34,7 @@ type Endpoint {
   workersStandby: Int
   allowedCudaVersions: String
   flashBootType: FlashBootType
+  executionTimeoutMs: Int
   env: [EnvironmentVariable]
   type: String
   userId: String
@@ -101,7 +104,7 @@ def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
     return EndpointInput(
         name=wanted["name"],
         template_id=wanted.get("templateId"),
-        gpu_type_ids=_names(wanted.get("gpuIds")),
+        gpu_type_ids=_gpus(wanted.get("gpuIds")),
         gpu_count=wanted.get("gpuCount"),
         workers_min=wanted.get("workersMin"),
         workers_max=wanted.get("workersMax"),
@@ -112,7 +115,17 @@ def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
         data_center_ids=_names(wanted.get("locations")),
         flashboot=None if flashboot is None else flashboot != "OFF",
         network_volume_id=wanted.get("networkVolumeId") or None,
+        allowed_cuda_versions=_names(wanted.get("allowedCudaVersions")),
     )
+
+
+def _gpus(text: str | None) -> tuple[str, ...] | None:
+    """Pools, and after them types with a minus that are not wanted of them."""
+    names = _names(text)
+    if names is None:
+        return None
+    without = [name.removeprefix("-") for name in names if name.startswith("-")]
+    return chosen([name for name in names if not name.startswith("-")], without)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -120,21 +133,24 @@ def _names(text: str | None) -> tuple[str, ...] | None:
 
 
 def _shown(endpoint: Endpoint) -> dict[str, Any]:
+    pools, excluded = in_pools(endpoint.gpu_type_ids)
     return {
         "id": endpoint.id,
         "name": endpoint.name,
         "templateId": endpoint.template_id,
-        "gpuIds": ",".join(endpoint.gpu_type_ids),
+        "gpuIds": ",".join([*pools, *(f"-{each}" for each in excluded)]),
         "gpuCount": endpoint.gpu_count,
         "networkVolumeId": endpoint.network_volume_id,
         "locations": ",".join(endpoint.data_center_ids),
         "idleTimeout": endpoint.idle_timeout,
         "scalerType": endpoint.scaler_type,
-        "scalerValue": endpoint.scaler_value,
+        "scalerValue": math.ceil(endpoint.scaler_value),
         "workersMin": endpoint.workers_min,
         "workersMax": endpoint.workers_max,
         "workersStandby": endpoint.workers_min,
         "flashBootType": "FLASHBOOT" if endpoint.flashboot else "OFF",
+        "allowedCudaVersions": ",".join(endpoint.allowed_cuda_versions),
+        "executionTimeoutMs": endpoint.execution_timeout_ms,
         "env": [{"key": key, "value": value} for key, value in endpoint.env.items()],
         "type": "QB",
         "userId": endpoint.user_id,

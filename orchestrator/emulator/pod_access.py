@@ -1,7 +1,7 @@
-"""Who may do what with pods, and how often (contract of pods, Authentication and Limits).
+"""Who may do what, and with REST v2 how often (contract of pods, Authentication and Limits).
 
-Not shown there, and chosen here: the permissions are `pods:read` (list and get) and `pods:write` (the rest); the quotas
-are those of the published examples; a window begins with its first request; a refused request does not count.
+Not shown there, and chosen here: the permissions are those of `SCOPES`, of which `read` is for what only looks; the
+quotas are those of the published examples; a window begins with its first request; a refused request does not count.
 """
 
 import math
@@ -17,6 +17,11 @@ from orchestrator.units import SECOND_US
 READ = "pods:read"
 WRITE = "pods:write"
 
+SCOPES = frozenset(
+    f"{family}:{access}" for family in ("pods", "serverless", "templates", "secrets") for access in ("read", "write")
+)
+"""Every permission that a key may have."""
+
 _BEARER = "bearer "
 
 
@@ -24,7 +29,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a key or a session token stands for, and what it may do."""
 
     user: str = "user"
-    scopes: frozenset[str] = frozenset({READ, WRITE})
+    scopes: frozenset[str] = SCOPES
     session: bool = False
     """A signed-in user's token, which may act for one of `teams` by the header; an API key may not."""
     teams: frozenset[str] = frozenset()

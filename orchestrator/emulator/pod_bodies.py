@@ -185,12 +185,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_action(body: bytes) -> Action:
     """The action that is asked for. Raises Problem (400, 422; a bad action is 422, as observed)."""
-    return msgspec.convert(_checked(body, ACTION), _ActionBody).action
+    return msgspec.convert(checked(body, ACTION), _ActionBody).action
 
 
 def parse_creation(body: bytes) -> Creation:
     """The pod that is asked for. Raises Problem (400, 422)."""
-    creation = msgspec.convert(_checked(body, CREATE, _of_creation), Creation)
+    creation = msgspec.convert(checked(body, CREATE, _of_creation), Creation)
     if isinstance(creation.gpu, Omitted) == isinstance(creation.cpu, Omitted):
         raise Problem(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
     check_mounts(creation.mounts, on_cpu=not isinstance(creation.cpu, Omitted))
@@ -199,14 +199,15 @@ def parse_creation(body: bytes) -> Creation:
 
 def parse_modification(body: bytes) -> Modification:
     """The changes that are asked for. Raises Problem (400, 422)."""
-    modification = msgspec.convert(_checked(body, PATCH), Modification)
+    modification = msgspec.convert(checked(body, PATCH), Modification)
     check_mounts(modification.mounts, on_cpu=False)
     return modification
 
 
-def _checked(
+def checked(
     body: bytes, shape: Shape, more: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
 ) -> Mapping[str, object]:
+    """A body of the form `shape`, its container's fields and what `more` finds wrong included. Raises Problem."""
     try:
         value: object = msgspec.json.decode(body)
     except (ValueError, RecursionError):

@@ -33,6 +33,8 @@ from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.openai_routes import OpenAiApi
 from orchestrator.emulator.pace import ScaledClock, announced
+from orchestrator.emulator.paging import PAGE_MAX, Pages
+from orchestrator.emulator.pod_access import Access, Caller
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
 from orchestrator.emulator.pods import PodSettings
@@ -95,6 +97,10 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A queue longer than this for each worker there may be answers 429; None for no such rule (as observed)."""
     error_bodies: ErrorBodies = ErrorBodies.JSON
     pods: PodSettings = PodSettings()
+    page_size: int = PAGE_MAX
+    """The most that a page of a list of REST v2 holds."""
+    without: Mapping[str, int] = {}
+    """Interfaces of the account that there are not, or no longer, and the status that they answer with; see `gone`."""
     faults: Faults = Faults()
     retention_s: float = 1800.0
     """How long a finished job is kept (contract, Limits)."""
@@ -143,17 +149,9 @@ class Emulator:
         self.clock: Clock = clock if settings.time_scale == 1.0 else ScaledClock(clock, settings.time_scale)
         self.dice = FaultDice(settings.faults, rng, since=self.clock.now())
         wire = Wire(self.dice, settings.error_bodies)
-        self.account = self._make_account(wire, rng)
-        templates = AccountTemplates(self.account.templates)
-        self._pod_api = PodApi(
-            settings.pods,
-            templates=templates,
-            clock=self.clock,
-            rng=rng,
-            wire=wire,
-            scale=self._scale,
-            keys=settings.keys,
-        )
+        access = self._make_access()
+        self.account = self._make_account(wire, rng, access)
+        self._pod_api = self._make_pods(wire, rng, access)
         self.pods = self._pod_api.world
         self.tally = None if settings.tally_by is None else Tally(settings.tally_by)
         self.world = World(
@@ -199,10 +197,20 @@ class Emulator:
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
 
-    def _make_account(self, wire: Wire, rng: random.Random) -> Account:
+    def _make_access(self) -> Access:
+        """The keys that are taken, unless the settings say whom each stands for."""
+        callers, keys = self._settings.pods.callers, self._settings.keys
+        if callers is None and keys is not None:
+            callers = dict.fromkeys(keys, Caller())
+        return Access(callers, self._settings.pods.quotas, scale=self._scale)
+
+    def _make_account(self, wire: Wire, rng: random.Random, access: Access) -> Account:
         settings = self._settings
         return Account(
             keys=settings.keys,
+            access=access,
+            pages=Pages(settings.page_size),
+            without=settings.without,
             clock=self.clock,
             rng=rng,
             wire=wire,
@@ -213,6 +221,18 @@ class Emulator:
             deployed=self._deployed,
             removed=self._removed,
             workers=self._workers_of,
+        )
+
+    def _make_pods(self, wire: Wire, rng: random.Random, access: Access) -> PodApi:
+        own = self._settings.pods
+        return PodApi(
+            msgspec.structs.replace(own, page_max=min(own.page_max, self._settings.page_size)),
+            access=access,
+            templates=AccountTemplates(self.account.templates),
+            clock=self.clock,
+            rng=rng,
+            wire=wire,
+            scale=self._scale,
         )
 
     def _make_gate(self, wire: Wire) -> Gate:
@@ -274,6 +294,7 @@ class Emulator:
             interfaces={
                 "pods": self._pod_api.front,
                 "rest": self.account.api.rest,
+                "rest_v2": self.account.rest_v2.front,
                 "graphql": self.account.api.graphql,
             },
             now=self.clock.now(),

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-_TYPES: Mapping[type, str] = {str: "string", int: "integer", bool: "boolean", dict: "object", list: "array"}
+_TYPES: Mapping[type, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+}
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,8 +24,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     kind: type
     nullable: bool = False
     one_of: tuple[str, ...] = ()
-    minimum: int | None = None
+    minimum: float | None = None
+    maximum: int | None = None
     length_min: int = 0
+    length_max: int | None = None
+    items_min: int = 0
     items_max: int | None = None
     items: "Shape | None" = None
     """Of a list's members, or of an object's values where `properties` is None; None takes any."""
@@ -31,7 +41,7 @@ def differences(value: object, shape: Shape | None, at: str = "$") -> Iterable[s
     if shape is None or (value is None and shape.nullable):
         return
     if not _is(value, shape.kind):
-        yield f"{at}: got {_TYPES.get(type(value), 'null' if value is None else 'number')}, want {_TYPES[shape.kind]}"
+        yield f"{at}: got {_TYPES.get(type(value), 'null')}, want {_TYPES[shape.kind]}"
         return
     match value:
         case dict():
@@ -40,12 +50,23 @@ def differences(value: object, shape: Shape | None, at: str = "$") -> Iterable[s
             yield from _of_list(value, shape, at)
         case str():
             yield from _of_text(value, shape, at)
-        case int() if shape.minimum is not None and value < shape.minimum:
-            yield f"{at}: minimum: got {value}, want {shape.minimum}"
+        case int() | float():
+            yield from _of_number(value, shape, at)
+        case _:
+            pass
 
 
 def _is(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
+
+
+def _of_number(value: float, shape: Shape, at: str) -> Iterable[str]:
+    if shape.minimum is not None and value < shape.minimum:
+        yield f"{at}: minimum: got {value}, want {shape.minimum}"
+    if shape.maximum is not None and value > shape.maximum:
+        yield f"{at}: maximum: got {value}, want {shape.maximum}"
 
 
 def _of_object(value: Mapping[str, object], shape: Shape, at: str) -> Iterable[str]:
@@ -66,6 +87,8 @@ def _of_object(value: Mapping[str, object], shape: Shape, at: str) -> Iterable[s
 def _of_list(value: list[object], shape: Shape, at: str) -> Iterable[str]:
     if shape.items_max is not None and len(value) > shape.items_max:
         yield f"{at}: maxItems: got {len(value)}, want {shape.items_max}"
+    if len(value) < shape.items_min:
+        yield f"{at}: minItems: got {len(value)}, want {shape.items_min}"
     for index, member in enumerate(value):
         yield from differences(member, shape.items, f"{at}[{index}]")
 
@@ -76,3 +99,5 @@ def _of_text(value: str, shape: Shape, at: str) -> Iterable[str]:
         yield f"{at}: value must be one of {choices}"
     if len(value) < shape.length_min:
         yield f"{at}: minLength: got {len(value)}, want {shape.length_min}"
+    if shape.length_max is not None and len(value) > shape.length_max:
+        yield f"{at}: maxLength: got {len(value)}, want {shape.length_max}"

@@ -7,6 +7,7 @@ starts a pod or an endpoint from a template says so with `use`, and `release`s i
 import random
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -43,16 +44,28 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     volume_mount_path: str | None = None
     is_serverless: bool = False
     container_registry_auth_id: str | None = None
+    is_public: bool = False
+    start_ssh: bool = True
+    start_jupyter: bool = True
+    start_script: str | None = None
+    advanced_start: bool = False
+    category: str = "NVIDIA"
+    config: Any = None
+    allowed_cuda_versions: tuple[str, ...] = ()
 
 
 class Templates:
-    """The templates of the one account there is."""
+    """The templates of the one account there is.
+
+    A bound template is the copy that an endpoint has of its own (REST v2): it is found by its id and not listed.
+    """
 
     def __init__(self, secrets: Secrets, rng: random.Random, *, release_us: int) -> None:
         self._secrets = secrets
         self._rng = rng
         self._release_us = release_us
         self._templates: dict[str, Template] = {}
+        self._bound: dict[str, Template] = {}
         self._users: dict[str, set[str]] = {}
         self._last_used_at: dict[str, int] = {}
 
@@ -61,13 +74,39 @@ class Templates:
 
         Raises Refusal: 404 for an unknown id, 400 for a name that is taken or a rule that is broken.
         """
-        template_id = wanted.get("id") or ids.resource_id(self._rng)
         given = {key: value for key, value in wanted.items() if value is not None}
-        template = msgspec.convert({**given, "id": template_id}, Template)
-        if wanted.get("id") and template.id not in self._templates:
-            raise Refusal(404, "template not found")
+        template = msgspec.convert({"id": self.new_id(), **given}, Template)
+        if wanted.get("id"):
+            self.own(template.id)
+        return self.put(template)
+
+    def new_id(self) -> str:
+        """The id of a template that is about to be put here."""
+        return ids.resource_id(self._rng)
+
+    def put(self, template: Template) -> Template:
+        """Keeps the template as it is now. Raises Refusal 400."""
         self._check(template)
         self._templates[template.id] = template
+        return template
+
+    def bind(self, template: Template) -> None:
+        """Keeps it as an endpoint's own."""
+        self._bound[template.id] = template
+
+    def unbind(self, template_id: str) -> None:
+        """Forgets it, if it is one that was bound."""
+        self._bound.pop(template_id, None)
+
+    def is_bound(self, template_id: str) -> bool:
+        """Whether it is an endpoint's own."""
+        return template_id in self._bound
+
+    def own(self, template_id: str) -> Template:
+        """One of those that are listed. Raises Refusal 404."""
+        template = self._templates.get(template_id)
+        if template is None:
+            raise Refusal(404, "template not found")
         return template
 
     def _check(self, template: Template) -> None:
@@ -92,6 +131,11 @@ class Templates:
         template = self._named(name)
         if template is None:
             raise Refusal(404, "template not found")
+        self.forget(template, now)
+
+    def forget(self, template: Template, now: int) -> None:
+        """The same by the template itself."""
+        name = template.name
         if self._users.get(template.id):
             raise Refusal(409, f"template {name} is in use by a pod or an endpoint")
         last_used_at = self._last_used_at.get(template.id)
@@ -106,8 +150,8 @@ class Templates:
         return tuple(self._templates.values())
 
     def find(self, template_id: str) -> Template | None:
-        """The template of that id."""
-        return self._templates.get(template_id)
+        """The template of that id, bound ones included."""
+        return self._templates.get(template_id) or self._bound.get(template_id)
 
     def use(self, template_id: str, user: str) -> None:
         """`user` (the id of a pod or an endpoint) was started from this template."""

@@ -43,6 +43,8 @@ FILE = """
     webhooks-as-observed = true
     service-retries = 2
     time-scale = 60
+    page-size = 2
+    without = ["v1=410"]
     json = true
 """
 
@@ -74,6 +76,8 @@ ASKED = EmulateRequest(
     error_bodies=ErrorBodies.HTML,
     webhooks_as_observed=True,
     service_retries=2,
+    page_size=2,
+    without=("v1=410",),
     time_scale=60,
 )
 """All that stands in the file."""

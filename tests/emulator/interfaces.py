@@ -31,6 +31,8 @@ class Interface(msgspec.Struct, frozen=True):
             case "rest":
                 template = subject.account.templates.save({**WORKER, "name": f"worker-{self.made(subject)}"})
                 return await http.post("/v1/endpoints", json={"templateId": template.id})
+            case "rest_v2":
+                return await http.post("/v2/templates", json={"name": "new", "image": "me/worker:1"})
             case "graphql":
                 return await http.post("/graphql", json={"query": SAVE})
             case _:
@@ -42,6 +44,8 @@ class Interface(msgspec.Struct, frozen=True):
                 return await http.get("/v2/pods")
             case "rest":
                 return await http.get("/v1/endpoints")
+            case "rest_v2":
+                return await http.get("/v2/templates")
             case "graphql":
                 return await http.post("/graphql", json={"query": ASK})
             case _:
@@ -54,7 +58,7 @@ class Interface(msgspec.Struct, frozen=True):
                 return len(subject.pods.list("user", subject.clock.now()))
             case "rest":
                 return len(subject.account.endpoints.list())
-            case "graphql":
+            case "graphql" | "rest_v2":
                 return len(subject.account.templates.list())
             case _:
                 return len(subject.world)
@@ -63,7 +67,7 @@ class Interface(msgspec.Struct, frozen=True):
         """The sentence of an error in the interface's own form."""
         body: Mapping[str, Any] = answer.json()
         match self.name:
-            case "pods":
+            case "pods" | "rest_v2":
                 assert (body["status"], answer.headers["content-type"]) == (
                     answer.status_code,
                     "application/problem+json",
@@ -82,6 +86,7 @@ JOBS = Interface("jobs", "run", "health")
 ACCOUNT = (
     Interface("pods", "create", "list", 201),
     Interface("rest", "create", "list"),
+    Interface("rest_v2", "templates create", "templates list", 201),
     Interface("graphql", "document", "document"),
 )
 EVERY = (JOBS, *ACCOUNT)

@@ -11,7 +11,7 @@ from starlette.routing import Router
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
+from orchestrator.emulator.pod_access import QUOTAS, Access, Caller, Quota
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
 from orchestrator.emulator.pods import PodSettings
@@ -56,7 +56,14 @@ class PodService:
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
         templates = AccountTemplates(Templates(Secrets(rng), rng, release_us=0))
-        api = PodApi(settings, templates=templates, clock=self.clock, rng=rng, wire=Wire(FaultDice(Faults(), rng)))
+        api = PodApi(
+            settings,
+            access=Access(callers, quotas),
+            templates=templates,
+            clock=self.clock,
+            rng=rng,
+            wire=Wire(FaultDice(Faults(), rng)),
+        )
         self.world = api.world
         self.app: Router = application(api.routes())
 

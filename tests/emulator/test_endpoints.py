@@ -154,7 +154,7 @@ async def test_workers_find_the_templates_environment_with_secrets_resolved() ->
     """Contract of templates, What the service does 1: a template is what a pod or worker starts from."""
     subject = account()
     bare = Bare(subject)
-    subject.secrets.create("token", "s3cret", None)
+    subject.secrets.create("token", "s3cret", None, 0)
     template = await saved(bare, name="x", env=[{"key": "TOKEN", "value": "{{ RUNPOD_SECRET_token }}"}])
     record = await created(bare, templateId=template)
     assert subject.endpoints.environment_of(record["id"]) == {"TOKEN": "s3cret"}

@@ -129,7 +129,7 @@ async def test_a_templates_environment_has_the_values_of_the_secrets_it_names() 
     }
     wanted = {**TEMPLATE, "env": [{"key": key, "value": value} for key, value in env.items()]}
     template = subject.templates.save(wanted)
-    subject.secrets.create("n", r"se\1cret", None)
+    subject.secrets.create("n", r"se\1cret", None, 0)
     assert subject.templates.resolve_environment(template) == {
         "A": r"se\1cret",
         "B": r"xse\1crety {{ RUNPOD_SECRET_m }}",

@@ -96,6 +96,8 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
             algorithm=Algorithm.TOKEN_BUCKET,
             retry_after=True,
             queue_per_worker=500,
+            page_size=2,
+            without=("v1=410", "graphql"),
         )
     )
     assert set(settings.endpoints) == {"a"}
@@ -106,6 +108,7 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
     assert settings.faults.throttled == 0.5
     assert (settings.handler_processes, settings.keys, settings.queue_per_worker) == (2, ("k",), 500)
     assert (settings.algorithm, settings.retry_after) == (Algorithm.TOKEN_BUCKET, True)
+    assert (settings.page_size, settings.without) == (2, {"v1": 410, "graphql": 404})
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,8 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
         {"worker": "'"},
         {"worker": "no-such-program-anywhere"},
         {"time_scale": 0.0},
+        {"without": ("v3",)},
+        {"without": ("v1=500",)},
     ],
 )
 def test_what_cannot_be_emulated_is_refused(wrong: dict[str, Any]) -> None:

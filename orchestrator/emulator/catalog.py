@@ -1,0 +1,66 @@
+"""The GPU types of the emulated service, and the pools that they are in (as observed; prices are made up).
+
+Older interfaces name types, the newer one pools and the types in them that are not wanted: here each is said in the
+words of the other.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+
+POOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "AMPERE_16": ("NVIDIA RTX A4000", "NVIDIA RTX A4500", "NVIDIA RTX 4000 Ada Generation"),
+        "AMPERE_24": ("NVIDIA L4", "NVIDIA RTX A5000", "NVIDIA GeForce RTX 3090"),
+        "ADA_24": ("NVIDIA GeForce RTX 4090",),
+        "AMPERE_48": ("NVIDIA A40", "NVIDIA RTX A6000"),
+        "ADA_48_PRO": ("NVIDIA L40", "NVIDIA L40S", "NVIDIA RTX 6000 Ada Generation"),
+        "AMPERE_80": ("NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB"),
+        "ADA_80_PRO": ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "NVIDIA H100 NVL"),
+        "HOPPER_141": ("NVIDIA H200",),
+    }
+)
+
+POOL_OF: Mapping[str, str] = MappingProxyType({each: pool for pool, types in POOLS.items() for each in types})
+
+
+def types_of(choices: Iterable[str]) -> tuple[str, ...]:
+    """The types that `choices`, types and pools, stand for, in their order."""
+    return tuple(dict.fromkeys(each for choice in choices for each in POOLS.get(choice, (choice,))))
+
+
+def chosen(pools: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
+    """Pools without the types that are excluded: a pool, or what is left of one."""
+    without = frozenset(excluded)
+    return tuple(each for pool in pools for each in _left(pool, without))
+
+
+def _left(pool: str, without: AbstractSet[str]) -> tuple[str, ...]:
+    types = POOLS.get(pool, ())
+    return (pool,) if without.isdisjoint(types) else tuple(each for each in types if each not in without)
+
+
+def in_pools(choices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same as pools and the types in them that are excluded. What no pool holds counts as one."""
+    pools = tuple(dict.fromkeys(POOL_OF.get(choice, choice) for choice in choices))
+    wanted = types_of(choices)
+    return pools, tuple(each for pool in pools for each in POOLS.get(pool, ()) if each not in wanted)
+
+
+def gpu_types() -> list[dict[str, object]]:
+    """The catalog as it is shown."""
+    return [
+        {
+            "id": each,
+            "name": each.removeprefix("NVIDIA "),
+            "pool": pool,
+            "manufacturer": "NVIDIA",
+            "memory": int(pool.split("_")[1]),
+            "secure": True,
+            "community": True,
+            "price": {"secure": 1.0, "community": 0.8, "serverless": 1.2},
+            "maxCount": {"secure": 8, "community": 8},
+        }
+        for pool, types in POOLS.items()
+        for each in types
+    ]
