@@ -39,6 +39,9 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     has_ended: bool = False
     """Whether all of its jobs had their outcomes already, so that nothing came of it."""
 
+    flow: str | None = None
+    """The flow of which it carries out a stage."""
+
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking for something."""

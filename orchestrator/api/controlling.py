@@ -160,6 +160,7 @@ async def _control(
             outcome=acknowledged.outcome,
             so_far=acknowledged.so_far,
             has_ended=acknowledged.outcome == ENDED,
+            flow=None if (part := await opened.flows.part(run.id)) is None else part.flow,
         )
 
 

@@ -110,7 +110,8 @@ def _told(found: RunControl, done: str, *, as_json: bool) -> int:
     """As `told` of `control`, and what begins it where nobody works on the ledger."""
     code = told(found, done, as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
-        printing.say(f"start it: orchestrator resume {shlex.quote(found.run)}")
+        command = f"resume {shlex.quote(found.run)}" if found.flow is None else "tick"
+        printing.say(f"start it: orchestrator {command}")
     return code
 
 

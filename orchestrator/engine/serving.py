@@ -133,6 +133,9 @@ class Serving:
         """Carries out a RETRY, at another endpoint where that is asked."""
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
+        if (part := await self.ledger.flows.part(run.id)) is not None and part.replaced_by is not None:
+            told = f"{run.name} was replaced, and nothing of it goes on; what to retry is {part.replaced_by}"
+            return Reply(told, is_refused=True)
         endpoint = msgspec.json.decode(command.argument, type=Retried).endpoint
         there = run if endpoint in (None, run.endpoint) else await self._elsewhere(run, endpoint)
         return await retried(self.ledger, command, there)

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before
 from orchestrator.core.notifications import OF_EVENT
 from orchestrator.core.overlap import Live
-from orchestrator.core.pipelines import News, flow_name
+from orchestrator.core.pipelines import News, flow_name, run_name
 from orchestrator.ledger.control import UNFINISHED, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
@@ -76,6 +76,32 @@ class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What has succeeded in the run before is taken over."""
 
 
+class PartOfFlow(msgspec.Struct, frozen=True, array_like=True):
+    """What a run is to its flow."""
+
+    flow: str
+    stage: str
+    again: int
+    latest: int
+    """How often the stage was carried out until now: by another run where that is more than `again`."""
+
+    @property
+    def replaced_by(self) -> str | None:
+        """The run that carries out its stage in its place; None where it does itself."""
+        return None if self.again == self.latest else run_name(self.flow, self.stage, self.latest)
+
+
+_later: Final = stages.alias("later")
+_LATEST: Final = (
+    select(func.max(_later.c.again))
+    .where(_later.c.flow_id == stages.c.flow_id, _later.c.stage == stages.c.stage)
+    .scalar_subquery()
+)
+_PART: Final = (
+    select(flows.c.name, stages.c.stage, stages.c.again, _LATEST)
+    .select_from(stages.join(flows, flows.c.id == stages.c.flow_id))
+    .where(stages.c.run_id == bindparam("run"))
+)
 _FLOWS: Final = select(
     flows.c.id,
     flows.c.name,
@@ -170,6 +196,10 @@ class Flows(Noun):
         """Those that have not ended, or have since then, in the order of their fires."""
         recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
         return values(Flow, await self._doors.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+
+    async def part(self, run: int) -> PartOfFlow | None:
+        """Which part of a flow that run is, or None."""
+        return next(iter(values(PartOfFlow, await self._doors.rows(_PART, {"run": run}))), None)
 
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""

@@ -152,6 +152,7 @@ class FakeApp(FakeFlows):
         self.held_by: str | None = None
         self.outcome: str | None = None
         self.so_far: int | None = None
+        self.flow_of: str | None = None
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.put_back: list[PutBack] = []
         self.planned = plan(
@@ -309,6 +310,7 @@ class FakeApp(FakeFlows):
             held_by=self.held_by,
             outcome=self.outcome,
             so_far=self.so_far,
+            flow=self.flow_of,
         )
 
     async def rename(self, ledger: Path, name: str, to: str) -> Renamed:

@@ -44,6 +44,9 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert json.loads(invoke(app, *again, "--json").stdout)["so_far"] == 23_000
     app.held_by = None
     assert "it holds from the next start: 23,000 jobs so far" in invoke(app, *again).stderr
+    assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator resume captions\n")
+    app.flow_of = "nightly@20270328T010000Z"  # whose other stages are to go on, too
+    assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator tick\n")
     app.held_by, app.outcome = None, "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
     assert "captions is paused; it holds from the next start: nothing more of it is sent" in told

@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 import pytest
 
+from orchestrator.api.controlling import retry
 from orchestrator.api.rerunning import flow_rerun
 from orchestrator.core.job import reopened
 from orchestrator.errors import UsageError
@@ -55,6 +56,17 @@ async def test_from_a_stage_on_there_are_new_runs_and_the_old_ones_stay(tmp_path
         assert len(transport.of("run")) == sent + 9 + 3
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert {line["custom_id"]: line["output"] for line in lines} == await made(p, f"{name}/total~2")
+        await retries_of_replaced_runs_are_refused(p, tmp_path / "l.db", name)
+
+
+async def retries_of_replaced_runs_are_refused(p: Flowing, ledger: Path, name: str) -> None:
+    asked = await retry(ledger, f"{name}/embed", READING)
+    assert (asked.outcome, asked.flow) == (None, name)
+    p.engine.commands.on_change()
+    await anyio.sleep(60)
+    command = await p.ledger.commands.one(await p.ledger.commands.latest())
+    assert command.is_refused
+    assert command.outcome == (f"{name}/embed was replaced, and nothing of it goes on; what to retry is {name}/embed~2")
 
 
 @pytest.mark.parametrize(("stage", "paid"), [("caption", 5), ("embed", 5), ("total", 0)])
