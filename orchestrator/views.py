@@ -289,6 +289,9 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
     last_process: LastProcess | None
     """None where one works on the ledger, or none ever has."""
 
+    untold: int = 0
+    """How many notifications of pipelines could not be sent, or were given up of late."""
+
 
 class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of one operation of one endpoint, as `orchestrator limits` shows it."""

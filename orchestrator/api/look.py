@@ -28,11 +28,14 @@ from orchestrator.ledger.overview import Overview
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, OutputFormat, ResultOrder, ResultsRequest
-from orchestrator.units import SECOND_US
+from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views import LastProcess, RunsShown, RunStatus
 
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute, or of the time since the run was made."""
+
+UNTOLD_US: Final = 24 * HOUR_US
+"""Notifications that were given up within this time are told."""
 
 
 async def names(ledger: Path) -> list[str]:
@@ -60,7 +63,8 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
         number, jobs = await opened.runs.totals()
         left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
         last = None if held_by else _last_of(await opened.heartbeats.all())
-        return RunsShown(runs=runs, more=number - len(runs), more_jobs=left, last_process=last)
+        untold = await opened.outbox.count_untold(opened.now() - UNTOLD_US)
+        return RunsShown(runs=runs, more=number - len(runs), more_jobs=left, last_process=last, untold=untold)
 
 
 def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from orchestrator.api.controlling import beside
 from orchestrator.api.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
+from orchestrator.api.look import UNTOLD_US
 from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
 from orchestrator.core.flows import LIVE, FlowState
@@ -280,7 +281,7 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
         )
     texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
     texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.HELD]
-    untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - MISSED_US)
+    untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
     texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)
     return [Trouble(pipeline=each.name, kind=kind, text=text) for kind, text in texts]

@@ -133,6 +133,10 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
         said.append(f"{held_by} is working on this ledger")
     elif shown.last_process is not None and not all(map(_is_finished, runs)):
         said.append(printing.shown(_last(shown.last_process)))
+    if shown.untold:
+        said.append(
+            f"{wording.counted(shown.untold, 'notification')} could not be sent; why: orchestrator schedules check"
+        )
     return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
 
 

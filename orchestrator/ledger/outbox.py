@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core import notifications
@@ -133,15 +133,22 @@ class Outbox(Noun):
         """Those of a pipeline that nobody has taken though it was tried, and that were not given up before `since`;
         newest first.
         """
-        lately = UNSETTLED | (outbox.c.given_up_at >= since)
-        query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, outbox.c.problem != "", lately)
+        query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, *_untold(since))
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
         return values(Notification, await self._doors.rows(newest))
+
+    async def count_untold(self, since: int) -> int:
+        """How many there are of these, of all pipelines."""
+        return int(await self._doors.value(select(func.count()).select_from(outbox).where(*_untold(since))))
 
     async def forget(self, pipeline: int, before: int, *, most: int) -> int:
         """Removes up to `most` of a pipeline that were taken, or given up, and owed before then; returns how many."""
         old = select(outbox.c.id).where(outbox.c.pipeline_id == pipeline, ~UNSETTLED, outbox.c.owed_at < before)
         return await self._doors.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
+
+
+def _untold(since: int) -> tuple[ColumnElement[bool], ...]:
+    return outbox.c.problem != "", UNSETTLED | (outbox.c.given_up_at >= since)
 
 
 # --- owed

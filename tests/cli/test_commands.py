@@ -139,6 +139,12 @@ def test_status_says_why_nobody_works_on_what_is_left(why: str | None, told: str
     assert "nobody works" not in status_text(done, width=200, colours=False)
 
 
+def test_status_says_what_nobody_could_be_told() -> None:
+    some = msgspec.structs.replace(shown(run_status(succeeded=1)), untold=2)
+    told = "\n2 notifications could not be sent; why: orchestrator schedules check\n"
+    assert status_text(some, width=200, colours=False).endswith(told)
+
+
 def test_status_as_json_is_one_array() -> None:
     runs = [run_status(succeeded=2), run_status("other", queued=1)]
     result = invoke(FakeApp(runs=runs), "status", "--json")
