@@ -41,6 +41,13 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """The API keys that are taken; without any, every key is."""
 
+    accounts_file: Path | None = None
+    quotas: tuple[str, ...] = ()
+    """`WINDOW=N` each."""
+
+    capacity: int | None = None
+    no_balance: bool = False
+    template_release_s: float | None = None
     algorithm: Algorithm = Algorithm.SLIDING_LOG
     retry_after: bool = False
     retention_s: float = 1800.0
@@ -60,6 +67,7 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
 _other: Final = Group(EmulateRequest)
 _served: Final = Group(EmulateRequest, "What is served")
 _scaling: Final = Group(EmulateRequest, "Workers")
+_account: Final = Group(EmulateRequest, "The account")
 _behaviour: Final = Group(EmulateRequest, "How it behaves")
 
 HANDLER: Final = _served(
@@ -85,6 +93,31 @@ WORKER: Final = _served(
     more="Without any of these three, endpoints exist once they are created.",
 )
 KEYS: Final = _served("key", texts("KEY"), "An API key that is taken. Repeatable.", field="keys", default="any key")
+ACCOUNTS: Final = _account(
+    "accounts",
+    path(Path, "FILE.toml"),
+    "[Callers](interface-emulator.md#accounts): whom each key stands for, and what it may do.",
+    more="Capacity, balance, quotas and the release of templates may stand there, too.",
+    field="accounts_file",
+)
+QUOTAS: Final = _account(
+    "quota",
+    texts("WINDOW=N"),
+    "So many requests about pods in a `minute`, an `hour` or a `day`; wins over the file. Repeatable.",
+    field="quotas",
+    default="`minute=60`, `hour=3000`, `day=50000`",
+)
+CAPACITY: Final = _account(
+    "capacity", whole(0), "There is room for so many pods that compute; wins over the file.", default="any number"
+)
+NO_BALANCE: Final = _account("no-balance", SWITCH, "Nothing is left to pay with: creating a pod is answered 402.")
+TEMPLATE_RELEASE: Final = _account(
+    "template-release",
+    number("SECONDS"),
+    "How long after its last use a template cannot be deleted; wins over the file.",
+    field="template_release_s",
+    default="120",
+)
 HOST: Final = _other("host", text("HOST"), "Where to listen.")
 PORT: Final = _other("port", whole(0, PORT_MAX, "PORT"), "Port to listen on; 0 is any free one.")
 WORKERS: Final = _scaling(
@@ -176,6 +209,7 @@ JSON: Final = _behaviour(
 
 EMULATE: Final[declared.Settings] = (
     *(HANDLER, ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
+    *(ACCOUNTS, QUOTAS, CAPACITY, NO_BALANCE, TEMPLATE_RELEASE),
     *(WORKERS, WORKERS_MIN, WORKERS_MAX, IDLE_TIMEOUT, SCALER, SCALER_VALUE, COLD_START),
     *(MACHINES, BROKEN_WORKERS),
     *(REQUESTS_PER_WORKER, QUEUE_PER_WORKER, ALGORITHM, RETRY_AFTER, RETENTION, PROPAGATION),

@@ -13,11 +13,13 @@ from orchestrator.api import emulated
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
+from orchestrator.emulator.accounts import read_accounts
 from orchestrator.emulator.faults import read_faults
 from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.gone import INTERFACES
 from orchestrator.emulator.handlers import Handler, load_handler
+from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
 from orchestrator.emulator.webhooks import CONTRACT_SUCCESS
@@ -71,6 +73,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         )
     if request.time_scale <= 0:
         raise UsageError(f"{emulated.TIME_SCALE} must be positive, not {request.time_scale}")
+    accounts = read_accounts(request.accounts_file, request.quotas)
     return EmulatorSettings(
         endpoints=handlers,
         handler_processes=request.handler_processes,
@@ -88,6 +91,15 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         requests_per_worker=request.requests_per_worker,
         queue_per_worker=request.queue_per_worker,
         keys=request.keys or None,
+        pods=PodSettings(
+            callers=accounts.callers,
+            quotas=accounts.quotas,
+            capacity=accounts.capacity if request.capacity is None else request.capacity,
+            balance=accounts.balance and not request.no_balance,
+        ),
+        template_release_s=(
+            accounts.template_release_s if request.template_release_s is None else request.template_release_s
+        ),
         algorithm=request.algorithm,
         retry_after=request.retry_after,
         retention_s=request.retention_s,

@@ -42,6 +42,7 @@ class Account:
         removed: Callable[[str], None] = lambda _: None,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
         without: Mapping[str, int] | None = None,
+        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
     ) -> None:
         """`access` None has every key of `keys` be one user's; `without` is as in `gone`."""
         pages = pages or Pages()
@@ -66,6 +67,7 @@ class Account:
             wire=wire,
             scale=scale,
             workers=workers,
+            permits=permits,
         )
         self.rest_v2 = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         serverless = ServerlessApi(

@@ -48,7 +48,8 @@ Call = Callable[[Request], Awaitable[Answer]]
 class AccountApi:
     """Answers what is not about jobs or pods.
 
-    `keys` None takes any key that is not empty. `workers` gives those of an endpoint.
+    `keys` None takes any key that is not empty; `permits` says whether one that is taken has a permission. `workers`
+    gives those of an endpoint.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class AccountApi:
         wire: Wire,
         scale: float = 1.0,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
+        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
     ) -> None:
         self._templates = templates
         self._secrets = secrets
@@ -69,6 +71,7 @@ class AccountApi:
         self._keys = None if keys is None else frozenset(keys)
         self._clock = clock
         self._workers = workers
+        self._permits = permits
         self.rest = Front(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
         self.graphql = Front(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
 
@@ -98,8 +101,11 @@ class AccountApi:
         ]
 
     async def _rest(self, operation: str, call: Call, request: Request) -> Response:
+        scope = "serverless:read" if request.method == "GET" else "serverless:write"
+
         async def operate() -> Answer:
             try:
+                self._checked_key(request, scope)
                 answer = await self._within_limits(self.rest, operation, call, request)
             except Refusal as refusal:
                 return rest_refusal(refusal)
@@ -110,6 +116,7 @@ class AccountApi:
     async def _graphql(self, operation: str, request: Request) -> Response:
         async def operate() -> Answer:
             try:
+                self._checked_key(request)
                 return await self._within_limits(self.graphql, operation, self._document, request)
             except Refusal as refusal:
                 return graphql_refusal(refusal)
@@ -117,7 +124,6 @@ class AccountApi:
         return await self.graphql.answer(operate)
 
     async def _within_limits(self, front: Front, operation: str, call: Call, request: Request) -> Answer:
-        self._check_key(request)
         if front.doubts_key():
             raise Refusal(401, "unauthorized")
         if front.throttles():
@@ -127,13 +133,19 @@ class AccountApi:
                 raise FAILURE
             return await call(request)
 
-    def _check_key(self, request: Request) -> None:
-        """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1)."""
+    def _checked_key(self, request: Request, scope: str | None = None) -> str:
+        """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1).
+
+        Without the permission `scope` a key is as wrong as an unknown one (contract of jobs, Authentication 2).
+        """
         key = key_in(request.headers.get("authorization", ""))
         if not key and request.url.path == "/graphql":
             key = request.query_params.get("api_key", "")
         if not key or (self._keys is not None and key not in self._keys):
             raise Refusal(401, "unauthorized")
+        if scope is not None and not self._permits(key, scope):
+            raise Refusal(401, "unauthorized")
+        return key
 
     @cached_property
     def _documents(self) -> "GraphQLApi":
@@ -143,7 +155,8 @@ class AccountApi:
         return GraphQLApi(self._templates, self._secrets, self._endpoints)
 
     async def _document(self, request: Request) -> Answer:
-        return self._documents.answer(await read_body(request, BODY_BYTES_MAX), self._clock.now())
+        may = partial(self._permits, self._checked_key(request))
+        return self._documents.answer(await read_body(request, BODY_BYTES_MAX), self._clock.now(), may)
 
     async def _create(self, request: Request) -> Answer:
         wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))

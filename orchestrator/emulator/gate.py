@@ -16,14 +16,21 @@ ANY_ENDPOINT = "*"
 
 SUBMITTING = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.OPENAI})
 
+LOOKING = frozenset({Operation.STATUS, Operation.STREAM, Operation.HEALTH, Operation.METRICS, Operation.REQUESTS})
+"""What changes nothing; a key with the permission to read may do it."""
+
+READING = "serverless:read"
+WRITING = "serverless:write"
+
 
 class Gate:
     """Lets requests in and answers out.
 
     `keys` None takes any key that is not empty. Endpoints are known by id, or all of them by `"*"`; besides, `exists`
-    says whether one that was created is there by now, and `propagates` that it is not yet. `dynamic_limit` gives what
-    an endpoint's running workers allow per window (contract, Limits, dynamic rule). `scale` is how fast the emulator's
-    time runs: a sender is told to wait in seconds of its own.
+    says whether one that was created is there by now, and `propagates` that it is not yet. `permits` says whether a key
+    that is taken has a permission; one that has not is as wrong as an unknown one (contract, Authentication 2).
+    `dynamic_limit` gives what an endpoint's running workers allow per window (contract, Limits, dynamic rule). `scale`
+    is how fast the emulator's time runs: a sender is told to wait in seconds of its own.
     """
 
     def __init__(
@@ -37,6 +44,7 @@ class Gate:
         wire: Wire,
         exists: Callable[[str, int], bool] = lambda _endpoint, _now: False,
         propagates: Callable[[str, int], bool] = lambda _endpoint, _now: False,
+        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
         dynamic_limit: Callable[[str], int] | None = None,
         scale: float = 1.0,
     ) -> None:
@@ -48,6 +56,7 @@ class Gate:
         self.wire = wire
         self._exists = exists
         self._propagates = propagates
+        self._permits = permits
         self._dynamic_limit = dynamic_limit
         self._scale = scale
         self._meters: dict[tuple[str, Operation], Meter] = {}
@@ -86,7 +95,7 @@ class Gate:
         that a fault answers 500 was within the limit and is.
         """
         self.wire.connect(now)
-        self._check_key(authorization)
+        self._check_key(authorization, READING if operation in LOOKING else WRITING)
         if self.wire.doubts_key():
             raise Refusal(401, "unauthorized")
         if not self._is_known(endpoint, now) or (operation is Operation.HEALTH and self.wire.hides_health()):
@@ -117,9 +126,11 @@ class Gate:
         accepts = operation in SUBMITTING and answer.status == HTTPStatus.OK
         return self.wire.sending(answer, changes=accepts, submits=accepts and operation is Operation.RUN)
 
-    def _check_key(self, authorization: str) -> None:
+    def _check_key(self, authorization: str, scope: str | None = None) -> None:
         key = key_in(authorization)
         if not key or (self._keys is not None and key not in self._keys):
+            raise Refusal(401, "unauthorized")
+        if scope is not None and not self._permits(key, scope):
             raise Refusal(401, "unauthorized")
 
     def _is_known(self, endpoint: str, now: int, *, for_worker: bool = False) -> bool:

@@ -6,7 +6,7 @@ observed). As at the service, the schema cannot be asked for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 import msgspec
@@ -120,7 +120,19 @@ input SecretDescriptionUpdateInput { id: ID!, description: String! }
 
 RULES = [*specified_rules, NoSchemaIntrospectionCustomRule]
 
-CODES = {400: "BAD_USER_INPUT", 404: "NOT_FOUND", 409: "CONFLICT"}
+SCOPES_OF: Mapping[str, str] = {
+    "podTemplate": "templates:read",
+    "saveTemplate": "templates:write",
+    "deleteTemplate": "templates:write",
+    "secretCreate": "secrets:write",
+    "secretDelete": "secrets:write",
+    "saveEndpoint": "serverless:write",
+    "updateEndpointTemplate": "serverless:write",
+    "deleteEndpoint": "serverless:write",
+}
+"""The permission that each operation takes (not shown, and chosen here)."""
+
+CODES = {400: "BAD_USER_INPUT", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT"}
 
 _Resolver = Callable[..., object]
 
@@ -145,8 +157,8 @@ class GraphQLApi:
         self._secrets = secrets
         self._endpoints = EndpointDocuments(endpoints)
 
-    def answer(self, body: bytes, now: int) -> Answer:
-        """What becomes of the body of one POST."""
+    def answer(self, body: bytes, now: int, may: Callable[[str], bool] = lambda _: True) -> Answer:
+        """What becomes of the body of one POST; `may` says whether its sender has a permission."""
         try:
             request = msgspec.json.decode(body, type=_Request)
             document = parse(request.query, max_tokens=TOKENS_MAX)
@@ -158,7 +170,7 @@ class GraphQLApi:
         result = execute_sync(
             _schema(),
             document,
-            self._root(now),
+            self._root(now, may),
             variable_values=request.variables,
             operation_name=request.operation_name,
             field_resolver=_resolve,
@@ -168,14 +180,25 @@ class GraphQLApi:
         changes = not result.errors and _changes(document)
         return Answer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
-    def _root(self, now: int) -> Mapping[str, _Resolver]:
+    def _root(self, now: int, may: Callable[[str], bool]) -> Mapping[str, _Resolver]:
+        resolvers = self._resolvers(now)
+        of_account = {
+            name: partial(_guarded, may, f"{family}:read", call) for name, (family, call) in self._owned.items()
+        }
+        guarded = {name: partial(_guarded, may, SCOPES_OF[name], call) for name, call in resolvers.items()}
+        return {"myself": lambda: {"id": "user_emulated", **of_account}, **guarded}
+
+    @cached_property
+    def _owned(self) -> Mapping[str, tuple[str, _Resolver]]:
+        """What `myself` shows, and the family of the permission that it takes to see it."""
         return {
-            "myself": lambda: {
-                "id": "user_emulated",
-                "podTemplates": self._templates.list,
-                "secrets": self._secrets.list,
-                "endpoints": self._endpoints.list,
-            },
+            "podTemplates": ("templates", self._templates.list),
+            "secrets": ("secrets", self._secrets.list),
+            "endpoints": ("serverless", self._endpoints.list),
+        }
+
+    def _resolvers(self, now: int) -> Mapping[str, _Resolver]:
+        return {
             "podTemplate": lambda **given: self._templates.find(given["id"]),
             "saveTemplate": lambda **given: self._save(given.get("input")),
             "deleteTemplate": lambda **given: self._templates.delete(given.get("templateName") or "", now),
@@ -201,6 +224,13 @@ class GraphQLApi:
         if wanted is None:
             raise Refusal(400, "input is required")
         return self._templates.save(wanted)
+
+
+def _guarded(may: Callable[[str], bool], scope: str, call: _Resolver, **given: object) -> object:
+    """Raises Refusal 403 where the sender lacks the permission."""
+    if not may(scope):
+        raise Refusal(403, "access denied")
+    return call(**given)
 
 
 def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: object) -> object:

@@ -128,6 +128,14 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What makes two raw inputs the same one, for `Emulator.tally`; None keeps no tally."""
 
 
+def callers_of(settings: EmulatorSettings) -> Mapping[str, Caller] | None:
+    """Whom each key stands for that is taken, the first of which is for workers; None: any key will do.
+
+    One that is named without a caller is a user's with all permissions.
+    """
+    return {**dict.fromkeys(settings.keys or (), Caller()), **(settings.pods.callers or {})} or None
+
+
 class Emulator:
     """One emulated service.
 
@@ -149,7 +157,8 @@ class Emulator:
         self.clock: Clock = clock if settings.time_scale == 1.0 else ScaledClock(clock, settings.time_scale)
         self.dice = FaultDice(settings.faults, rng, since=self.clock.now())
         wire = Wire(self.dice, settings.error_bodies)
-        access = self._make_access()
+        self._callers = callers_of(settings)
+        access = Access(self._callers, settings.pods.quotas, scale=self._scale)
         self.account = self._make_account(wire, rng, access)
         self._pod_api = self._make_pods(wire, rng, access)
         self.pods = self._pod_api.world
@@ -197,17 +206,11 @@ class Emulator:
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
 
-    def _make_access(self) -> Access:
-        """The keys that are taken, unless the settings say whom each stands for."""
-        callers, keys = self._settings.pods.callers, self._settings.keys
-        if callers is None and keys is not None:
-            callers = dict.fromkeys(keys, Caller())
-        return Access(callers, self._settings.pods.quotas, scale=self._scale)
-
     def _make_account(self, wire: Wire, rng: random.Random, access: Access) -> Account:
         settings = self._settings
         return Account(
-            keys=settings.keys,
+            keys=self._callers,
+            permits=self._permits,
             access=access,
             pages=Pages(settings.page_size),
             without=settings.without,
@@ -235,11 +238,16 @@ class Emulator:
             scale=self._scale,
         )
 
+    def _permits(self, key: str, scope: str) -> bool:
+        """Whether the key, which is taken, has the permission."""
+        return self._callers is None or scope in self._callers[key].scopes
+
     def _make_gate(self, wire: Wire) -> Gate:
         settings = self._settings
         return Gate(
             endpoints=(*settings.endpoints, *([ANY_ENDPOINT] if settings.command or settings.any_endpoint else [])),
-            keys=settings.keys,
+            keys=self._callers,
+            permits=self._permits,
             limits=settings.limits,
             algorithm=settings.algorithm,
             retry_after=settings.retry_after,
@@ -343,14 +351,13 @@ class Emulator:
         ]
 
     def _make_processes(self, command: tuple[str, ...], output: int) -> Processes:
-        keys = self._settings.keys
         return Processes(
             command,
             world=self.world,
             api=self._worker_api,
             clock=self.clock,
             scale=self._scale,
-            key=keys[0] if keys else WORKER_KEY,
+            key=next(iter(self._callers or ()), WORKER_KEY),
             ping_interval_s=self._settings.ping_interval_s,
             environment=self.account.endpoints.environment_of,
             changed=self._ring,

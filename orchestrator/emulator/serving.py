@@ -17,7 +17,7 @@ from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.listen import bind, listen
 from orchestrator.emulator.posting import post
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.server import Emulator, EmulatorSettings, callers_of
 from orchestrator.emulator.webhooks import Deliver
 
 ANY_KEY = "emulator-takes-any-key"
@@ -111,5 +111,5 @@ async def serve_emulator(
     async with anyio.create_task_group() as tasks:
         await tasks.start(listen, emulator.app, listening)
         await tasks.start(emulator.serve)
-        yield ServedEmulator(emulator, origin, settings.keys[0] if settings.keys else ANY_KEY)
+        yield ServedEmulator(emulator, origin, next(iter(callers_of(settings) or ()), ANY_KEY))
         tasks.cancel_scope.cancel()

@@ -20,6 +20,11 @@ FILE = """
     handler-processes = 2
     worker = "python h.py"
     key = ["k1", "k2"]
+    accounts = "accounts.toml"
+    quota = ["minute=5"]
+    capacity = 2
+    no-balance = true
+    template-release = 1
     host = "0.0.0.0"
     port = 0
     workers-min = 0
@@ -54,6 +59,11 @@ ASKED = EmulateRequest(
     handler_processes=2,
     worker="python h.py",
     keys=("k1", "k2"),
+    accounts_file=Path("accounts.toml"),
+    quotas=("minute=5",),
+    capacity=2,
+    no_balance=True,
+    template_release_s=1,
     host="0.0.0.0",
     port=0,
     workers_min=0,
