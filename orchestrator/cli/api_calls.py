@@ -183,5 +183,8 @@ def _stake(run: RunStatus, ledger: Path, at_service: int) -> str:
 
 
 async def openai(path: str, body: bytes | None, endpoint: "EndpointJobs", shown: Shown) -> int:
-    api_show.put_json_answer(await endpoint.openai(path, body), as_json=shown.as_json)
+    put = None if shown.as_json else api_show.put_event
+    answer = await endpoint.openai(path, body, on_event=put)
+    if shown.as_json or not isinstance(answer.value, tuple):  # else its events have been shown as they came
+        api_show.put_json_answer(answer, as_json=shown.as_json)
     return 0

@@ -75,16 +75,21 @@ def _counts(counts: msgspec.Struct) -> Rows:
 
 
 def put_json_answer(answer: "JsonAnswer", *, as_json: bool) -> None:
-    """An answer of a shape that is not ours: indented for people; events one a line."""
+    """An answer of a shape that is not ours: indented for people; events as one array."""
     if isinstance(answer.value, tuple):
-        events = [msgspec.json.encode(event) for event in answer.value]
-        printing.put(b"[" + b",".join(events) + b"]\n" if as_json else b"".join(event + b"\n" for event in events))
+        printing.put(b"[" + b",".join(msgspec.json.encode(event) for event in answer.value) + b"]\n")
         printing.flush()
     elif as_json:
         put_answer(answer.raw)
     else:
         printing.put(msgspec.json.format(answer.raw, indent=2) + b"\n")
         printing.flush()
+
+
+def put_event(document: object) -> None:
+    """One event of a stream, at once, on a line of its own."""
+    printing.put(msgspec.json.encode(document) + b"\n")
+    printing.flush()
 
 
 def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:

@@ -49,6 +49,10 @@ Leaving = Callable[[], None]
 """Called just before the last bytes of a body are handed to its connection: before, nobody can act on the request."""
 
 
+Coming = Callable[[int, bytes], None]
+"""Called with the status and a piece of an answer's body, as it comes."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """A request to be carried. `Host` and `Content-Length` follow from the URL and the body."""
 
@@ -57,6 +61,7 @@ class Request(msgspec.Struct, frozen=True):
     headers: Headers
     body: bytes = b""
     leaving: Leaving | None = None
+    coming: Coming | None = None
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # the URL and the headers may hold the key
@@ -134,17 +139,18 @@ class AiohttpCarrier:
             timeout=self._timeout,
             ssl=_tls() if url.scheme == "https" else True,
         ) as response:
-            return Carried(response.status, response.headers, await self._body(response, patience))
+            return Carried(response.status, response.headers, await self._body(response, patience, request.coming))
 
-    async def _body(self, response: aiohttp.ClientResponse, patience: Patience) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, patience: Patience, coming: Coming | None) -> bytes:
         content = response.content
         if "Content-Encoding" in response.headers:
             pieces = _decoded(response)
-        elif content.is_eof() and content.total_bytes <= self._body_bytes_max:
+        elif content.is_eof() and content.total_bytes <= self._body_bytes_max and coming is None:
             return content.read_nowait(-1)  # nearly every answer comes in one piece, its head included
         else:
             pieces = content.iter_any()
         expected = response.content_length or UNKNOWN_BYTES
+        pieces = _told(pieces, response.status, coming)
         return await Download(patience, self._down, expected).read(pieces, self._body_bytes_max)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -200,7 +206,8 @@ class HttpxCarrier:
             )
         )
         try:
-            body = await Download(patience).read(response.aiter_bytes(), self._body_bytes_max)
+            pieces = _told(response.aiter_bytes(), response.status_code, request.coming)
+            body = await Download(patience).read(pieces, self._body_bytes_max)
         finally:
             await response.aclose()
         return Carried(response.status_code, response.headers, body)
@@ -335,6 +342,17 @@ def _keep_little_unsent(transport: asyncio.WriteTransport | None) -> None:
     if connection is not None:
         with suppress(OSError):  # it has just been closed, or is none of TCP
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE_BYTES)
+
+
+def _told(pieces: AsyncIterator[bytes], status: int, coming: Coming | None) -> AsyncIterator[bytes]:
+    """The pieces, of each of which `coming` is told first."""
+    return pieces if coming is None else _tell(pieces, status, coming)
+
+
+async def _tell(pieces: AsyncIterator[bytes], status: int, coming: Coming) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        coming(status, piece)
+        yield piece
 
 
 def _decoded(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

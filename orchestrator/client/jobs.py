@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import anyio
 
 from orchestrator.client import records
+from orchestrator.client.backends import Coming
 from orchestrator.client.job_request import (
     RUN_BODY_BYTES_MAX,
     RUNSYNC_BODY_BYTES_MAX,
@@ -152,7 +153,7 @@ class EndpointJobs:
 
     def stream(self, job_id: str) -> JobStream:
         """The job's chunks as they come (`GET /stream/{job_id}`), to be iterated; ends when the job does."""
-        return JobStream(partial(self._stream_part, checked_id(job_id, "job")))
+        return JobStream(partial(self._stream_part, checked_id(job_id, "job")), partial(self.status, job_id))
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, f"stream/{job_id}", records.read_stream)
@@ -196,16 +197,20 @@ class EndpointJobs:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
         return await self._asked("requests", Operation.REQUESTS, "requests", records.read_json)
 
-    async def openai(self, path: str, body: JobInput | None = None) -> JsonAnswer:
+    async def openai(
+        self, path: str, body: JobInput | None = None, *, on_event: Callable[[object], None] | None = None
+    ) -> JsonAnswer:
         """`POST /openai{path}` with `body`, a JSON object; without one `GET`. `path` is as in `/v1/chat/completions`.
 
-        The answer is read to its end before it is returned, also where `"stream": true` asks for events.
+        The answer is read to its end before it is returned. Where `"stream": true` asks for events, `on_event` gets the
+        document of each as it comes.
         """
         path = path if path.startswith("/") else f"/{path}"
         if _OPENAI_PATH.fullmatch(path) is None:  # it would lead elsewhere than below /openai
             raise UsageError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
         text = None if body is None else object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
+        told = None if on_event is None else partial(_tell_events, records.Events(), on_event)
         call = partial(
             self._once,
             f"openai{path}",
@@ -214,8 +219,12 @@ class EndpointJobs:
             records.read_json,
             body=text,
             within_s=OPENAI_S_MAX,
+            coming=told,
         )
-        return await (repeated(call) if text is None else call())
+        answer = await (repeated(call) if text is None else call())
+        if told is not None:
+            told(200, b"\n")  # the last line need not have an end
+        return answer
 
     async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
         """The answer to a question, which is asked again while that may help."""
@@ -231,6 +240,7 @@ class EndpointJobs:
         body: bytes | None = None,
         is_order: bool = False,
         within_s: float | None = None,
+        coming: Coming | None = None,
         redactor: Redactor = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
@@ -238,7 +248,9 @@ class EndpointJobs:
             if self._notify is not None:
                 self._notify()
             permit = await self._api.limiter.permit(operation)
-            answer = await self._api.call(permit, operation, path, body=body, is_order=is_order, within_s=within_s)
+            answer = await self._api.call(
+                permit, operation, path, body=body, is_order=is_order, within_s=within_s, coming=coming
+            )
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 raise JobRefusedError(doing, operation, read_refusal(answer, redactor))
             try:
@@ -257,6 +269,13 @@ _CONSEQUENCES: Final = {
     Operation.STREAM: "chunks may be missing, another stream goes on with the next ones",
 }
 """What it means that no usable answer came, where the request may have changed something."""
+
+
+def _tell_events(events: records.Events, on_event: Callable[[object], None], status: int, piece: bytes) -> None:
+    """A piece of an answer has come. One of a refusal is none of an event."""
+    if 200 <= status < 300:  # noqa: PLR2004  the range is the definition of success
+        for document in events.of(piece):
+            on_event(document)
 
 
 def _redactor(config: S3Config | None) -> Redactor:

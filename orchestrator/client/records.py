@@ -6,7 +6,8 @@ another type than expected or that nobody knows is kept in `more`, an unknown st
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -80,7 +81,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of one `/stream`: the chunks since the last such call, and the job's status."""
+    """The answer of one `/stream`: the chunks since the last such call, and the job's status, "" where it says none."""
 
     status: str
     chunks: tuple[Chunk, ...] = ()
@@ -159,15 +160,20 @@ def read_accepted(body: bytes) -> JobRecord:
     return record
 
 
+_ITEMS = list[msgspec.Raw]
+
+
 class _Wire(msgspec.Struct, frozen=True):
-    stream: list[msgspec.Raw] = []
+    stream: _ITEMS = []
 
 
 def read_stream(body: bytes) -> StreamPart:
-    """The answer of a `/stream`. Raises `ValueError`."""
-    status = read_job(body).status
+    """The answer of a `/stream`: an object, or a bare array of chunks without a status (as documented). Raises
+    `ValueError`.
+    """
+    status = "" if isinstance(_json(body), list) else read_job(body).status
     try:
-        items = msgspec.json.decode(body, type=_Wire).stream
+        items = msgspec.json.decode(body, type=_Wire).stream if status else msgspec.json.decode(body, type=_ITEMS)
     except msgspec.ValidationError:
         raise ValueError("the answer's stream is no list") from None
     return StreamPart(status=status, chunks=tuple(_chunk(bytes(item)) for item in items))
@@ -196,9 +202,29 @@ def read_health(body: bytes) -> Health:
 def read_json(body: bytes) -> JsonAnswer:
     """Any JSON document, or a stream of events. Raises `ValueError`."""
     if body.lstrip().startswith(_EVENT_STREAM):
-        lines = (line.removeprefix(_EVENT).strip() for line in body.splitlines() if line.startswith(_EVENT))
-        return JsonAnswer(value=tuple(_json(line) for line in lines if line and line != _EVENTS_END), raw=body)
+        return JsonAnswer(value=tuple(_json(document) for document in _documents(body.splitlines())), raw=body)
     return JsonAnswer(value=_json(body), raw=body)
+
+
+class Events:
+    """The documents of a stream of events, while it comes."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def of(self, piece: bytes) -> Iterator[object]:
+        """The documents whose lines end in `piece`. What is no JSON is for `read_json` to say, at the end."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for document in _documents(lines):
+            with suppress(ValueError):
+                yield _json(document)
+
+
+def _documents(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        text = line.removeprefix(_EVENT).strip()
+        if line.startswith(_EVENT) and text not in (b"", _EVENTS_END):
+            yield text
 
 
 def _members(body: bytes) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from orchestrator import __version__
-from orchestrator.client.backends import Leaving, Request, header_table
+from orchestrator.client.backends import Coming, Leaving, Request, header_table
 from orchestrator.client.rate_limiter import Permit, RateLimiter
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
@@ -100,15 +100,19 @@ class ServerlessEndpoint:
         body: bytes | None = None,
         is_order: bool = False,
         within_s: float | None = None,
+        coming: Coming | None = None,
     ) -> Answer:
         """`POST {url}/{path}` with the JSON `body`; without one a `GET`, or a bare `POST` where that `is_order`.
 
-        `within_s` is for what the service holds on purpose. The caller has checked whatever came into the `path`.
+        `within_s` is for what the service holds on purpose; `coming` is told of the answer as it comes. The caller has
+        checked whatever came into the `path`.
         """
         if body is not None:
             request = self._submission(path, body)
         else:
             request = self._order(path) if is_order else self._question(path)
+        if coming is not None:
+            request = msgspec.structs.replace(request, coming=coming)
         return await self._send(permit, operation, request, within_s=within_s)
 
     def _question(self, path: str) -> Request:

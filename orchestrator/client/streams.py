@@ -1,8 +1,9 @@
 """A job's chunks as they come (contract, `/stream`).
 
 The service hands out each chunk once: a call gives what came since the last one, and whoever else reads the same stream
-takes from it. The stream is over when the job is, however it ended, and nothing is left: the last chunks may come
-together with the final status.
+takes from it. The stream is over with the answer that says that the job is, however it ended; the last chunks may come
+with it. An answer may also be chunks without a status: then the job is asked for once none come, and the stream once
+more, for what was put out in between.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.client.records import Chunk, StreamPart
+from orchestrator.client.records import Chunk, JobRecord, StreamPart
 from orchestrator.client.refusals import RefusedError
 from orchestrator.core.responses import TERMINAL_STATUSES
 
@@ -32,8 +33,10 @@ class JobStream:
     and another stream of the job goes on with the next ones.
     """
 
-    def __init__(self, poll: Callable[[], Awaitable[StreamPart]]) -> None:
+    def __init__(self, poll: Callable[[], Awaitable[StreamPart]], look: Callable[[], Awaitable[JobRecord]]) -> None:
+        """`look` asks for the job, where an answer of `poll` does not say how it stands."""
         self._poll = poll
+        self._look = look
         self.status = ""
 
     @property
@@ -48,11 +51,14 @@ class JobStream:
             part = await self._ask()
             if part is None:
                 return
-            self.status = part.status
+            was_over = self.finished
+            self.status = part.status or self.status
             for chunk in part.chunks:
                 yield chunk
-            if self.finished and not part.chunks:
+            if self.finished and (part.status or was_over):
                 return
+            if not part.status and not part.chunks:
+                self.status = (await self._look()).status
             pause_s = PAUSE_S_MIN if part.chunks else min(pause_s * PAUSE_GROWTH, PAUSE_S_MAX)
             await anyio.sleep(max(0.0, asked + pause_s - anyio.current_time()))
 

@@ -44,10 +44,13 @@ class EndpointState:
         """By a fault: the job is queued, and no worker will ever get it."""
         self._shelved[job.id] = job
 
-    def pop(self) -> Job:
-        job_id, job = self.queue.popitem(last=False)
-        self.waiting.pop(job_id, None)
-        return job
+    def pop(self, worker_id: str) -> Job | None:
+        """The first job that the worker is to have: not one that it had before while another worker is free."""
+        for job in self.queue.values():
+            if job.avoids != worker_id or not self.fleet.has_free_beside(worker_id):
+                self.drop(job.id)
+                return job
+        return None
 
     def drop(self, job_id: str) -> None:
         for line in (self.queue, self.waiting, self._shelved):

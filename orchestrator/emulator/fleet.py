@@ -253,6 +253,12 @@ class Fleet:
     def knows(self, worker_id: str) -> bool:
         return worker_id in self._workers or worker_id in self._guests
 
+    def has_free_beside(self, worker_id: str) -> bool:
+        """Whether another worker has nothing to do. Of one that is none of the fleet's nothing is to be kept."""
+        others = (*self._workers.items(), *(self._guests.items() if self._announced else ()))
+        idle = (each for each, worker in others if not worker.jobs and each not in self._starting)
+        return self.knows(worker_id) and any(each != worker_id for each in idle)
+
     def is_starting(self, worker_id: str) -> bool:
         return worker_id in self._starting
 

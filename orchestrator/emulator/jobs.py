@@ -115,6 +115,8 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     error: str | None = None
     update: bytes | None = None
     """What the worker showed last of how far it is, whatever is shown."""
+    avoids: str | None = None
+    """The worker that had it before, while it waits to be tried again: another is to have it if there is one."""
     is_shared: bool = False
     """By a fault: two workers hold it, and the first result of either is the job's."""
     is_read: bool = False
@@ -122,6 +124,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
 
     def start(self, worker_id: str, now: int) -> None:
         self.status = Status.IN_PROGRESS
+        self.avoids = None
         self.executions += 1
         self.worker_id = worker_id
         self.started_at = now
@@ -157,6 +160,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         """Back to the queue after the worker's silence; `queued_at` stays, so that `delayTime` runs on (C3)."""
         self.status = Status.IN_QUEUE
         self.retries += 1
+        self.avoids = self.worker_id
         self.silent_until = self.killed_at = self.output = self.update = None
 
     def requeue(self, now: int) -> None:
@@ -165,6 +169,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         self.queued_at = now
         self.retries = 0
         self.is_shared = False
+        self.avoids = self.worker_id
         self.worker_id = self.started_at = self.finished_at = self.output = self.error = None
 
     def due_at(self) -> int:

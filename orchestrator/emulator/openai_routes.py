@@ -2,7 +2,8 @@
 
 The contract names the paths and nothing else. Here a request becomes a job as the official language-model worker takes
 it: `{"openai_route": "/v1/chat/completions", "openai_input": <body>}`. Its output is the answer; with `"stream": true`
-in the body, its chunks are server-sent events: text as it is, anything else as `data: <JSON>`.
+in the body, its chunks are server-sent events: those of a worker that writes events itself, as they are; anything else
+as `data: <JSON>`, and at the end `data: [DONE]`.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,9 @@ from orchestrator.emulator.wire import Cut
 from orchestrator.emulator.world import World
 
 DONE = b"data: [DONE]\n\n"
+
+EVENT_FIELDS = ("data:", "event:", "id:", "retry:", ":")
+"""What a line of an event stream begins with."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -137,25 +141,26 @@ class OpenAiApi:
 
     async def _chunks(self, endpoint: str, job_id: str) -> AsyncIterator[bytes]:
         status = Status.IN_QUEUE
-        is_empty = True
+        events = _Events()
         try:
             with self._waits.watching(job_id) as watch:
                 while status not in FINISHED:
                     part = self._world.stream(endpoint, job_id, self._clock.now())
                     status = part.status
                     for chunk in part.stream:
-                        is_empty = False
-                        yield _event(chunk.output)
+                        yield events.event(chunk.output)
                     if status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
             record = self._world.status(endpoint, job_id, self._clock.now())
             if status is not Status.COMPLETED:
-                yield _event(msgspec.Raw(msgspec.json.encode({"error": record.error or f"job {status}"})))
-            elif is_empty and record.output is not None:  # a plain handler
-                yield _event(record.output) + DONE
+                yield _data(msgspec.json.encode({"error": record.error or f"job {status}"}))
+            elif events.is_empty and record.output is not None:  # a plain handler
+                yield events.event(record.output)
+            if not events.are_its_own:
+                yield DONE
         except Refusal:
-            yield _event(msgspec.Raw(b'{"error":"the job was deleted"}'))
+            yield _data(b'{"error":"the job was deleted"}')
 
     def _give_up(self, endpoint: str, job_id: str) -> None:
         """Whoever asked is gone or has everything; a job that still runs need not."""
@@ -189,8 +194,22 @@ def _answer_of(record: Record) -> Answer:
     return Answer(status=200, body=body)
 
 
-def _event(output: msgspec.Raw) -> bytes:
-    raw = bytes(output)
-    if raw.startswith(b'"'):
-        return msgspec.json.decode(raw, type=str).encode()
-    return b"data: " + raw + b"\n\n"
+class _Events:
+    """Makes chunks events. Whether a worker writes events itself, its first text shows; a part of one may follow."""
+
+    def __init__(self) -> None:
+        self.is_empty = True
+        self.are_its_own = False
+
+    def event(self, output: msgspec.Raw) -> bytes:
+        raw = bytes(output)
+        text = msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else None
+        if self.is_empty and text is not None:
+            self.are_its_own = text.lstrip().startswith(EVENT_FIELDS)
+        self.is_empty = False
+        return text.encode() if text is not None and self.are_its_own else _data(raw)
+
+
+def _data(raw: bytes) -> bytes:
+    """One event; JSON may have line breaks between its tokens, and an event has not."""
+    return b"data: " + (msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw) + b"\n\n"

@@ -39,9 +39,8 @@ class TakeQueues:
         if poll in polls:
             polls.remove(poll)
 
-    def first(self, endpoint: str) -> TakePoll | None:
-        polls = self._polls.get(endpoint)
-        return polls[0] if polls else None
+    def waiting(self, endpoint: str) -> tuple[TakePoll, ...]:
+        return tuple(self._polls.get(endpoint, ()))
 
     def release(self, endpoint: str, worker_id: str) -> None:
         """Answer the polls of a worker that is to go: there is nothing for it."""

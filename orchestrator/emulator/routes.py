@@ -3,14 +3,15 @@
 An ASGI application without Starlette's error middleware, which would answer 500 where a connection is to be cut.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
@@ -22,6 +23,7 @@ from orchestrator.emulator.jobs import FINISHED, Record, Status
 from orchestrator.emulator.limits import Operation
 from orchestrator.emulator.replies import Health, Metrics, Purged, Requests, StreamPart
 from orchestrator.emulator.submissions import MILLISECOND, parse_submission
+from orchestrator.emulator.unserved import refusal
 from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.wire import Sending
 from orchestrator.emulator.world import World
@@ -37,6 +39,8 @@ STREAM_WAIT_MS_DEFAULT = 5_000
 
 QUEUE_FULL_MIN = 50
 """The old second rule of the service: a queue as short as this is never full (as observed)."""
+
+AnswerUnserved = Callable[[Request, Collection[str]], Awaitable[Response]]
 
 Reply = Record | Purged | Health | Metrics | Requests | StreamPart
 
@@ -63,13 +67,36 @@ def job_routes(api: "JobApi") -> list[Route]:
     ]
 
 
-def application(routes: Sequence[BaseRoute]) -> Router:
-    """The ASGI application of these routes; any other path is a 404 in the service's form."""
-    return Router(routes, redirect_slashes=False, default=_not_found)
+class Application(Router):
+    """The routes, and `unserved` for what none of them takes, with the methods that its path takes."""
+
+    def __init__(self, routes: Sequence[BaseRoute], unserved: AnswerUnserved) -> None:
+        super().__init__(routes, redirect_slashes=False)
+        self._unserved = unserved
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands a request to the first route that takes its path and its method."""
+        allowed: set[str] = set()
+        for route in self.routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                await route.handle(scope, receive, send)
+                return
+            if match is Match.PARTIAL and isinstance(route, Route):
+                allowed.update(route.methods or ())
+        response = await self._unserved(Request(scope, receive), allowed)
+        await response(scope, receive, send)
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    await AnswerResponse(Sending(answer=Refusal(404, "not found").answer()))(scope, receive, send)
+async def _plainly(request: Request, allowed: Collection[str]) -> Response:
+    status, words = (HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed") if allowed else (404, "not found")
+    return AnswerResponse(Sending(answer=refusal(request.url.path, status, words)))
+
+
+def application(routes: Sequence[BaseRoute], unserved: AnswerUnserved = _plainly) -> Application:
+    """The ASGI application of these routes."""
+    return Application(routes, unserved)
 
 
 class JobApi:

@@ -42,6 +42,7 @@ from orchestrator.emulator.processes import LISTEN_GRACE_S, Processes
 from orchestrator.emulator.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.unserved import Notes, Unserved
 from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.webhooks import CONTRACT_SUCCESS, Deliver, Webhooks
 from orchestrator.emulator.wire import Wire
@@ -201,7 +202,8 @@ class Emulator:
             processes=settings.handler_processes,
         )
         self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
-        app: ASGIApp = application([route for group in self._route_groups() for route in group])
+        unserved = Unserved(self._takes, wire, self.clock, notes=Notes(), scale=self._scale)
+        app: ASGIApp = application([route for group in self._route_groups() for route in group], unserved.answer)
         self.app = app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
@@ -237,6 +239,10 @@ class Emulator:
             wire=wire,
             scale=self._scale,
         )
+
+    def _takes(self, key: str) -> bool:
+        """Whether the key, which is not empty, is taken."""
+        return self._callers is None or key in self._callers
 
     def _permits(self, key: str, scope: str) -> bool:
         """Whether the key, which is taken, has the permission."""

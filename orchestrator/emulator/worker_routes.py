@@ -88,8 +88,8 @@ class WorkerApi:
 
     def wake(self, endpoint: str) -> None:
         """Hand queued jobs to whoever waits for them."""
-        while self._world.queued(endpoint) and (poll := self._polls.first(endpoint)) is not None:
-            executions = self._grab(endpoint, poll.worker_id, poll.slots)
+        for poll in self._polls.waiting(endpoint):
+            executions = self._grab(endpoint, poll.worker_id, poll.slots) if self._world.queued(endpoint) else ()
             if executions:
                 self._polls.leave(endpoint, poll)
                 poll.answer(executions)

@@ -141,6 +141,7 @@ class Workers:
                 self._changed()
                 return
         fleet.give_back(worker_id, self._clock.now())
+        self.wake(endpoint)  # what is left was this worker's before, and waits for another that is free
         self._changed()
 
     async def _execute(self, pool: _Pool, execution: Execution) -> bool:

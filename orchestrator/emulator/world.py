@@ -253,11 +253,11 @@ class World:
     def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> Execution | None:
         """Hand the oldest queued job to a worker, or None. A fault may make the worker silent from here on.
 
+        A job that is tried again is left for another worker than the last, if one is free.
         A worker that `pings` has to name the job every now and then (see `ping`).
         """
         state = self._endpoint(endpoint)
-        while state.queue:
-            job = state.pop()
+        while (job := state.pop(worker_id)) is not None:
             if now < job.expires_at:
                 return self._start(job, worker_id, now, pings=pings)
             self._forget(job)

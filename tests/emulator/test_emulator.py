@@ -165,8 +165,6 @@ async def test_a_simulated_handler_takes_its_time_on_virtual_time() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/v2/ep/run", 405),
-        ("GET", "/v2/ep/nothing", 404),
         ("GET", "/v2/other/health", 404),
         ("POST", "/v2/ep/status/unknown", 404),
         ("POST", "/v2/ep/cancel/unknown", 404),

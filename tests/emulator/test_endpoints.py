@@ -33,6 +33,19 @@ async def test_an_endpoint_is_created_from_a_template() -> None:
     assert record["id"]
 
 
+async def test_the_cuda_versions_that_are_allowed_are_kept_by_endpoints_and_templates() -> None:
+    bare = Bare(account())
+    record = await created(bare, allowedCudaVersions=["12.8", "12.9"])
+    await bare.rest("PATCH", f"/endpoints/{record['id']}", {"workersMax": 1})
+    assert (await bare.rest("GET", f"/endpoints/{record['id']}"))[1]["allowedCudaVersions"] == ["12.8", "12.9"]
+    save = "mutation($input: EndpointInput!) { saveEndpoint(input: $input) { allowedCudaVersions } }"
+    changed = await bare.data(save, input={"id": record["id"], "name": "e", "allowedCudaVersions": "12.8, 13.0"})
+    assert changed["saveEndpoint"] == {"allowedCudaVersions": "12.8,13.0"}
+    template = {**TEMPLATE, "name": "other", "allowedCudaVersions": ["12.8"]}
+    save = "mutation($input: SaveTemplateInput) { saveTemplate(input: $input) { allowedCudaVersions } }"
+    assert (await bare.data(save, input=template))["saveTemplate"] == {"allowedCudaVersions": ["12.8"]}
+
+
 async def test_endpoints_are_listed_shown_and_deleted() -> None:
     bare = Bare(account())
     record = await created(bare)

@@ -10,6 +10,7 @@ import anyio.lowlevel
 import httpx
 import pytest
 
+from orchestrator.client import Service
 from orchestrator.emulator.faults import Fault, Faults
 from orchestrator.emulator.handlers import Job
 from orchestrator.emulator.limits import Limit, Operation
@@ -56,6 +57,23 @@ async def until_free(service: ServedEmulator) -> None:
     """Until the one request that may be under way has ended."""
     while service.emulator.gate._meters["ep", Operation.OPENAI]._concurrent:
         await anyio.lowlevel.checkpoint()
+
+
+async def test_our_client_tells_of_each_event_as_it_comes() -> None:
+    go_on, told = anyio.Event(), list[object]()
+
+    async def handler(job: Job) -> AsyncIterator[str]:
+        yield 'data: {"n": 1}\n'
+        await go_on.wait()  # which the client does once it was told of the first
+        yield '\ndata: {"n": 2}\n\ndata: [DONE]'
+
+    def tell(document: object) -> None:
+        told.append(document)
+        go_on.set()
+
+    async with serving(handler) as (served, _), Service(served.origin, "k") as service:
+        answer = await service.endpoint("ep").openai("/v1/x", STREAM, on_event=tell)
+    assert told == [{"n": 1}, {"n": 2}] == list(answer.value)  # type: ignore[call-overload]
 
 
 async def test_chunks_leave_while_the_job_goes_on() -> None:

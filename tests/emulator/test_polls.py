@@ -14,11 +14,11 @@ def test_the_longest_waiting_poll_of_an_endpoint_is_first() -> None:
     queues.join("a", first)
     queues.join("a", second)
     queues.join("b", elsewhere)
-    assert (queues.first("a"), queues.first("b"), queues.first("c")) == (first, elsewhere, None)
+    assert [queues.waiting(each) for each in "abc"] == [(first, second), (elsewhere,), ()]
     queues.leave("a", first)
     queues.leave("a", first)
     queues.leave("c", first)
-    assert queues.first("a") is second
+    assert queues.waiting("a") == (second,)
 
 
 def test_the_polls_of_a_worker_that_is_to_go_are_answered_and_no_others() -> None:
@@ -28,7 +28,7 @@ def test_the_polls_of_a_worker_that_is_to_go_are_answered_and_no_others() -> Non
     queues.join("a", staying)
     queues.release("a", "w1")
     assert (going.answered.is_set(), staying.answered.is_set()) == (True, False)
-    assert queues.first("a") is staying
+    assert queues.waiting("a") == (staying,)
     assert going.executions == ()
 
 

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.emulator import progress_update
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.fleet import Scaling
-from orchestrator.emulator.handlers import Job
+from orchestrator.emulator.handlers import Handler, Job
 from orchestrator.emulator.limits import Limit, Operation
 from tests.emulator.emulators import double, emulator, serving
 
@@ -144,6 +144,26 @@ async def test_an_openai_stream_brings_the_chunks_as_events() -> None:
         answer = await client.http.post("/openai/v1/chat/completions", json={"stream": True})
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text == 'data: {"delta":"a"}\n\ndata: {"delta": "b"}\n\n'
+
+
+async def says(job: Job) -> str:
+    return "line one\n\nline two"
+
+
+async def speaks(job: Job) -> AsyncIterator[object]:
+    yield "hel"
+    yield "lo\n"
+    yield {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("handler", "events"),
+    [(says, ['"line one\\n\\nline two"', "[DONE]"]), (speaks, ['"hel"', '"lo\\n"', '{"n": 1}', "[DONE]"])],
+)
+async def test_what_is_no_event_itself_becomes_a_valid_one(handler: Handler, events: list[str]) -> None:
+    async with serving(emulator(handler)) as client:
+        text = (await client.http.post("/openai/v1/x", json={"stream": True})).text
+    assert text == "".join(f"data: {event}\n\n" for event in events)
 
 
 async def test_a_plain_handler_answers_an_openai_stream_in_one_event() -> None:
