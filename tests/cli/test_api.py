@@ -131,7 +131,7 @@ def test_the_events_of_an_openai_answer_stand_one_a_line() -> None:
     with service(events) as served:
         assert served.api(*call).stdout == '{"a":1}\n{"a":2}\n'
         assert served.api(*call, "--json").stdout == '[{"a":1},{"a":2}]\n'
-    with service(response(b'{"error":"data: 1"}', status=500)) as served:
+    with service(response(b'{"error":"data: 1"}', status="500 oops")) as served:
         assert served.api(*call).stdout == ""
     with service(response(b'data: {"a": 1}\n\ndata: {"a": 2}')) as served:
         assert served.api(*call).stdout == '{"a":1}\n{"a":2}\n'
