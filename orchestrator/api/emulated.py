@@ -103,7 +103,7 @@ ACCOUNTS: Final = _account(
 QUOTAS: Final = _account(
     "quota",
     texts("WINDOW=N"),
-    "So many requests about pods in a `minute`, an `hour` or a `day`; wins over the file. Repeatable.",
+    "So many requests by REST v2 in a `minute`, an `hour` or a `day`; wins over the file. Repeatable.",
     field="quotas",
     default="`minute=60`, `hour=3000`, `day=50000`",
 )

@@ -101,7 +101,8 @@ class AccountApi:
         ]
 
     async def _rest(self, operation: str, call: Call, request: Request) -> Response:
-        scope = "serverless:read" if request.method == "GET" else "serverless:write"
+        family = "templates" if request.url.path.startswith("/v1/templates") else "serverless"
+        scope = f"{family}:{'read' if request.method == 'GET' else 'write'}"
 
         async def operate() -> Answer:
             try:

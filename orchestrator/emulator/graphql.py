@@ -125,6 +125,8 @@ SCOPES_OF: Mapping[str, str] = {
     "saveTemplate": "templates:write",
     "deleteTemplate": "templates:write",
     "secretCreate": "secrets:write",
+    "secretValueUpdate": "secrets:write",
+    "secretDescriptionUpdate": "secrets:write",
     "secretDelete": "secrets:write",
     "saveEndpoint": "serverless:write",
     "updateEndpointTemplate": "serverless:write",

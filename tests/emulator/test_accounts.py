@@ -136,6 +136,9 @@ async def test_a_key_without_the_permission_is_refused_by_every_interface(tmp_pa
             assert await asked(key, "GET", "/v1/endpoints") == 200
             assert await asked(key, "POST", "/v1/endpoints") == (401 if run == 401 else 400)
             assert await asked(key, "GET", "/v2/pods") == 200
+            assert await asked(key, "POST", "/v1/templates") == (401 if run == 401 else 400)
+            assert await asked(key, "GET", "/v2/templates") == 200
+            assert await asked(key, "POST", "/v2/serverless") == (403 if run == 401 else 422)
             pod = {"name": "p", "image": "i:1", "gpu": {"id": "g", "count": 1}}
             assert await asked(key, "POST", "/v2/pods", **pod) == create
         assert await asked("another", "GET", "/v2/ep/health") == await asked("another", "GET", "/v1/endpoints") == 401
