@@ -128,6 +128,20 @@ async def test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known(tmp_path: Pa
         assert 0 <= cancel.at_s - asked[6] < 2
 
 
+async def test_the_cancel_leaves_as_soon_as_the_grace_is_over(tmp_path: Path) -> None:
+    transport = Scripted(status=in_turn(*(shows(n, 1) for n in range(1, 20))), cancel=CANCELLED)
+    async with process(tmp_path / "db", transport, settings=settings()) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        await anyio.sleep(65)
+        await p.ledger.commands.ask(Action.CANCEL, run=p.run.id, argument=CancelledRun(444 * SECOND_US))
+        over_s = anyio.current_time() + 444
+        await p.engine.commands.run_once()
+        await anyio.sleep(480)
+        [cancel] = transport.of("cancel")
+        assert 0 <= cancel.at_s - over_s < 1
+
+
 async def test_who_cancels_again_without_a_grace_waits_no_longer(tmp_path: Path) -> None:
     transport = Scripted(status=shows(1, 1), cancel=CANCELLED)
     async with process(tmp_path / "db", transport, settings=settings()) as p:

@@ -5,6 +5,7 @@ that a crash left running would go on costing money. A request whose answer is u
 what came of it, `/status` says.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -79,11 +80,16 @@ class Canceller:
         """Sends what is due, a page at a time; returns the seconds until it looks again."""
         async with self._polling:
             now, after = self._ledger.now(), (0, 0)
-            while page := await self._ledger.cancels.due(now=now, after=after, most=PAGE):
+            soon = now + int(SELDOM_S * SECOND_US)  # what comes due before the next look, as the end of a grace does
+            later: list[Owed] = []
+            while not later and (page := await self._ledger.cancels.due(now=soon, after=after, most=PAGE)):
                 after = (page[-1].cancel_at, page[-1].submission)
-                await self._cancel_all(page)
-                self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
-        return CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
+                due, later = _parted(page, now)
+                if due:
+                    await self._cancel_all(due)
+                    self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
+        look_s = CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
+        return min(look_s, (later[0].cancel_at - now) / SECOND_US) if later else look_s
 
     async def _cancel_all(self, page: list[Owed]) -> None:
         until: dict[int, int | None] = {}
@@ -118,3 +124,9 @@ class Canceller:
         troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
         asked_us = int(min(again.retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
         until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
+
+
+def _parted(page: Sequence[Owed], now: int) -> tuple[list[Owed], list[Owed]]:
+    """What is due by now, and what is not, of what is in the order in which it comes due."""
+    number = bisect_right(page, now, key=lambda owed: owed.cancel_at)
+    return list(page[:number]), list(page[number:])
