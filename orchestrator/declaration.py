@@ -36,6 +36,7 @@ class Kind(Enum):
 
     TEXT = 'text, as in {key} = "..."'
     WHOLE = "a whole number, as in {key} = 5"
+    WHOLE_OR_TEXT = 'a whole number, as in {key} = 5, or text, as in {key} = "..."'
     NUMBER = "a number, as in {key} = 2.5"
     DURATION = 'a duration, as in {key} = "90s" (or a number of seconds)'
     SWITCH = "true or false"
@@ -114,7 +115,7 @@ class Setting(Generic[T]):
         if self.form.kind is Kind.SWITCH:
             return "off" if self.has_flag else "`false`"
         text = "" if self.unset is None else " ".join(self.form.write(self.unset))
-        return f"`{text}`" if text and self.form.kind is Kind.TEXT else text
+        return f"`{text}`" if text and self.form.kind in (Kind.TEXT, Kind.WHOLE_OR_TEXT) else text
 
     @property
     def help(self) -> str:
@@ -150,9 +151,11 @@ def text(metavar: str) -> Form[str]:
     return parsed(metavar, str)
 
 
-def parsed(metavar: str, parse: Callable[[str], T], write: Callable[[T], str] = str) -> Form[T]:
+def parsed(
+    metavar: str, parse: Callable[[str], T], write: Callable[[T], str] = str, *, kind: Kind = Kind.TEXT
+) -> Form[T]:
     """One text, as `parse` reads it."""
-    return Form(Kind.TEXT, metavar, lambda texts: parse(texts[-1]), lambda value: (write(value),))
+    return Form(kind, metavar, lambda texts: parse(texts[-1]), lambda value: (write(value),))
 
 
 def texts(metavar: str) -> Form[tuple[str, ...]]:

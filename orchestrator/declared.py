@@ -255,7 +255,7 @@ LOW_PRIORITY: Final = Setting(
 )
 QUEUE_DEPTH: Final = _job(
     "queue-depth",
-    parsed("N|auto|off", written.queue_depth),
+    parsed("N|auto|off", written.queue_depth, kind=Kind.WHOLE_OR_TEXT),
     "How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten minutes,"
     " at least 1,000. `off`: any number that [can be collected in time](how-it-works.md#how-much-is-sent).",
 )
@@ -269,7 +269,7 @@ RESUMABLE: Final = Setting(
 )
 PROGRESS_EVERY: Final = _long(
     "progress-every",
-    parsed("D|off", written.progress_every, written.progress_every_text),
+    parsed("D|off", written.progress_every, written.progress_every_text, kind=Kind.DURATION),
     "How often a resumable job is asked how far it is; all of them together take a tenth of the questions at most."
     " `off`: only in time for its result, every 25 min.",
     field="progress_every_us",

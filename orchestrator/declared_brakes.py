@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orchestrator import written
-from orchestrator.declaration import SWITCH, Group, Setting, parsed
+from orchestrator.declaration import SWITCH, Group, Kind, Setting, parsed
 from orchestrator.settings import RunSettings
 
 PANEL: Final = "Brakes"
@@ -19,13 +19,13 @@ BREAKER: Final = _brake(
 )
 CANARY: Final = _brake(
     "canary",
-    parsed("K[:SHARE]|off", written.canary, written.canary_text),
+    parsed("K[:SHARE]|off", written.canary, written.canary_text, kind=Kind.WHOLE_OR_TEXT),
     "Sends K rows first, spread over the input; the rest once they have succeeded, or this share of them.",
     default="none go first",
 )
 MAX_FAILURES: Final = _brake(
     "max-failures",
-    parsed("N|P%|off", written.max_failures, written.max_failures_text),
+    parsed("N|P%|off", written.max_failures, written.max_failures_text, kind=Kind.WHOLE_OR_TEXT),
     "Holds the run once more than N rows have failed for good, or P percent of those that have ended (from 20 on):"
     " nothing more is sent, and what is outstanding is collected.",
     default="any number may fail",

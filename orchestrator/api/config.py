@@ -31,6 +31,7 @@ KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in t
 _TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
     Kind.TEXT: (str,),
     Kind.WHOLE: (int,),
+    Kind.WHOLE_OR_TEXT: (int, str),
     Kind.NUMBER: (int, float),
     Kind.DURATION: (str, int, float),
     Kind.LIST: (str,),

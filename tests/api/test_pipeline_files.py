@@ -27,13 +27,13 @@ input="inbox/{previous:%Y-%m-%d}.jsonl"
 wait-for-input="2h"
 keep="90d"
 [schedule]
-cron="30 2 * * *"
+cron=["30 2 * * 1-5", "30 2 * * 0,6"]
 zone="Europe/Berlin"
 jitter="5m"
 overlap="replace"
 parallel=2
 catch-up="25h"
-late-after="4h"
+late-after="90m"
 pause-after-failures=3
 [stage.caption]
 endpoint="abc123"
@@ -42,6 +42,11 @@ reuse="30d"
 reuse-version="model-4"
 max-attempts=5
 ttl="2h"
+queue-depth=500
+low-priority=true
+check="steps.py:to_texts"
+price-per-second=0.00025
+map=["prompt={{ row.title }}"]
 [stage.embed]
 from="caption"
 step="steps.py:to_texts"
@@ -93,16 +98,17 @@ def test_everything_that_can_be_said_is_read(read: Callable[[str], Pipeline], tm
 
     assert (given.wait_for_input_us, given.keep_us) == (2 * HOUR_US, 90 * 24 * HOUR_US)
     assert given.schedule == Schedule(
-        cron=("30 2 * * *",),
+        cron=("30 2 * * 1-5", "30 2 * * 0,6"),
         zone="Europe/Berlin",
         jitter_us=5 * MINUTE_US,
         overlap=Overlap.REPLACE,
         parallel=2,
         catch_up_us=25 * HOUR_US,
-        late_after_us=4 * HOUR_US,
+        late_after_us=90 * MINUTE_US,
         pause_after_failures=3,
     )
     caption, embed, report = given.stages
+    assert (caption.settings["queue-depth"], caption.settings["price-per-second"]) == (("500",), ("0.00025",))
     assert (caption.max_failed, caption.reuse_us, caption.reuse_version) == (50_000, 30 * 24 * HOUR_US, "model-4")
     assert (embed.from_, embed.step, embed.gather) == (("caption",), "steps.py:to_texts", None)
     assert embed.settings["endpoint"] == (f"local:{tmp_path}/steps.py:to_texts",)

@@ -16,44 +16,7 @@ from orchestrator.api.pipeline_files import read_pipeline
 from orchestrator.api.pipeline_structs import reading_of
 from orchestrator.core.pipelines import Pipeline as Definition
 from orchestrator.errors import UsageError
-
-NOW = 1_806_000_000_000_000
-
-FILE = """name="captions"
-input="inbox/{previous:%Y-%m-%d}.jsonl"
-wait-for-input="2h"
-[schedule]
-cron=["30 2 * * 1-5", "30 2 * * 0,6"]
-zone="Europe/Berlin"
-jitter="5m"
-overlap="replace"
-parallel=2
-catch-up="25h"
-late-after="90m"
-pause-after-failures=3
-[stage.caption]
-endpoint="abc123"
-max-failed="5%"
-max-attempts=5
-ttl="2h"
-queue-depth="50"
-low-priority=true
-check="steps.py:to_texts"
-price-per-second=0.00025
-map=["prompt={{ row.title }}"]
-[stage.embed]
-step="steps.py:to_texts"
-endpoint="local:steps.py:to_texts"
-output="out/{previous:%Y-%m-%d}.jsonl"
-[stage.report]
-from=["caption","embed"]
-needs="99.5%"
-command=["python","report.py","{file:caption}","{file:embed}"]
-[notify]
-on=["held","done"]
-url="https://example.org/hook"
-secret="env:HOOK_SECRET"
-"""
+from tests.api.test_pipeline_files import NOW, WHOLE
 
 
 @pytest.fixture
@@ -85,6 +48,7 @@ def test_it_is_the_same_as_its_file(steps: Any, tmp_path: Path) -> None:
         "captions",
         input=Path("inbox/{previous:%Y-%m-%d}.jsonl"),
         wait_for_input=7_200,
+        keep="90d",
         schedule=Schedule(
             cron=("30 2 * * 1-5", "30 2 * * 0,6"),
             zone="Europe/Berlin",
@@ -100,9 +64,11 @@ def test_it_is_the_same_as_its_file(steps: Any, tmp_path: Path) -> None:
                 "caption",
                 endpoint="abc123",
                 max_failed="5%",
+                reuse=timedelta(days=30),
+                reuse_version="model-4",
                 max_attempts=5,
                 ttl="2h",
-                queue_depth=50,
+                queue_depth=500,
                 low_priority=True,
                 check=steps.to_texts,
                 price_per_second=0.00025,
@@ -121,7 +87,7 @@ def test_it_is_the_same_as_its_file(steps: Any, tmp_path: Path) -> None:
     )
     told, read = reading_of(pipeline)
     assert told == "Pipeline('captions')"
-    assert read(NOW) == of_file(tmp_path, FILE)
+    assert read(NOW) == of_file(tmp_path, WHOLE)
     assert reading_of(tmp_path / "captions.toml")[1](NOW) == read(NOW)
 
 

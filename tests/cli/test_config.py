@@ -226,7 +226,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings)
         - {"policy", "output", "errors", "files_at", "told"}  # what is remembered
-        - {"reuse"},  # of stages only
+        - {"reuse", "takes_over"},  # of stages only
     }
 
 

@@ -13,6 +13,7 @@ from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.identity import settings_of
 from orchestrator.api.remembering import as_before
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.reusing import Reuse
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
 from tests.cli.fake_api import FakeApp, invoke
@@ -64,19 +65,31 @@ def process_of(request: RunRequest) -> RunRequest:
 
 def remembered(first: RunRequest, next_one: RunRequest) -> RunRequest:
     """`next_one`, with what the run remembers of `first`."""
-    run = Run(
+    run = run_of(first, RunSettings())
+    return as_before(next_one, msgspec.structs.replace(run, settings=settings_of(run, first, now=1))).request
+
+
+def run_of(request: RunRequest, settings: RunSettings) -> Run:
+    return Run(
         id=1,
-        name=first.name,
+        name=request.name,
         endpoint_id=1,
         service_url="https://api.example/v2",
         endpoint="abc123",
         source="/p.jsonl",
-        settings=RunSettings(),
+        settings=settings,
         created_at=1,
         accepted=True,
         rows=1,
     )
-    return as_before(next_one, msgspec.structs.replace(run, settings=settings_of(run, first, now=1))).request
+
+
+def test_what_only_a_stage_can_say_stays_when_its_run_is_given_other_settings() -> None:
+    app = FakeApp()
+    invoke(app, "run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
+    of_stage = RunSettings(reuse=Reuse(young_us=1, version="2"), takes_over=3)
+    found = settings_of(run_of(app.request, of_stage), app.request, now=1)
+    assert (found.max_attempts, found.reuse, found.takes_over) == (7, of_stage.reuse, 3)
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
