@@ -5,6 +5,7 @@ from typing import Any, Final
 from orchestrator import written
 from orchestrator.core.addresses import parse_address, webhook_base_url
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_brakes import BRAKES
@@ -219,6 +220,12 @@ BODY_BYTES_MAX: Final = Setting(
 
 # --- jobs
 
+VIA: Final = _job(
+    "via",
+    one_of(Via),
+    "How jobs reach their workers. `queue`: by `/run`. `openai`: by [`/openai/*`](files.md#past-the-queue), where the"
+    " answer to the request is the result; for workers that take requests of an OpenAI Batch file in no other way.",
+)
 MAX_ATTEMPTS: Final = _job(
     "max-attempts", whole(1, ATTEMPTS_MAX), "How often a job may be executed before it counts as failed, 1 to 1000."
 )
@@ -456,7 +463,7 @@ RUN: Final[Settings] = (
     *(OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),
-    *(MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
+    *(VIA, MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(WORKERS_MAX, WORKERS_MIN),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),

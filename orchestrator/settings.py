@@ -15,6 +15,7 @@ from orchestrator.core.admission import QueueDepth
 from orchestrator.core.brake_settings import BrakeSettings
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.escalation import Rule
+from orchestrator.core.openai import Via
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.policy import TTL_MS_DEFAULT, Policy
 from orchestrator.core.resuming import SegmentLimits
@@ -101,6 +102,7 @@ class Pinned(msgspec.Struct, frozen=True):
 class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
+    via: Via = Via.QUEUE
     policy: Policy = Policy()
     max_attempts: int = 3
     retention_us: int = RETENTION_US_DEFAULT

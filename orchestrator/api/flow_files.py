@@ -214,6 +214,7 @@ class LocalFiles:
             webhook_bytes=self.webhook_bytes(),
             body_bytes_max=choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             is_resumable=settings.resumable,
+            via=settings.via,
         )
         batches = row_batches(str(source.path), reading, places)
         intake = Intake(self.ledger, run, source=source.told, place_of=places.of)

@@ -352,6 +352,7 @@ class Foreground:
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=self._request.body_bytes_max,
                 is_resumable=settings.resumable,
+                via=settings.via,
                 is_left_out=files.own_files(self._request.ledger, own_outputs(self._request)),
             )
             batches = files.row_batches(source, reading, places, only=self._request.only_rows)

@@ -5,7 +5,6 @@ from typing import Final
 
 from orchestrator import declared
 from orchestrator.core.facts import LedgerState, RunState, Sending
-from orchestrator.core.pacing import Operation
 from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.ledger import held_since
 from orchestrator.ledger.commands import Action
@@ -60,7 +59,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
 
 def _sending(run: Run, present: Said) -> Sending | None:
     meters = (meter for meter in present.meters if meter.endpoint_id == run.endpoint_id)
-    meter = next((meter for meter in meters if meter.operation is Operation.RUN), None)
+    meter = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
     if meter is None:
         return None
     return Sending(

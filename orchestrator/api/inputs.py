@@ -70,12 +70,13 @@ def pump_of(
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=body_bytes_max,
                 is_resumable=settings.resumable,
+                via=settings.via,
             ),
         )
         return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
-        return RowReader(environ, settings.policy, webhook_bytes, body_bytes_max, settings.resumable)
+        return RowReader(environ, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
 
     values = ValueReader(reader(), reader())
 

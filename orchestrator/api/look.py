@@ -17,7 +17,6 @@ from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts
 from orchestrator.core.filters import asks_input
 from orchestrator.core.lifecycle import State, unfinished
-from orchestrator.core.pacing import Operation
 from orchestrator.errors import UsageError
 from orchestrator.formats.outcome_files import form_of, rows_of
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
@@ -164,7 +163,7 @@ def _status(
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
-    sending = next((meter for meter in meters if meter.operation is Operation.RUN), None)
+    sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
     return RunStatus(
         run=run.name,
         endpoint=run.endpoint,

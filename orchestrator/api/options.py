@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator import declared, declared_brakes, declared_inputs, declared_plan
 from orchestrator.api.config import Choices, choose
+from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
@@ -28,6 +29,7 @@ class RunOptions(TypedDict, total=False):
     says.
     """
 
+    via: Literal["queue", "openai"] | None
     max_attempts: int | None
     ttl: Duration | None
     execution_timeout: Duration | None
@@ -158,6 +160,7 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
             f"{name(declared_plan.WORKERS_MIN)} {least} is more than {name(declared_plan.WORKERS_MAX)} {most}"
         )
     check_resumable(settings, name)
+    check_direct(settings, name)
     check_brakes(settings, name)
 
 
@@ -167,6 +170,23 @@ def check_brakes(settings: RunSettings, name: Callable[[Setting[Any]], str] = st
         declared_brakes.check_brakes(settings, name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def check_direct(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:
+    """Raises `UsageError` where requests are to go past the queue, and something is said of them that only it knows."""
+    if settings.via is not Via.OPENAI:
+        return
+    of_queue = (
+        (declared.TTL, settings.policy.ttl_ms is not None),
+        (declared.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (declared.RESUMABLE, settings.resumable),
+    )
+    for setting, is_said in of_queue:
+        if is_said:
+            raise UsageError(
+                f"{name(setting)} is for jobs in the service's queue, and {name(declared.VIA)} {Via.OPENAI} goes past"
+                " it; leave one out"
+            )
 
 
 def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> None:

@@ -41,13 +41,14 @@ def line_of(
     """The way to the endpoint, as a run with these settings has it."""
     limits = connection.limits if is_embedded else for_a_batch(connection.limits)
     return Line(
-        run=limits[Operation.RUN],
+        run=limits[settings.via.operation],
         status=limits[Operation.STATUS],
         pacing=connection.pacing,
         webhooks=connection.listen is not None,
         trip_us=MILLISECOND_US if is_embedded else trip_us or TRIP_US_USUAL,
         queue_depth=settings.queue_depth,
         retention_us=settings.retention_us,
+        via=settings.via,
     )
 
 

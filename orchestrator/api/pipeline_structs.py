@@ -101,6 +101,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     types: Mapping[str, str] | Sequence[str] | None = None
     max_input_bytes: int | None = None
 
+    via: Literal["queue", "openai"] | None = None
     max_attempts: int | None = None
     ttl: Duration | None = None
     execution_timeout: Duration | None = None

@@ -159,6 +159,7 @@ def _counted(request: PlanRequest, settings: RunSettings, environ: Mapping[str, 
         run_policy=settings.policy,
         body_bytes_max=asked.body_bytes_max,
         is_resumable=settings.resumable,
+        via=settings.via,
     )
     places, counter = Places(), _Counter()
     for batch in files.row_batches(asked.source, reading, places):

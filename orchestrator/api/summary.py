@@ -64,7 +64,7 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
     """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
     progress, said = standing.progress, standing.said  # of all runs, so it is asked for once
     of_run = said.of(standing.run.id)
-    is_run = (Operation.RUN, standing.run.endpoint_id)
+    is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
     held_up, collecting = standing.held_up_by(of_run), of_run.collecting
     waits = held_up is not None and progress.count(State.QUEUED.value) > 0

@@ -17,7 +17,7 @@ from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, unde
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import run_request, warnings
 from orchestrator.core.costs import money
-from orchestrator.core.planning import BOUND_BY, Plan, about
+from orchestrator.core.planning import Plan, about
 from orchestrator.core.wording import counted
 from orchestrator.declared_plan import EXECUTION_TIME, FIGURES_OF_PLAN, PROBE, WORKERS, PlanFigures, PlanRequest
 from orchestrator.errors import StoppedError
@@ -93,7 +93,7 @@ def plan_lines(found: Plan) -> Iterator[str]:
     yield f"  input: {_input(found)}"
     yield f"  an execution: {_execution(found)}"
     yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}, {found.workers_from}'}"
-    bound = f"{BOUND_BY[found.binds]}, at {found.jobs_per_s:.3g} jobs/s"
+    bound = f"{found.bound_by}, at {found.jobs_per_s:.3g} jobs/s"
     yield f"  speed: {bound}{'' if found.finish_s is not None else ', of what is known'}"
     yield f"  sent: within {_for(found.submit_s)}"
     if found.finish_s is not None and found.finish_best_s is not None and found.finish_worst_s is not None:

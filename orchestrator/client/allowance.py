@@ -13,7 +13,7 @@ PEOPLE_SHARE: Final = 0.05
 """The part for people."""
 
 BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
-"""What a batch sends many of."""
+"""What a batch sends many of; or of `/openai`, and then next to none of these."""
 
 _USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)
 
@@ -41,7 +41,7 @@ def within_connections(limits: Mapping[Operation, Limit], connections: int) -> d
 
 def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
     usual = CONTRACT_LIMITS[operation].concurrent
-    if operation not in BATCH_OPERATIONS or usual is None:
+    if operation not in (*BATCH_OPERATIONS, Operation.OPENAI) or usual is None:
         return limit
     most = max(1, connections * usual // _USUAL)
     at_once = most if limit.concurrent is None else min(most, limit.concurrent)

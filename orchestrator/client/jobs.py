@@ -8,7 +8,6 @@ either, once its answer was cut off: the service hands out each chunk once.
 Everything waits for its turn within the limits. The calls below, `ServerlessEndpoint`, leave all of this to the caller.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -32,6 +31,7 @@ from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.streams import JobStream
 from orchestrator.client.transport import REQUEST_S_MAX
+from orchestrator.core.openai import ROUTE
 from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.redaction import Redactor
@@ -49,7 +49,6 @@ RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
 OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
 """How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
 
-_OPENAI_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
 _NOT_FOUND: Final = 404
 _NOTHING: Final = Redactor({})
 """The API key is hidden below already."""
@@ -206,7 +205,7 @@ class EndpointJobs:
         document of each as it comes.
         """
         path = path if path.startswith("/") else f"/{path}"
-        if _OPENAI_PATH.fullmatch(path) is None:  # it would lead elsewhere than below /openai
+        if ROUTE.fullmatch(path) is None:  # it would lead elsewhere than below /openai
             raise UsageError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
         text = None if body is None else object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)

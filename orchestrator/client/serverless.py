@@ -17,6 +17,7 @@ from orchestrator.client.rate_limiter import Permit, RateLimiter
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
 from orchestrator.core.health import Health, health_of
+from orchestrator.core.openai import ROUTE
 from orchestrator.core.pacing import Operation
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer, is_remote_id
@@ -63,6 +64,15 @@ class ServerlessEndpoint:
         """
         request = self._submission("run", body, leaving)
         return await self._send(permit, Operation.RUN, request)
+
+    async def openai(
+        self, permit: Permit, route: str, body: bytes, *, within_s: float, leaving: Leaving | None = None
+    ) -> Answer:
+        """`POST /openai{route}` with `body`; the answer, which is the result, may take `within_s`."""
+        if ROUTE.fullmatch(route) is None:
+            raise ValueError(f"{route!r} is no path below /openai")
+        request = self._submission(f"openai{route}", body, leaving)
+        return await self._send(permit, Operation.OPENAI, request, within_s=within_s)
 
     async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""

@@ -11,6 +11,7 @@ import msgspec
 
 from orchestrator.core.admission import DEPTH_MIN, HORIZON_S, QueueDepth, outstanding_max
 from orchestrator.core.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.openai import Via
 from orchestrator.core.pacing import (
     CATCH_UP_SHARE,
     CONTRACT_LIMITS,
@@ -52,6 +53,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     trip_us: int = TRIP_US_USUAL
     queue_depth: QueueDepth = "auto"
     retention_us: int = RETENTION_US_DEFAULT
+    via: Via = Via.QUEUE
+
+    @property
+    def is_told(self) -> bool:
+        """Whether results come by themselves, and nobody has to ask for them."""
+        return self.webhooks or self.via is Via.OPENAI
 
     @property
     def questions(self) -> float:
@@ -60,6 +67,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     def at_service_max(self, *, workers: int, finished_per_s: float) -> int:
         """How many jobs may be at the service at once, those in execution included."""
+        if self.via is Via.OPENAI and self.run.concurrent is not None:
+            return self.run.concurrent
         most = outstanding_max(self.status.requests / self.status.window_s, self.retention_us)
         match self.queue_depth:
             case "off":
@@ -81,7 +90,7 @@ def gap_us(limit: Limit, *, pacing: Pacing, trip_us: int) -> float:
     return max(guarded, even)
 
 
-def gap_at_once_us(limit: Limit, trip_us: int) -> float:
+def gap_at_once_us(limit: Limit, trip_us: float) -> float:
     """The time between two requests of which so many may be under way (Little's law); 0 for any number."""
     return 0.0 if limit.concurrent is None else trip_us / limit.concurrent
 
@@ -91,12 +100,14 @@ def gaps_us(line: Line, *, workers: int | None, execution_us: float | None) -> M
 
     `execution_us`: what a job takes a worker, all its executions together.
     """
-    asking_us = max(
-        gap_us(line.status, pacing=line.pacing, trip_us=line.trip_us), gap_at_once_us(line.status, line.trip_us)
-    )
+    if line.via is Via.OPENAI:  # a request lasts as long as its execution, and nothing is asked for afterwards
+        lasts_us, asking_us = line.trip_us + (execution_us or 0), 0.0
+    else:
+        evenly_us = gap_us(line.status, pacing=line.pacing, trip_us=line.trip_us)
+        lasts_us, asking_us = line.trip_us, max(evenly_us, gap_at_once_us(line.status, line.trip_us))
     found = {
         Bottleneck.RATE: gap_us(line.run, pacing=line.pacing, trip_us=line.trip_us),
-        Bottleneck.CONCURRENCY: gap_at_once_us(line.run, line.trip_us),
+        Bottleneck.CONCURRENCY: gap_at_once_us(line.run, lasts_us),
         Bottleneck.STATUS: asking_us * line.questions,
     }
     if workers is not None and execution_us is not None:

@@ -181,7 +181,7 @@ def course(jobs: int, line: Line, workers: Workers, times: Times) -> Course:
 
 def _late_us(line: Line, times: Times, steady_us: float) -> float:
     """How long after its end a job is collected."""
-    if line.webhooks:
+    if line.is_told:
         return line.trip_us
     per_s = line.status.requests / line.status.window_s
     if QUESTIONS_TO_SPARE * SECOND_US / max(steady_us, 1.0) <= SPARE_SHARE * per_s:

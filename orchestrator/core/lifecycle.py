@@ -93,6 +93,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
                 Event.ADOPTED: State.OUTSTANDING,
                 Event.UNANSWERED: State.UNCERTAIN,
                 Event.DEFERRED: State.QUEUED,
+                Event.RETRIED: State.QUEUED,
                 Event.COMPLETED: State.SUCCEEDED,
                 Event.ABANDONED: State.FAILED,
             }

@@ -28,8 +28,8 @@ DOUBLE: Final = 2
 _DAY_US: Final = 24 * HOUR_US
 
 BOUND_BY: Final[Mapping[Bottleneck, str]] = {
-    Bottleneck.RATE: "the rate limit of /run binds",
-    Bottleneck.CONCURRENCY: "the limit of requests to /run at once binds",
+    Bottleneck.RATE: "the rate limit of {path} binds",
+    Bottleneck.CONCURRENCY: "the limit of requests to {path} at once binds",
     Bottleneck.STATUS: "the limit of /status binds: results are collected more slowly than jobs end",
     Bottleneck.WORKERS: "the workers bind",
     Bottleneck.QUEUE: "how much may be at the service binds",
@@ -114,6 +114,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workers: int | None
     workers_from: str
     binds: Bottleneck
+    bound_by: str
+    """The same in words."""
+
     jobs_per_s: float
     submit_s: float
     finish_s: float | None
@@ -162,6 +165,7 @@ def plan(batch: Batch, endpoint: str, line: Line, terms: Terms, known: Known) ->
         workers=None if workers is None else workers.most,
         workers_from=known.workers_from,
         binds=bound,
+        bound_by=BOUND_BY[bound].format(path=f"/{line.via.operation}"),
         jobs_per_s=SECOND_US / gaps[bound],
         submit_s=(batch.jobs * sending_us if found is None else found.likely.submitted_us) / SECOND_US,
         finish_s=None if found is None else found.likely.finished_us / SECOND_US,
@@ -223,7 +227,7 @@ def _of_input(batch: Batch) -> Iterator[str]:
 
 def _of_times(line: Line, terms: Terms, times: Times | None) -> Iterator[str]:
     kept_us = line.retention_us - margin_us(line.retention_us)
-    if not line.webhooks and kept_us < SECOND_US + 2 * line.trip_us:
+    if not line.is_told and kept_us < SECOND_US + 2 * line.trip_us:
         yield (
             f"results are kept for {about(line.retention_us)}, and it takes {about(SECOND_US + 2 * line.trip_us)} to"
             " ask for one again: they are lost without webhooks"
@@ -306,9 +310,9 @@ def _helps(batch: Batch, line: Line, known: Known, found: Forecast | None) -> It
     faster = replace(line.run, requests=DOUBLE * line.run.requests)
     ways = {
         f"{counted(more.most, 'worker')} instead of {workers.most:,}": course(batch.jobs, line, more, times),
-        "a higher limit of /run": course(batch.jobs, replace(line, run=faster), workers, times),
+        f"a higher limit of /{line.via.operation}": course(batch.jobs, replace(line, run=faster), workers, times),
     }
-    if not line.webhooks:
+    if not line.is_told:
         ways["webhooks"] = course(batch.jobs, replace(line, webhooks=True), workers, times)
     if workers.start_us and workers.warm < workers.most:
         warm = replace(workers, warm=workers.most)
@@ -337,7 +341,7 @@ def _verdict(made: Plan, batch: Batch) -> str:
     cost = ""
     if made.cost is not None:
         cost = f" for about {of_money(made.cost.likely)} ({of_money(made.cost.best)} to {of_money(made.cost.worst)})"
-    return f"{ends}{spread}{cost}; {BOUND_BY[made.binds]}"
+    return f"{ends}{spread}{cost}; {made.bound_by}"
 
 
 def about(time_us: float) -> str:

@@ -169,6 +169,7 @@ class Endpoints:
             ledger=self.ledger,
             task_pool=task_pool,
             outstanding=lambda: collector.outstanding,
+            validators=self.validators,
         )
         self._served[endpoint.id] = ServedEndpoint(api, endpoint, limits, collector, dispatcher)
 

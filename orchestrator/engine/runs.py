@@ -6,6 +6,7 @@ from typing import NamedTuple
 from anyio.abc import TaskGroup
 
 from orchestrator.core.lifecycle import State
+from orchestrator.core.openai import Via
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import Standing
@@ -88,7 +89,7 @@ class RunSession(Standing):
     @property
     def is_adoptable(self) -> bool:
         """Whether webhooks may tell of its uncertain submissions."""
-        return self.own.endpoint.webhooks
+        return self.own.endpoint.webhooks and self.run.settings.via is Via.QUEUE
 
     @property
     def is_released(self) -> bool:

@@ -2,6 +2,7 @@
 
 from orchestrator.core.deadlines import TTL_GRACE_US, uncertain_grace_us
 from orchestrator.core.job import Job
+from orchestrator.core.openai import Via
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.settings import OnUncertain
 
@@ -15,7 +16,7 @@ def settle_at(endpoint: Endpoint, job: Job, now: int) -> int:
         return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
     grace_us = uncertain_grace_us(
         job,
-        webhooks=endpoint.webhooks,
+        webhooks=endpoint.webhooks and settings.via is Via.QUEUE,
         p95_us=endpoint.durations.whole.p95_us,
         wanted_us=settings.uncertain_after_us,
     )

@@ -21,6 +21,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.openai import Via, asked
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
@@ -72,7 +73,8 @@ class RowReader:
 
     `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
-    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too.
+    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `via`: how the jobs
+    are to reach their worker, which not every row can.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class RowReader:
         webhook_bytes: int,
         body_bytes_max: int,
         is_resumable: bool = False,
+        via: Via = Via.QUEUE,
     ) -> None:
         self._environ = environ
         self._run_policy = run_policy
@@ -89,6 +92,7 @@ class RowReader:
         self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
         self._body_bytes_max = body_bytes_max
         self._is_resumable = is_resumable
+        self._via = via
         self._form: str | None = None
         self._form_line = 0
 
@@ -144,6 +148,9 @@ class RowReader:
                     f'its input has a "{RESUME}"; under this key a resumable job is given what it goes on from: use'
                     " another one"
                 )
+        if self._via is Via.OPENAI:
+            asked(input_)
+            _refuse_of_queue(policy, s3_config)
         self._check_size(len(input_) + extra_bytes)
         form = canonical(input_)
         if form == b"{}":
@@ -196,6 +203,16 @@ class RowReader:
         if body_bytes > self._body_bytes_max:
             size = f"{body_bytes:,} bytes, over the limit of {self._body_bytes_max:,}"
             raise OversizeError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
+
+
+def _refuse_of_queue(policy: bytes | None, s3_config: bytes | None) -> None:
+    """What a row asks for that a request to `/openai/*` cannot say."""
+    own = NO_POLICY if policy is None else decode_policy(policy)
+    if s3_config is not None or own != Policy(execution_timeout_ms=own.execution_timeout_ms):
+        raise ValueError(
+            f"s3Config, ttl and lowPriority are for jobs in the service's queue, and {declared.VIA} {Via.OPENAI} goes"
+            " past it"
+        )
 
 
 def _given(members: Mapping[str, msgspec.Raw], key: str) -> bytes | None:

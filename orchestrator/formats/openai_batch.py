@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.openai import check_not_streamed
 from orchestrator.declared_inputs import FORMAT
 from orchestrator.formats.custom_id import decode_custom_id
 from orchestrator.formats.json_text import kind_of
@@ -42,8 +43,7 @@ def input_of(members: Mapping[str, msgspec.Raw]) -> tuple[str, bytes]:
         raise ValueError(f'url must be a path, as in "/v1/chat/completions", not {url.decode()[:80]}')
     if not body.startswith(b"{"):
         raise ValueError(f"body must be an object, not {kind_of(body)}")
-    if b'"stream"' in body and msgspec.json.decode(body).get("stream") is True:
-        raise ValueError("a batch has no streams; leave stream out of the body")
+    check_not_streamed(body)
     custom_id = decode_custom_id(bytes(members["custom_id"]))
     return custom_id, b'{"openai_route":%b,"openai_input":%b}' % (url, body)
 

@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from orchestrator import declared_inputs
+from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.errors import UsageError
 from orchestrator.formats import folder, json_array, openai_batch, parquet, tables
@@ -53,13 +54,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     webhook_bytes: int = 0
     body_bytes_max: int = BODY_BYTES_MAX
     is_resumable: bool = False
+    via: Via = Via.QUEUE
     is_left_out: Callable[[Path], bool] = lambda _: False
     """Which files of a folder are none of its inputs."""
 
     def rows(self) -> RowReader:
         """What checks the rows of one file."""
         return RowReader(
-            self.environ, self.run_policy, self.webhook_bytes, self.body_bytes_max, is_resumable=self.is_resumable
+            self.environ,
+            self.run_policy,
+            self.webhook_bytes,
+            self.body_bytes_max,
+            is_resumable=self.is_resumable,
+            via=self.via,
         )
 
     def records(self) -> RecordReader:

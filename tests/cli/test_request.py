@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.core.openai import Via
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.settings import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
@@ -299,6 +300,15 @@ def test_a_setting_of_resumable_jobs_needs_them(words: str) -> None:
 )
 def test_settings_of_resumable_jobs_that_cannot_be(words: str, told: str) -> None:
     assert told in refused("run", "p.jsonl", "--endpoint", "abc123", "--resumable", *words.split(), **KEY)
+
+
+@pytest.mark.parametrize("words", ["--ttl 1h", "--low-priority", "--resumable"])
+def test_what_is_for_the_queue_is_refused_past_it(words: str) -> None:
+    found = asked("--endpoint", "abc123", "--via", "openai", **KEY).settings
+    assert found == RunSettings(via=Via.OPENAI)
+    told = refused("run", "p.jsonl", "--endpoint", "abc123", "--via", "openai", *words.split(), **KEY)
+    flag = words.split(maxsplit=1)[0]
+    assert told == f"{flag} is for jobs in the service's queue, and --via openai goes past it; leave one out"
 
 
 def test_a_long_execution_of_a_resumable_job_needs_no_ttl_of_its_own() -> None:

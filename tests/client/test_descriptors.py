@@ -44,7 +44,7 @@ def test_raised_limits_keep_to_the_connections_that_there_can_be() -> None:
         found[each].concurrent or 0 for each in (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
     ]
     assert batch == [300, 600, 30, 30]
-    assert (found[Operation.RUN].requests, found[Operation.OPENAI].concurrent) == (10_000, 5_000)
+    assert (found[Operation.RUN].requests, found[Operation.OPENAI].concurrent) == (10_000, 600)
     assert within_connections(raised, 1)[Operation.RETRY].concurrent == 1
 
 

@@ -121,6 +121,8 @@ async def test_an_id_that_is_none_never_enters_a_path() -> None:
     permit = await api.limiter.permit(Operation.CANCEL)
     with pytest.raises(ValueError, match="is no remote id"):
         await api.cancel(permit, "../purge-queue")
+    with pytest.raises(ValueError, match="is no path below /openai"):
+        await api.openai(permit, "/../purge-queue", b"{}", within_s=1)
     assert script.requests == []
     permit.give_back()
     assert api.limiter.figures(Operation.CANCEL).in_flight == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from orchestrator.core.bottlenecks import Bottleneck, Line, binding, gap_at_once_us, gap_us, gaps_us
+from orchestrator.core.openai import Via
 from orchestrator.core.pacing import Limit
 from tests.factories import S
 
@@ -42,6 +43,15 @@ def test_the_slowest_of_all_binds() -> None:
 
 def test_with_webhooks_few_questions_do_not_bind() -> None:
     assert bound(Line(status=Limit(100, 10, 400), webhooks=True)) is Bottleneck.RATE
+
+
+def test_past_the_queue_a_request_lasts_as_long_as_its_execution_and_nothing_is_asked() -> None:
+    line = Line(run=Limit(2000, 10, 380), status=Limit(1, 10), via=Via.OPENAI)
+    assert bound(line, workers=1000, execution_s=60) is Bottleneck.CONCURRENCY
+    assert bound(line, workers=100, execution_s=60) is Bottleneck.WORKERS
+    assert gaps_us(line, workers=None, execution_us=59.9 * S)[Bottleneck.CONCURRENCY] == pytest.approx(60 * S / 380)
+    assert (line.at_service_max(workers=9, finished_per_s=1), line.is_told) == (380, True)
+    assert Line(via=Via.OPENAI, run=Limit(10, 10)).at_service_max(workers=5, finished_per_s=0.1) == 1_005
 
 
 def test_of_what_nobody_knows_nothing_is_said() -> None:

@@ -24,6 +24,7 @@ LEGAL = {
         "adopted": "outstanding",
         "unanswered": "uncertain",
         "deferred": "queued",
+        "retried": "queued",
         "completed": "succeeded",
         "abandoned": "failed",
     },

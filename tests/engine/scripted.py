@@ -48,6 +48,7 @@ IN_PROGRESS = says("IN_PROGRESS")
 CANCELLED = says("CANCELLED")
 GONE = Reply(404, b'{"error":"job not found"}')
 WELL = Reply(body=b"{}")
+NOT_FOUND = Reply(404, b'{"error":"not found"}')
 REFUSED = Reply(error=httpx.ConnectError("refused"))
 CUT = Reply(error=httpx.ReadError("cut"))
 
@@ -78,8 +79,11 @@ class Scripted(httpx.AsyncBaseTransport):
         retry: Script | Reply = ACCEPTED,
         health: Script | Reply = WELL,
         cancel: Script | Reply = CANCELLED,
+        openai: Script | Reply = NOT_FOUND,
     ) -> None:
-        self.scripts = {"run": run, "status": status, "retry": retry, "health": health, "cancel": cancel}
+        self.scripts = {
+            "run": run, "status": status, "retry": retry, "health": health, "cancel": cancel, "openai": openai,
+        }  # fmt: skip
         self.asked: list[Asked] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -92,8 +93,22 @@ def test_a_batch_comes_back_as_its_own_kind_of_file_which_openai_s_types_read(de
     [failed] = desk.rows("answers.jsonl.errors.jsonl")
     error = pytest.importorskip("openai.types.batch_error").BatchError.model_validate(failed["error"])
     assert (failed["custom_id"], failed["response"], error.code) == ("b", None, "failed")
-    verified = desk.call("verify", "--output", "answers.jsonl")
+    verified = desk.call("verify", "--output", "answers.jsonl", "--name", "batch")
     assert verified.exit_code == 0, verified
+
+    direct = ("--via", "openai", "--name", "direct", "--output", "direct.jsonl", *flags[2:])
+    ended = desk.call("run", "batch.jsonl", "--endpoint", "local:vllm.py:answer", *direct)
+    assert ended.exit_code == 1, ended
+    assert [line_of(row) for row in desk.rows("direct.jsonl")] == [line_of(answered), line_of(refused)]
+    [failed_too] = desk.rows("direct.jsonl.errors.jsonl")
+    assert (failed_too["custom_id"], failed_too["response"], failed_too["error"]["code"]) == ("b", None, "failed")
+    verified = desk.call("verify", "--output", "direct.jsonl", "--name", "direct")
+    assert verified.exit_code == 0, verified
+
+
+def line_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a line says, but for the ids that the service gave."""
+    return row["custom_id"], row["response"]["status_code"], row["response"]["body"], row["error"]
 
 
 def test_in_the_folder_of_its_ledger_a_run_takes_no_file_of_its_own_for_an_input(desk: Desk) -> None:

@@ -20,6 +20,7 @@ from orchestrator.core.fair_share import FairShare
 from orchestrator.core.gates import Closed, Passage, RoomFacts
 from orchestrator.core.job import Job, Transition
 from orchestrator.core.lifecycle import State
+from orchestrator.core.openai import Answered, DirectOutcome, Unreadable, of_openai
 from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import (
     SAME_ID,
@@ -34,11 +35,13 @@ from orchestrator.core.responses import (
     of_run,
 )
 from orchestrator.core.s3_config import MissingVariables
+from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.sending.answers import answered, deferred, interrupted, rejected
+from orchestrator.engine.sending.direct import DirectAnswers
 from orchestrator.engine.sending.held import Held
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
-from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, RunSending
+from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, SENDING, RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
@@ -70,7 +73,9 @@ class Dispatcher:
         ledger: Ledger,
         task_pool: TaskPool,
         outstanding: Callable[[], int],
+        validators: Validators,
     ) -> None:
+        self._direct = DirectAnswers(endpoint, validators)
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = endpoint.clock
@@ -82,7 +87,7 @@ class Dispatcher:
         self.held = Held()
         self._counted_at = -COUNT_EVERY_US
         self.is_serving = False
-        self._lanes = (_Lane(self, Operation.RUN), _Lane(self, Operation.RETRY))
+        self._lanes = tuple(_Lane(self, operation) for operation in SENDING)
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self.wake)
 
@@ -234,13 +239,13 @@ class Dispatcher:
     def permit_at_once(self, operation: Operation) -> Permit | None:
         """Leave to send, where nothing is in the way; at full speed to wait for each costs a hundredth of a job."""
         api = self._endpoint.api
-        is_in_line = operation is Operation.RUN and api.up.waiting
+        is_in_line = operation is not Operation.RETRY and api.up.waiting
         return None if is_in_line else api.limiter.permit_at_once(operation)
 
     async def permit(self, operation: Operation) -> Permit | None:
         """Waits for leave to send; None where it does not come soon."""
         api = self._endpoint.api
-        if operation is Operation.RUN and api.up.waiting:
+        if operation is not Operation.RETRY and api.up.waiting:
             await api.up.clear()  # however long that takes: to claim them again and again would be no faster
             if not self._is_open(operation):
                 return None
@@ -322,9 +327,10 @@ class Dispatcher:
         if isinstance(result, Answer):
             self._endpoint.connectivity.record_success(result.answered_at)
             sent_at = result.sent_at
-            if result.status >= 300:  # noqa: PLR2004  of a success nothing is kept but the id, which must stay whole
-                result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
-        outcome = of_retry(result, job.remote_id or "") if job.by_retry else self._of_run(job, result)
+        outcome = self._outcome(job, permit.operation, result)
+        if isinstance(outcome, Answered | Unreadable):
+            self._endpoint.submission(Accepted(""), sent_at, self._clock.now())
+            return await self._direct.step(job, outcome, sent_at=sent_at)
         self._endpoint.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
             self._task_pool.launch(partial(self._endpoint.stop_if_shut, outcome.reason))
@@ -334,6 +340,19 @@ class Dispatcher:
         is_scaled = self._endpoint.api.time_scale != 1.0
         ttl_us = self._endpoint.here_us(builder.ttl_us(claim.payload)) if is_scaled else None
         return answered(self._endpoint, job, outcome, sent_at=sent_at, now=self._clock.now(), ttl_us=ttl_us)
+
+    def _outcome(
+        self, job: Job, operation: Operation, result: Answer | NotSent | Unanswered
+    ) -> RunOutcome | DirectOutcome:
+        """What the result of a request for `job` means. Of a `/run` that succeeded nothing is kept but the id, which
+        must stay whole; of every other answer, nothing that is secret.
+        """
+        is_direct = operation is Operation.OPENAI
+        if isinstance(result, Answer) and (is_direct or result.status >= 300):  # noqa: PLR2004
+            result = msgspec.structs.replace(result, body=self._endpoint.scrub(result.body))
+        if is_direct:
+            return of_openai(result, time_scale=self._endpoint.api.time_scale)
+        return of_retry(result, job.remote_id or "") if job.by_retry else self._of_run(job, result)
 
     def _of_run(self, job: Job, result: Answer | NotSent | Unanswered) -> RunOutcome:
         """What the result of a `/run` means. An id that another job has is none: its result could be either's."""
@@ -347,9 +366,14 @@ class Dispatcher:
         if claim.job.by_retry:
             assert claim.job.remote_id is not None
             return await self._endpoint.api.retry(permit, claim.job.remote_id)
-        body = builder.body(claim)
         assert claim.job.submission is not None
         leaving = partial(self._ledger.mark, claim.job.submission)
+        if permit.operation is Operation.OPENAI:
+            asked = builder.question(claim)
+            return await self._endpoint.api.openai(
+                permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
+            )
+        body = builder.body(claim)
         return await self._endpoint.api.run(permit, body, leaving=leaving)
 
 

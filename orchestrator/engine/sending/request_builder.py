@@ -2,20 +2,28 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from orchestrator.core.escalation import decoded, policy_with
 from orchestrator.core.notice import hook_url, token
-from orchestrator.core.policy import TTL_MS_DEFAULT, Policy, decode_policy, encode_policy, merge_policies
+from orchestrator.core.openai import Via, asked
+from orchestrator.core.policy import (
+    EXECUTION_TIMEOUT_MS_DEFAULT,
+    TTL_MS_DEFAULT,
+    Policy,
+    decode_policy,
+    encode_policy,
+    merge_policies,
+)
 from orchestrator.core.resuming import Resume, long_policy, resumed_input, soft_us, until_us
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.templates import remade
 from orchestrator.ledger import Claim
 from orchestrator.ledger.payloads import Payload
 from orchestrator.settings import RunSettings
-from orchestrator.units import MILLISECOND_US
+from orchestrator.units import MILLISECOND_US, SECOND_US
 
 NO_POLICY = Policy()
 
@@ -31,6 +39,24 @@ def _remade(given: bytes, templates: Sequence[tuple[str, str]]) -> bytes:
         return remade(given, templates)
     except ValueError as error:
         raise UnusableInputError(str(error)) from None
+
+
+def _with_input(claim: Claim) -> Claim:
+    """`claim` with the input that its job was given after troubles, if it was."""
+    given = claim.job.escalated
+    if given is None or not (templates := decoded(given).templates):
+        return claim
+    payload = msgspec.structs.replace(claim.payload, input=_remade(claim.payload.input, templates))
+    return msgspec.structs.replace(claim, payload=payload)
+
+
+class Question(NamedTuple):
+    """A request past the queue."""
+
+    route: str
+    body: bytes
+    within_s: float
+    """How long its answer may take."""
 
 
 class RequestBuilder:
@@ -57,18 +83,25 @@ class RequestBuilder:
         self._run_key = run_key
         self._here_us = here_us
 
+    @property
+    def via(self) -> Via:
+        """How its submissions leave."""
+        return self._settings().via
+
     def ttl_us(self, payload: Payload) -> int:
-        """The TTL under which a job with this payload is sent, in microseconds."""
+        """The TTL under which a job with this payload is sent, in microseconds; of a request past the queue, as long as
+        its answer may take.
+        """
+        if self.via is Via.OPENAI:
+            return self._timeout_us(self._policy(payload))
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
     def body(self, claim: Claim) -> bytes:
         """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone, and
         `UnusableInputError` where its input cannot be made.
         """
+        claim = _with_input(claim)
         payload, given = claim.payload, claim.job.escalated
-        if given is not None and (templates := decoded(given).templates):
-            payload = msgspec.structs.replace(payload, input=_remade(payload.input, templates))
-            claim = msgspec.structs.replace(claim, payload=payload)
         policy = self._policy(payload, claim.resume, given)
         parts = [b'{"input":', payload.input if claim.resume is None else self._resumed(claim, claim.resume, policy)]
         if policy != NO_POLICY:
@@ -81,6 +114,20 @@ class RequestBuilder:
             parts += [b',"webhook":"', hook_url(base, token(key, claim.job.submission)).encode(), b'"']
         parts.append(b"}")
         return b"".join(parts)
+
+    def question(self, claim: Claim) -> Question:
+        """The request for `claim` past the queue. Raises `UnusableInputError` where its input is none."""
+        payload = _with_input(claim).payload
+        try:
+            request = asked(payload.input)
+        except ValueError as error:
+            raise UnusableInputError(str(error)) from None
+        within_us = self._timeout_us(self._policy(payload, given=claim.job.escalated))
+        return Question(request.route, request.body, self._here_us(within_us) / SECOND_US)
+
+    @staticmethod
+    def _timeout_us(policy: Policy) -> int:
+        return (policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * MILLISECOND_US
 
     def is_set(self, name: str) -> bool:
         """Whether the environment variable `name` is set."""

@@ -30,6 +30,9 @@ AHEAD_US: Final = 250_000
 
 IDLE_S: Final = 5.0
 
+SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
+"""The operations by which jobs leave. A run uses one of the first two."""
+
 
 class RunSending:
     """The jobs of one run for one endpoint, until they are claimed.
@@ -63,11 +66,11 @@ class RunSending:
         self._wishes = wishes
         self._at_service = at_service
         self._prospects = Prospects(endpoint=endpoint, is_idle=is_idle)
-        self._none_before = {Operation.RUN: 0, Operation.RETRY: 0}
+        self._none_before = dict.fromkeys(SENDING, 0)
         """No job is due before, unless the feed tells of one."""
 
         self._emptied = emptied
-        self._has_queued = {Operation.RUN: True, Operation.RETRY: True}
+        self._has_queued = dict.fromkeys(SENDING, True)
         """As far as is known."""
 
         self._news = 0
@@ -91,7 +94,11 @@ class RunSending:
     @property
     def is_empty(self) -> bool:
         """Whether none of its jobs is queued for this endpoint, not even for later."""
-        return not any(self._has_queued.values())
+        return not (self._has_queued[self._submits_by] or self._has_queued[Operation.RETRY])
+
+    @property
+    def _submits_by(self) -> Operation:
+        return self.builder.via.operation
 
     def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
         """What the gates of the run, of its endpoint and its brakes say, where so many jobs are claimed or on their
@@ -198,14 +205,15 @@ class RunSending:
         It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
         """
         now = self._clock.now()
-        after = self._prospects.passed_until if operation is Operation.RUN else -1
+        submits = operation is not Operation.RETRY
+        after = self._prospects.passed_until if submits else -1
         if after is None:
             return now, True
         due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
         if due_at is not None:
             return due_at, True
-        may_turn = operation is Operation.RUN and await self._next_queued_at(True, now) is not None
-        are_passed_over = operation is Operation.RUN and self._prospects.are_passed_over
+        may_turn = submits and await self._next_queued_at(True, now) is not None
+        are_passed_over = submits and self._prospects.are_passed_over
         return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US), may_turn or are_passed_over
 
     async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
@@ -218,6 +226,8 @@ class RunSending:
 
         Until then jobs that were passed over may become worth sending, which nobody tells.
         """
+        if operation not in (self._submits_by, Operation.RETRY):
+            return IDLE_S
         none_s = max(0.0, (self._none_before[operation] - self._clock.now()) / SECOND_US)
         if operation is Operation.RETRY or not self._prospects.are_passed_over:
             return none_s

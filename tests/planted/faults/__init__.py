@@ -10,6 +10,7 @@ from tests.planted.faults import (
     braking,
     command_line,
     emulating,
+    direct,
     escalating,
     firing,
     intakes,
@@ -46,6 +47,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *braking.FAULTS,
     *validating.FAULTS,
     *escalating.FAULTS,
+    *direct.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]
