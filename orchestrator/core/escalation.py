@@ -17,7 +17,9 @@ from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_DEFAULT,
     EXECUTION_TIMEOUT_MS_MAX,
     Policy,
+    decode_policy,
     format_duration,
+    merge_policies,
     parse_duration,
     policy_problems,
 )
@@ -319,6 +321,11 @@ def policy_with(policy: Policy, given: bytes | None) -> Policy:
     timeout_ms = found.timeout_ms or policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     longer_ms = min(timeout_ms * found.percent // UNCHANGED, EXECUTION_TIMEOUT_MS_MAX)
     return msgspec.structs.replace(policy, execution_timeout_ms=longer_ms)
+
+
+def own_policy(of_run: Policy, own: bytes | None, given: bytes | None) -> Policy:
+    """The policy of a job of a run with the policy `of_run`, that was retried with its `own`, and `given` so much."""
+    return policy_with(of_run if own is None else merge_policies(of_run, decode_policy(own)), given)
 
 
 def told(step: Step, endpoint: str | None) -> str:

@@ -51,6 +51,14 @@ class Suspect(msgspec.Struct, frozen=True, gc=False):
     job: int
     run: int
     since: int
+    policy: bytes | None = None
+    escalated: bytes | None = None
+    """What the job was given of its own (`core.job.Job`): its executions may take longer than those of the others."""
+
+    @property
+    def has_own(self) -> bool:
+        """Whether its time-out may be another than its run's."""
+        return self.policy is not None or self.escalated is not None
 
 
 class StuckDetector:
@@ -69,7 +77,7 @@ class StuckDetector:
         """A question that was sent at `at` found `job` in `status`, unfinished."""
         if status != QUEUED:
             self._waiting.pop(job.id, None)
-            self._running.setdefault(job.id, Suspect(job.id, job.run, at))
+            self._running.setdefault(job.id, Suspect(job.id, job.run, at, job.policy, job.escalated))
             return
         self._running.pop(job.id, None)  # sent to a worker again
         sent_at = at if job.sent_at is None else job.sent_at

@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core.escalation import parse_rule
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.owing import CancelWhy
 from orchestrator.core.policy import Policy
@@ -123,6 +124,22 @@ async def test_while_little_is_known_a_job_may_take_twice_its_timeout(tmp_path: 
         await anyio.sleep(190)
         assert p.warnings == []
         await anyio.sleep(60)
+        assert p.stuck.found(p.run.id).in_progress == 1
+
+
+async def test_a_job_that_was_given_more_time_may_take_it_however_quick_the_others_were(tmp_path: Path) -> None:
+    rule = parse_rule("timed_out: execution-timeout*4")
+    settings = RunSettings(policy=Policy(execution_timeout_ms=100_000), escalate=(rule,))
+    transport = Scripted(status=in_turn(says("TIMED_OUT"), IN_PROGRESS))
+    async with process(tmp_path / "db", transport, settings=settings) as p:
+        for _ in range(200):
+            p.endpoint.durations.observe(10, 1_000)
+        await p.begin()
+        await p.until_event(lambda step: step.event is Event.RETRIED)
+        await p.until(State.OUTSTANDING)
+        await anyio.sleep(2 * 400 - 60)
+        assert p.warnings == []
+        await anyio.sleep(200)
         assert p.stuck.found(p.run.id).in_progress == 1
 
 

@@ -5,17 +5,16 @@ from typing import Final
 import msgspec
 
 from orchestrator.core import job as transitions
-from orchestrator.core.escalation import next_step, policy_with
+from orchestrator.core.escalation import next_step, own_policy
 from orchestrator.core.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
 from orchestrator.core.owing import BY_PEOPLE, CancelWhy
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, Policy, decode_policy, merge_policies
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.retry import Abandon, backoff_us, decide
 from orchestrator.engine.collecting.validators import GOOD, Judged
 from orchestrator.engine.endpoint import Endpoint
 
-NO_POLICY: Final = Policy()
 GIVEN_UP: Final = "given up, as its run wants it after such trouble"
 STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
 
@@ -115,8 +114,7 @@ def in_trouble(
         if follows is not None:
             wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
             return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
-    own = NO_POLICY if job.policy is None else decode_policy(job.policy)
-    policy = policy_with(merge_policies(settings.policy, own), job.escalated)
+    policy = own_policy(settings.policy, job.policy, job.escalated)
     timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     decision = decide(
         job,

@@ -10,6 +10,7 @@ from typing import Final
 
 from orchestrator import declared
 from orchestrator.core.durations import DurationHistogram
+from orchestrator.core.escalation import own_policy
 from orchestrator.core.owing import CancelWhy
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
@@ -17,7 +18,7 @@ from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.endpoints import Endpoints
 from orchestrator.ledger import Ledger
 from orchestrator.settings import OnStuck
-from orchestrator.units import SECOND_US
+from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views import StuckSummary
 
 EXAMPLES_MAX: Final = 3
@@ -78,8 +79,17 @@ class Stuck:
         return [
             suspect
             for suspect in endpoint.stuck_detector.running(now, shortest_us)
-            if now - suspect.since > longest_us[suspect.run]
+            if now - suspect.since > max(longest_us[suspect.run], self._own_us(endpoint, suspect))
         ]
+
+    @staticmethod
+    def _own_us(endpoint: Endpoint, suspect: Suspect) -> int:
+        """How long an execution may take that was given a time-out of its own, whatever the others took; else 0."""
+        if not suspect.has_own:
+            return 0
+        policy = own_policy(endpoint.settings_of[suspect.run].policy, suspect.policy, suspect.escalated)
+        timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+        return running_us_max(NOTHING_LEARNED, timeout_ms * MILLISECOND_US)
 
     def _stalled(self, endpoint: Endpoint) -> list[Suspect]:
         """Resumable jobs that have had nothing new to report for as long as their runs allow."""
