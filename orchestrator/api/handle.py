@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final, Literal, overload
 
 from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.api.following import as_it_is
 from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.keeping_runs import Exported, exported
 from orchestrator.api.long_jobs import JobProgress, progress_of, resumable
-from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of, writing_of
+from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
 from orchestrator.api.outcomes import Result
+from orchestrator.api.rechecking import RecheckedRun, carried_out, looked, wanted_of
 from orchestrator.api.selecting import failures_of, where_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
@@ -188,6 +190,32 @@ class Run:
         )
         done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"
+
+    async def recheck(
+        self,
+        *,
+        schema: str | PathLike[str] | None = None,
+        check: str | None = None,
+        require_output: bool | None = None,
+        dry_run: bool = False,
+    ) -> RecheckedRun:
+        """Judges what it has collected anew, by its validator with these changes, each file as it is now: results that
+        are none any more are tried again by policy, or have failed, and failures that are results by now count. Returns
+        how many jobs: `looked_at`, `rejected`, `again` (of these), `accepted`; with `dry_run` nothing is changed.
+
+        Raises `UsageError` where the validator cannot be had or cannot say, and where the run's rows were handed on.
+
+            await run.recheck(schema="caption.schema.json")
+        """
+        self._host.check_open()
+        ledger = self._host.ledger
+        run = await as_it_is(ledger, self._attached.run)
+        changes = validators_of({"schema": schema, "check": check, "require_output": require_output})
+        wanted = await wanted_of(ledger, run, changes)
+        found = await looked(ledger, run, wanted)
+        if dry_run:
+            return found
+        return carried_out(found, await self._host.ask(self._attached, Action.RECHECK, wanted, within_s=RETRIED_S_MAX))
 
     async def export(
         self,

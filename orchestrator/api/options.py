@@ -237,6 +237,16 @@ def policy_of(options: Mapping[str, object]) -> Policy:
     return Policy(**Choices.of(flags, named).fields(Policy, settings))
 
 
+VALIDATORS: Final[tuple[Setting[Any], ...]] = (declared.REQUIRE_OUTPUT, declared.SCHEMA, declared.CHECK)
+"""What says which outputs are results."""
+
+
+def validators_of(options: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of `RunSettings` that `options` change. Raises `UsageError`."""
+    choices = Choices.of({name: as_flag(value) for name, value in options.items() if value is not None}, named)
+    return {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
+
+
 def attempts_of(number: int | None) -> int | None:
     """How often a job may be executed, where that is said. Raises `UsageError`."""
     return Choices.of({declared.MAX_ATTEMPTS.key: number}, named)[declared.MAX_ATTEMPTS]

@@ -17,6 +17,7 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, NewValidator
 from orchestrator.ledger.runs import Run
+from orchestrator.views import Acknowledged
 from orchestrator.written import check_function, schema_file
 
 
@@ -50,10 +51,8 @@ async def recheck(
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name)
-        if await opened.handovers.is_handed_on(run.id):
-            raise UsageError(f"{run.name} is a stage of a flow, and what it brought is in the next one")
-        wanted = _wanted(run, changes)
-        found = await _looked(opened, run, wanted)
+        wanted = await wanted_of(opened, run, changes)
+        found = await looked(opened, run, wanted)
         if dry_run:
             return found
         try:
@@ -64,12 +63,19 @@ async def recheck(
                 await opened.commands.finish(number, reply)
                 return replace(found, is_done=True, outcome=reply.text)
         except LedgerBusyError:
-            done = await asked(opened, Action.RECHECK, run=run.id, argument=wanted)
-            outcome = done.outcome or f"{done.by} is at it: {found.outcome}"
-            return replace(found, is_done=done.outcome is not None, outcome=outcome)
+            return carried_out(found, await asked(opened, Action.RECHECK, run=run.id, argument=wanted))
 
 
-def _wanted(run: Run, changes: Mapping[str, Any]) -> NewValidator:
+def carried_out(found: RecheckedRun, done: Acknowledged) -> RecheckedRun:
+    """`found`, as far as whoever works on the ledger has done it."""
+    outcome = done.outcome or f"{done.by} is at it: {found.outcome}"
+    return replace(found, is_done=done.outcome is not None, outcome=outcome)
+
+
+async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> NewValidator:
+    """The validator of `run` with these `changes`, each file as it is now. Raises `UsageError`."""
+    if await ledger.handovers.is_handed_on(run.id):
+        raise UsageError(f"{run.name} is a stage of a flow, and what it brought is in the next one")
     settings = replace(run.settings, **changes)
     try:
         return NewValidator(
@@ -88,6 +94,7 @@ def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Rechecker:
     return Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
 
 
-async def _looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:
+async def looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:
+    """What would come of judging the outputs of `run` by the validator `wanted`; changes nothing."""
     found: Rechecked = await _rechecker(ledger, run, wanted).recheck(run, validated_by(run, wanted))
     return RecheckedRun(run=run.name, **msgspec.structs.asdict(found), is_done=False, outcome=str(found))

@@ -4,21 +4,19 @@ import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
+from orchestrator.api.options import VALIDATORS
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import Json
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.options import also
 from orchestrator.core.wording import counted
-from orchestrator.declaration import Setting
-
-VALIDATORS: Final[tuple[Setting[Any], ...]] = (declared.REQUIRE_OUTPUT, declared.SCHEMA, declared.CHECK)
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
 

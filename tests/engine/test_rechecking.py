@@ -94,8 +94,11 @@ async def test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_o
     async with desk(tmp_path) as d, d.orchestrator() as orc:
         run = await orc.submit(numbers(10), endpoint=ENDPOINT, name="captions", max_attempts=1)
         await run.wait()
-        found = await recheck(d.ledger, "captions", changed(d, maximum=6), d.dependencies)
-        assert found.is_done
+        wanted = schema(d, maximum=6)
+        looked = await run.recheck(schema=wanted, dry_run=True)
+        assert (looked.rejected, looked.is_done, run.counts["failed"]) == (3, False, 0)
+        found = await run.recheck(schema=wanted)
+        assert (found.rejected, found.is_done) == (3, True)
         await run.wait()
         assert (run.counts["succeeded"], run.counts["failed"]) == (7, 3)
         more = await orc.submit([{"n": 99}], endpoint=ENDPOINT, name="captions")
@@ -109,3 +112,6 @@ async def test_a_validator_that_cannot_be_used_changes_nothing(tmp_path: Path) -
         with pytest.raises(UsageError, match="this is no JSON Schema"):
             await recheck(d.ledger, "captions", {"schema": SCHEMA.form.read((schema(d, maximum="x"),))}, d.dependencies)  # type: ignore[arg-type]
         assert (await counts(d))["succeeded"] == 2
+        async with d.orchestrator() as orc:
+            with pytest.raises(UsageError, match="schema=: "):
+                await (await orc.run("captions")).recheck(schema=d.folder / "none.json")

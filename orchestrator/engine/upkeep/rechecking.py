@@ -24,7 +24,7 @@ from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
 from orchestrator.units import MIB
 
-PAGE: Final = 100
+PAGE: Final = 50
 PAGE_BYTES_MAX: Final = MIB
 """So many jobs, with so much of outputs, are changed by one transaction: that takes some 10 ms."""
 
