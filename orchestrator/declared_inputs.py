@@ -32,9 +32,10 @@ INPUT_FIELD: Final[Setting[str]] = _input(
 )
 MAP: Final = _input(
     "map",
-    Form(Kind.LIST, "NAME=TEMPLATE", written.templates, written.pairs),
+    Form(Kind.LIST, "NAME=TEMPLATE", written.templates, written.pairs, by_lines=True),
     "A field of the input, and the [template](#templates) that makes it of a row, as in `prompt={{ row.caption }}`."
     " Repeatable; the input then has these fields only.",
+    more="In `ORCHESTRATOR_MAP` each has a line of its own.",
     field="templates",
     default="the fields as they are",
 )

@@ -105,14 +105,21 @@ def limit_texts(kept: Mapping[Operation, Limit]) -> Sequence[str]:
     return [format_limit(each, kept[each]) for each in chosen or list(kept)[:1]]
 
 
+_KEY_FORM: Final = "write URL=env:NAME, where NAME is the variable that holds the key"
+
+
 def keys(texts: Sequence[str]) -> Mapping[str, str]:
     """The variables that hold the keys of further services; a key itself is not for command lines and files."""
     found: dict[str, str] = {}
-    for each in texts:
+    for number, each in enumerate(texts, start=1):
         url, _, variable = each.rpartition("=")
+        try:
+            address = interface_url(url, added="/v2").rstrip("/")
+        except ValueError as error:
+            raise ValueError(f"number {number}: {error if url else _KEY_FORM}") from None  # it may be a key itself
         if not REFERENCE.fullmatch(variable):
-            raise ValueError("write URL=env:NAME, where NAME is the variable that holds the key")
-        found[interface_url(url, added="/v2").rstrip("/")] = variable
+            raise ValueError(f"number {number}, for {address}: {_KEY_FORM}")
+        found[address] = variable
     return found
 
 

@@ -316,3 +316,24 @@ def test_a_long_execution_of_a_resumable_job_needs_no_ttl_of_its_own() -> None:
     words = ("run", "p.jsonl", "--endpoint", "abc123", "--execution-timeout", "3d")
     assert "shorter than the execution timeout" in invoke(app, *words, **KEY).stderr
     assert "shorter than" not in invoke(app, *words, "--resumable", **KEY).stderr
+
+
+def test_in_a_variable_each_template_has_a_line_of_its_own() -> None:
+    templates = "prompt={{ row.caption }}, large\n  steps={{ row.n * 2 }}\n"
+    reading = asked("--endpoint", "abc123", ORCHESTRATOR_MAP=templates, **KEY).reading
+    assert reading.templates == (("prompt", "{{ row.caption }}, large"), ("steps", "{{ row.n * 2 }}"))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("https://other.example=secret-1", "number 2, for https://other.example: write URL=env:NAME, where NAME"),
+        ("https://other.example", "number 2: write URL=env:NAME, where NAME is the variable that holds the key"),
+        ("secret-1=env:KEY", "number 2: this is no URL; write https://HOST"),
+    ],
+)
+def test_a_key_of_a_service_that_is_none_is_told_by_its_number_and_never_shown(given: str, told: str) -> None:
+    keys = ("--service-key", "https://a.example=env:KEY", "--service-key", given)
+    found = refused("run", "p.jsonl", "--endpoint", "abc123", *keys, **KEY)
+    assert found.startswith(f"--service-key: {told}")
+    assert "secret" not in found
