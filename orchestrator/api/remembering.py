@@ -26,6 +26,7 @@ from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
     LOCAL,
     STANDARD_INPUT,
+    Configuration,
     ConnectionSettings,
     InputSettings,
     OutputSettings,
@@ -170,6 +171,8 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
     """Raises `UsageError` where an output cannot be written as it is to be, or would destroy what is not this run's."""
     if request.output is not None and request.errors is not None:
         forms_of(request.output, request.errors, request.writing, request.include)
+    elif request.configuration is not None:
+        _check_has_output(request.configuration)
     for path in outputs_of(request):
         if run is not None and _is_input(path, run):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
@@ -185,6 +188,15 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
                 f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
                 f" add {declared.OVERWRITE}"
             )
+
+
+def _check_has_output(configuration: Configuration) -> None:
+    """What a file or a variable says of outputs may be for other runs; what a flag says is for this one's."""
+    if said := [setting for setting in (*declared.OUTPUTS, declared.INCLUDE) if setting.key in configuration.in_flags]:
+        raise UsageError(
+            f"{said[0]} says how the files of {declared.OUTPUT} are written, and there are none; give {declared.OUTPUT}"
+            " too, or leave it to: orchestrator runs export"
+        )
 
 
 def _is_input(path: Path, run: Run) -> bool:

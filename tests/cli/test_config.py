@@ -80,6 +80,7 @@ EVERY_KEY = """
         graphql-key = "header"
         listen = ":0"
         webhook-url = "http://127.0.0.1:1"
+        via = "queue"
         max-attempts = 2
         workers-max = 9
         workers-min = 2

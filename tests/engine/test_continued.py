@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings import Configuration, ConnectionSettings, OutputSettings, RunRequest, RunSettings
 from orchestrator.views import Summary
 from tests.engine.rows import empty_ledger
 from tests.engine.test_program import Silence, carried_out, request_in
@@ -138,6 +138,18 @@ async def test_a_file_that_the_run_has_not_written_is_not_replaced_unless_that_i
         await desk.run(output=other, errors=Path("/dev/null"))
         assert len(other.read_text().splitlines()) == JOBS
         await desk.resume(output=other)
+
+
+async def test_how_files_are_written_is_refused_where_none_are_unless_it_is_said_of_all_runs(tmp_path: Path) -> None:
+    nothing: dict[str, Any] = {"output": None, "errors": None, "writing": OutputSettings(split=2)}
+    async with desk_in(tmp_path) as desk:
+        for name in ("split", "include"):
+            with pytest.raises(UsageError, match=f"--{name} says how the files of --output are written, and there are"):
+                await desk.run(**nothing, configuration=Configuration(in_flags=frozenset({name})))
+        await desk.run(**nothing, configuration=Configuration(in_file={"split": ("2",)}))
+        await desk.run()
+        again = await desk.run(**nothing, configuration=Configuration(in_flags=frozenset({"split"})))
+        assert again.jobs["succeeded"] == JOBS, "they go where they went before"
 
 
 async def test_a_file_that_another_run_has_written_is_not_replaced_whatever_is_said(tmp_path: Path) -> None:
