@@ -204,9 +204,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What each running worker adds to the limits (contract, Limits, dynamic rule); None: that is not known."""
 
     keys: Mapping[str, str] = {}
-    """The API keys of further services, by their URLs, or `env:NAME` for the variable that holds one. Never stored,
-    printed or logged either.
-    """
+    """API keys of further services by URL, or `env:NAME` for the variable that holds one. Never stored or printed."""
 
     def key_for(self, service_url: str, environ: Mapping[str, str]) -> str:
         """The API key for the service at that URL; "" where there is none."""
