@@ -11,6 +11,7 @@ from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duratio
 from orchestrator.declared_brakes import BRAKES
 from orchestrator.declared_inputs import INPUTS
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
     AccountSettings,
     ConnectionSettings,
@@ -457,7 +458,7 @@ KEPT: Final[Settings] = (*_LINE, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_B
 """What of that a run remembers for its next process, beside its files."""
 
 RUN: Final[Settings] = (
-    *(ENDPOINT, SERVERLESS_URL, *_LINE),
+    *(ENDPOINT, PROFILE, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER),
     *INPUTS,
     *(OUTPUT, ERRORS, INCLUDE),
@@ -473,13 +474,13 @@ RUN: Final[Settings] = (
     *(DRY_RUN, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
-    *(*_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE),
+    *(PROFILE, *_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),
     *(RETRY_FAILED, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
-SERVE: Final[Settings] = (SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
-DOCTOR: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
-TIDY: Final[Settings] = (SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
+SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
+DOCTOR: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
+TIDY: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
 ACCOUNT: Final[Settings] = (BASE_URL, TEAM, GRAPHQL_URL, GRAPHQL_KEY)
 FILE_ONLY: Final[Settings] = (BODY_BYTES_MAX,)

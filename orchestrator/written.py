@@ -123,6 +123,14 @@ def keys(texts: Sequence[str]) -> Mapping[str, str]:
     return found
 
 
+def variable(text: str) -> str:
+    """The name of a variable that holds a key, from `env:NAME`. What it is instead is not quoted: it may be a key."""
+    named = REFERENCE.fullmatch(text)
+    if named is None:
+        raise ValueError("write env:NAME, where NAME is the variable that holds the key")
+    return named[1]
+
+
 def variables(held: Mapping[str, str]) -> list[str]:
     """`held` as they are written; what a program gave is a key itself, which is not for messages either."""
     return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]

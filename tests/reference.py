@@ -15,6 +15,7 @@ from orchestrator.api.config import RUNS, Section
 from orchestrator.api.emulated import EMULATOR
 from orchestrator.declaration import Setting
 from orchestrator.declared_plan import FIGURES_OF_PLAN
+from orchestrator.declared_profiles import PROFILE
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PAGES: Final = (DOCS / "reference.md", DOCS / "pipelines.md")
@@ -43,7 +44,9 @@ def _keys_table(settings: Iterable[Setting[Any]]) -> str:
 
 
 def _keys(section: Section) -> str:
-    return ", ".join(f"`{key}`" for key, setting in section.settings.items() if setting.has_flag)
+    return ", ".join(
+        f"`{key}`" for key, setting in section.settings.items() if setting.has_flag and setting is not PROFILE
+    )
 
 
 _BLOCKS: Final[Mapping[str, str]] = {

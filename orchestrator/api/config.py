@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from orchestrator import declared, declared_brakes
+from orchestrator import declared, declared_brakes, declared_profiles
 from orchestrator.declaration import Form, Kind, Setting
 from orchestrator.declared_plan import FIGURES_OF_PLAN
 from orchestrator.errors import UsageError
@@ -67,6 +67,23 @@ ENDPOINTS_TABLE: Final = "endpoints"
 
 _TABLE_FOR_EACH: Final = f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
 
+PROFILES_TABLE: Final = "profile"
+"""What the file says of single accounts, each in a table of its own: `[profile.work]`."""
+
+OF_PROFILES: Final = Section(
+    by_key(
+        (declared_profiles.KEY, declared.SERVERLESS_URL, declared.REST_URL, *declared.ACCOUNT),
+    ),
+    ENVIRONMENT_PREFIX,
+    PROFILES_TABLE,
+)
+"""What can be said of one. Who names it means all of that: it wins over variables, and over what the file says else."""
+
+_TABLE_FOR_EACH_PROFILE: Final = (
+    f'{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key = "env:WORK_KEY";'
+    f" {declared_profiles.PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one"
+)
+
 OF_ENDPOINTS: Final = Section(by_key(declared_brakes.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
 
@@ -84,9 +101,18 @@ Layer = Mapping[str, Given]
 class Choices:
     """What the user chose, whichever way; None for what was left to the program."""
 
-    def __init__(self, section: Section, *, file: Layer, environment: Layer, flags: Layer, named: str | None) -> None:
+    def __init__(
+        self,
+        section: Section,
+        *,
+        file: Layer,
+        environment: Layer,
+        flags: Layer,
+        named: str | None,
+        profile: Layer | None = None,
+    ) -> None:
         self._section = section
-        self._given = {**file, **environment, **flags}
+        self._given = {**file, **environment, **(profile or {}), **flags}
         self.configuration = Configuration(
             named=named,
             in_file={key: given.texts for key, given in file.items()},
@@ -147,10 +173,19 @@ def choose(
     tables = _NO_TABLES if path is None else _tables(path)
     file, set_here = _of_file(path, tables[section.table], section), _of_environment(environment, section)
     flags = _of_flags(given, section, said)
+    profile: Layer = {}
     if section is RUNS:
-        chosen = {**file, **set_here, **flags}.get(declared.ENDPOINT.key)
-        file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], chosen)}
-    return Choices(section, file=file, environment=set_here, flags=flags, named=None if named is None else str(named))
+        chosen = {**file, **set_here, **flags}
+        file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], chosen.get(declared.ENDPOINT.key))}
+        profile = _of_profile(path, tables[PROFILES_TABLE], chosen.get(declared_profiles.PROFILE.key))
+    return Choices(
+        section,
+        file=file,
+        environment=set_here,
+        flags=flags,
+        named=None if named is None else str(named),
+        profile=profile,
+    )
 
 
 def _file(named: object) -> Path | None:
@@ -206,6 +241,28 @@ def _of_endpoint(path: Path | None, tables: Mapping[str, object], chosen: Given 
     return found
 
 
+def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given | None) -> Layer:
+    """What the file says of the account that was chosen. What it says of the others is checked, too."""
+    found: dict[str, Layer] = {}
+    for profile, members in tables.items():
+        if not isinstance(members, dict):
+            raise UsageError(f"{path}: {_TABLE_FOR_EACH_PROFILE}")
+        where = f"[{PROFILES_TABLE}.{profile}] of {path}"
+        found[profile] = _layer(members, OF_PROFILES, where)
+        if declared_profiles.KEY.key not in found[profile]:
+            raise UsageError(f'{where}: its key is missing; write key = "env:NAME", where NAME is a variable')
+    if chosen is None:
+        return {}
+    name = chosen.texts[-1]
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
+        raise UsageError(
+            f"{chosen.origin}: {path or CONFIGURATION_DEFAULT} has no [{PROFILES_TABLE}.{name:.80}]; {there}"
+        )
+    return found[name]
+
+
 def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer:
     given: dict[str, Given] = {}
     for name, value in members.items():
@@ -224,7 +281,7 @@ def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer
 
 _Tables = Mapping[str | None, Mapping[str, object]]
 
-_NO_TABLES: Final[_Tables] = {None: {}, EMULATE_TABLE: {}, ENDPOINTS_TABLE: {}}
+_NO_TABLES: Final[_Tables] = {None: {}, EMULATE_TABLE: {}, ENDPOINTS_TABLE: {}, PROFILES_TABLE: {}}
 
 
 def _tables(path: Path) -> _Tables:
@@ -237,11 +294,14 @@ def _tables(path: Path) -> _Tables:
     except ValueError as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
     emulate, endpoints = members.pop(EMULATE_TABLE, {}), members.pop(ENDPOINTS_TABLE, {})
+    profiles = members.pop(PROFILES_TABLE, {})
     if not isinstance(emulate, dict):
         raise UsageError(f"{path}: emulate must be a table, as in [emulate] and, below it, port = 8900")
     if not isinstance(endpoints, dict):
         raise UsageError(f"{path}: {_TABLE_FOR_EACH}")
-    return {None: members, EMULATE_TABLE: emulate, ENDPOINTS_TABLE: endpoints}
+    if not isinstance(profiles, dict):
+        raise UsageError(f"{path}: {_TABLE_FOR_EACH_PROFILE}")
+    return {None: members, EMULATE_TABLE: emulate, ENDPOINTS_TABLE: endpoints, PROFILES_TABLE: profiles}
 
 
 def _unknown(key: str, name: str, section: Section) -> str:

@@ -1,19 +1,61 @@
 """How a process reaches the service, from what was chosen: the API key, and what fits together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from orchestrator import declared
+import msgspec
+
+from orchestrator import declared, declared_profiles
 from orchestrator.api.config import Choices
+from orchestrator.core.profiles import place
+from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
-from orchestrator.settings import API_KEY_VARIABLES
+from orchestrator.settings import API_KEY_VARIABLES, ConnectionSettings
 
 
-def api_key(environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
+def connection_of(
+    choices: Choices,
+    environment: Mapping[str, str],
+    *,
+    among: Sequence[Setting[Any]] | None = None,
+    key: str | None = None,
+) -> ConnectionSettings:
+    """How the service is reached by the account that was chosen; `among` is what the command takes, None for all.
+
+    `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`.
+    """
+    connection = ConnectionSettings(**choices.fields(ConnectionSettings, among))
+    return msgspec.structs.replace(
+        connection,
+        serverless_url=place(connection.serverless_url, choices[declared_profiles.PROFILE]),
+        api_key=key_of(choices, environment, needed=False) if key is None else key,
+    )
+
+
+def key_of(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
+    """The API key of the account that was chosen: without a profile, see `api_key`. Raises `UsageError`."""
+    variable: str | None = choices[declared_profiles.KEY]
+    if variable is None:
+        return api_key(environment, needed=needed, otherwise=otherwise)
+    key = api_key(environment, needed=False, variables=(variable,))
+    if not key:
+        profile = choices[declared_profiles.PROFILE]
+        raise UsageError(f"the profile {profile} has its API key in {variable}; set it: export {variable}=...")
+    return key
+
+
+def api_key(
+    environment: Mapping[str, str],
+    *,
+    needed: bool,
+    otherwise: str = "",
+    variables: Sequence[str] = API_KEY_VARIABLES,
+) -> str:
     """The API key, only ever from the environment; "" where there is none and none is `needed`.
 
-    `otherwise` is what else a user without a key can do.
+    `otherwise` is what else a user without a key can do; `variables` are where it may be, the first that is set.
     """
-    for variable in API_KEY_VARIABLES:
+    for variable in variables:
         key = environment.get(variable, "").strip()
         if key and not (key.isascii() and key.isprintable() and " " not in key):
             raise UsageError(f"{variable} holds characters that no API key has; copy the key anew")

@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from orchestrator import declared
+from orchestrator.core.profiles import profile_of
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Setting
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream
 from orchestrator.settings import (
@@ -32,14 +34,15 @@ NOTHING = "/dev/null"
 def resume_command(request: RunRequest) -> str:
     """What to type to go on with the run as it went, without reading its input."""
     words, configuration = _configuration(request)
+    of_account = _account(request)
     read = msgspec.structs.replace(request, configuration=configuration)
     words += _words(read, (declared.LEDGER,)) if words else _ledger(request)
-    return _command("resume", request.name, [*words, *_files(read, configuration), *_changed(read)])
+    return _command("resume", request.name, [*of_account, *words, *_files(read, configuration), *_changed(read)])
 
 
 def resume_other_command(request: RunRequest) -> str:
     """What to type to go on with another run of the same name and ledger, whose files and limits are its own affair."""
-    return _command("resume", request.name, _ledger(request))
+    return _command("resume", request.name, [*_account(request), *_ledger(request)])
 
 
 def continue_command(request: RunRequest) -> str:
@@ -73,17 +76,24 @@ def _command(verb: str, name: str, words: Sequence[str]) -> str:
     )
 
 
+def _account(request: RunRequest) -> list[str]:
+    """Whose the run is. The next command may be given without the variable that said so."""
+    profile = profile_of(request.connection.serverless_url)
+    return [] if profile is None else PROFILE.words(profile)
+
+
 def _configuration(request: RunRequest) -> tuple[list[str], Configuration]:
     """The words for the file that the next command has to read, if it is not the one that it would read by itself, and
     what it reads then. A file that was named need not be read again, unless there is another one in its place, or
-    it has what no run remembers: keys.
+    it has what no run remembers: keys, and where those of accounts are.
     """
     given = request.configuration
     if given is None:
         return declared.CONFIG.words(NOTHING) if CONFIGURATION_DEFAULT.is_file() else [], Configuration()
     if given.named is None:
         return [], given
-    if CONFIGURATION_DEFAULT.is_file() or any(not REFERENCE.fullmatch(key) for key in request.connection.keys.values()):
+    has_keys = any(not REFERENCE.fullmatch(key) for key in request.connection.keys.values())
+    if has_keys or _account(request) or CONFIGURATION_DEFAULT.is_file():
         return declared.CONFIG.words(given.named), given
     return [], msgspec.structs.replace(given, named=None, in_file={})
 

@@ -18,7 +18,9 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
 from orchestrator.core.findings import Diagnosis
+from orchestrator.core.profiles import is_same_account, profile_of
 from orchestrator.core.service_rules import COLD_START, is_starting
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
@@ -144,13 +146,15 @@ class _Round:
                     endpoints = [endpoint for of, endpoint in targets[:ASKED_MAX] if of == url]
                     group.start_soon(self._ask_service, connection, endpoints)
                 else:
-                    not_asked.append(
-                        f"{url}: there is no API key for it; set ORCHESTRATOR_API_KEY, or give {declared.SERVICE_KEY}"
-                    )
+                    profile = profile_of(url)
+                    how = f"set ORCHESTRATOR_API_KEY, or give {declared.SERVICE_KEY}"
+                    how = how if profile is None else f"give {PROFILE} {profile}"
+                    not_asked.append(f"{url}: there is no API key for it; {how}")
         return [self._states[target] for target in targets if target in self._states], not_asked
 
     def _connection_to(self, url: str, *, is_only: bool) -> ConnectionSettings:
-        """Where there is one service only, the API key is the one for it, as of a `resume`."""
+        """Where there is one service only, the API key is the one for it, as of a `resume`, if it is that account's."""
+        is_only = is_only and is_same_account(url, self._connection.serverless_url)
         key = self._connection.key_for(url, self._given.environ) or (self._connection.api_key if is_only else "")
         return replace(self._connection, serverless_url=url, api_key=key)
 

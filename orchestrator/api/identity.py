@@ -10,7 +10,7 @@ from orchestrator import declared, written
 from orchestrator.api.continuing import resume_other_command
 from orchestrator.api.controlling import rebind
 from orchestrator.api.naming import run_named
-from orchestrator.api.remembering import told
+from orchestrator.api.remembering import check_account, told
 from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
@@ -167,6 +167,7 @@ def check_reach(run: Run, request: RunRequest) -> None:
     if run.service_url == LOCAL:
         return
     connection = request.connection
+    check_account(run, request)
     if not connection.api_key:
         raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
     if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):

@@ -83,6 +83,7 @@ class ServiceOptions(TypedDict, total=False):
     requests_per_worker: int | None
     rest_url: str | None
     service_keys: Mapping[str, str] | None
+    profile: str | None
     config: str | PathLike[str] | None
 
 

@@ -10,12 +10,11 @@ from typing import Any, Literal, Self, Unpack, overload
 import anyio
 import sniffio
 from anyio.abc import TaskGroup
-from msgspec.structs import replace
 
 from orchestrator import declared
 from orchestrator.api.applying import Applied, apply_in
 from orchestrator.api.config import Choices
-from orchestrator.api.connecting import api_key as key_from
+from orchestrator.api.connecting import connection_of
 from orchestrator.api.flow_handle import Flow
 from orchestrator.api.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.handle import Order, Run
@@ -42,7 +41,7 @@ from orchestrator.declared_pipelines import PARALLEL_MAX
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import holder
-from orchestrator.settings import LEDGER_DEFAULT, ConnectionSettings
+from orchestrator.settings import LEDGER_DEFAULT
 from orchestrator.views import RunStatus
 
 
@@ -76,6 +75,7 @@ class Orchestrator:
         requests_per_worker: int | None = None,
         rest_url: str | None = None,
         service_keys: Mapping[str, str] | None = None,
+        profile: str | None = None,
         config: str | PathLike[str] | None = None,
         _dependencies: Dependencies | None = None,
     ) -> None:
@@ -89,13 +89,12 @@ class Orchestrator:
             "requests_per_worker": requests_per_worker,
             "rest_url": rest_url,
             "service_keys": service_keys,
+            "profile": profile,
             "config": config,
         }
         self._dependencies = _dependencies or Dependencies()
         choices = self._chosen({})
-        connection = ConnectionSettings(**choices.fields(ConnectionSettings))
-        key = key_from(self._dependencies.environ, needed=False) if api_key is None else api_key
-        self._connection = replace(connection, api_key=key)
+        self._connection = connection_of(choices, self._dependencies.environ, key=api_key)
         self._path = choices[declared.LEDGER] or LEDGER_DEFAULT
         self._host: Host | None = None
         self._group: TaskGroup

@@ -14,7 +14,9 @@ import msgspec
 from orchestrator import declared
 from orchestrator.api.naming import run_named
 from orchestrator.core.policy import Policy
+from orchestrator.core.profiles import is_same_account
 from orchestrator.declaration import Setting
+from orchestrator.declared_profiles import whose
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -78,6 +80,7 @@ async def _recall(ledger: Ledger, request: RunRequest) -> Recalled:
 
 def as_before(request: RunRequest, run: Run) -> Recalled:
     """`request`, with what `run` remembers of its last command."""
+    check_account(run, request)
     before, configuration = run.settings, request.configuration
     if configuration is None or request.afresh:  # a program says all of it
         return Recalled(_with_files(request, before) if configuration is None and request.source is None else request)
@@ -104,6 +107,16 @@ def as_before(request: RunRequest, run: Run) -> Recalled:
     )
     found = _with_files(named, before)
     return Recalled(found, (*_file_words(named, found), *words), found is not named)
+
+
+def check_account(run: Run, request: RunRequest) -> None:
+    """Raises `UsageError` where `run` is of another account than the one whose key `request` has: there nobody knows
+    its jobs.
+    """
+    if run.service_url == LOCAL or (request.endpoint is not None and is_local(request.endpoint)):
+        return
+    if not is_same_account(run.service_url, request.connection.serverless_url):
+        raise UsageError(f"the run {run.name!r} {whose(run.service_url)}; nothing was sent")
 
 
 def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -> msgspec.Struct:

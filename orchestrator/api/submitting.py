@@ -16,6 +16,8 @@ from orchestrator.api.naming import run_named
 from orchestrator.api.options import Function, named, settings_from
 from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
+from orchestrator.core.profiles import is_same_account
+from orchestrator.declared_profiles import whose
 from orchestrator.engine.intake import turn_to_take_in
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, UsageError
@@ -50,6 +52,8 @@ def check_reach(host: Host, choices: Choices, run: Run) -> None:
             raise UsageError(f"the run {run.name!r} is for a function of a program's: give that function as endpoint=")
         return
     check_listener(choices, loopback=leads_to_loopback(url))
+    if not is_same_account(url, host.connection.serverless_url):
+        raise UsageError(f"the run {run.name!r} {whose(url)}; a program gives profile=")
     if not host.connection.key_for(url, host.dependencies.environ):
         raise UsageError(
             f"there is no API key for {url}; give api_key=, or set it in the environment: export"

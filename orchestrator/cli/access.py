@@ -16,7 +16,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
-from orchestrator.api.connecting import api_key
+from orchestrator.api.connecting import key_of
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
@@ -24,6 +24,7 @@ from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import key_warning
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import KeyPlace
 from orchestrator.units import SECOND_US
@@ -97,7 +98,7 @@ class Noun:
         self._group = group
         self._interface = interface
         self._connect = connect
-        self._shared = shared
+        self._shared = {**shared, **options.flags_of(PROFILE)}
 
     def command(self, name: str | None = None, /, *, help_: str | None = None, **more: Any) -> Callable[[T], T]:
         """Registers a command, which may have flags beside those of all."""
@@ -138,7 +139,7 @@ def _access(interface: Interface, choices: Choices) -> Access:
     spoken_to = (interface, Interface.JOBS) if interface is Interface.ENDPOINTS else (interface,)
     return Access(
         urls={each: url(each) for each in spoken_to},
-        key=api_key(os.environ, needed=True),
+        key=key_of(choices, os.environ, needed=True),
         team=choices[declared.TEAM],
         graphql_key=choices[declared.GRAPHQL_KEY] or "query",
         limits=limits or CONTRACT_LIMITS,

@@ -14,6 +14,7 @@ from orchestrator.cli import api_show, printing
 from orchestrator.cli.access import confirm
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput
+from orchestrator.core.profiles import address_of
 from orchestrator.core.wording import counted
 from orchestrator.errors import OrchestratorError
 from orchestrator.views import RunStatus
@@ -169,8 +170,12 @@ async def _stakes(load: Callable[[], App], ledger: Path, endpoint: "EndpointJobs
         runs = await load().status(ledger)
     except OrchestratorError as error:
         return [f"whether {ledger} has jobs there could not be seen: {error}"]
-    affected = [run for run in runs if f"{run.service_url.rstrip('/')}/v2/{run.endpoint}" == endpoint.api.url]
+    affected = [run for run in runs if _url_of(run) == endpoint.api.url]
     return [_stake(run, ledger, at_service) for run in affected if (at_service := _at_service(run))]
+
+
+def _url_of(run: RunStatus) -> str:
+    return f"{address_of(run.service_url).rstrip('/')}/v2/{run.endpoint}"
 
 
 def _at_service(run: RunStatus) -> int:

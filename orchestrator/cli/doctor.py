@@ -19,7 +19,7 @@ from orchestrator.settings import DoctorRequest
 
 PERSON_EXIT_CODE: Final = 1
 
-_FLAGS: Final = (declared.SERVERLESS_URL, declared.SERVICE_KEY, declared.LEDGER, declared.CONFIG)
+_FLAGS: Final = tuple(setting for setting in declared.DOCTOR if setting is not declared.JSON)
 
 _INDENT: Final = "  "
 

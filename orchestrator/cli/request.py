@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator import declared, written
 from orchestrator.api.config import Choices
-from orchestrator.api.connecting import api_key, check_listener
+from orchestrator.api.connecting import check_listener, connection_of, key_of
 from orchestrator.api.options import check_together
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
@@ -26,7 +26,6 @@ from orchestrator.settings import (
     LEDGER_DEFAULT,
     LOCAL,
     STANDARD_INPUT,
-    ConnectionSettings,
     DoctorRequest,
     InputSettings,
     LogFormat,
@@ -55,9 +54,9 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
     check_together(settings, str)
-    connection = ConnectionSettings(**choices.fields(ConnectionSettings))
+    connection = connection_of(choices, environment, key="")
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
-    key = api_key(environment, needed=not local, otherwise=_OTHERWISE)
+    key = "" if local else key_of(choices, environment, needed=True, otherwise=_OTHERWISE)
     return _checked(
         choices,
         RunRequest(
@@ -77,7 +76,6 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
     flag itself names another. Raises `UsageError`.
     """
     check_listener(choices, loopback=True)  # where the service is, is known once the run is
-    connection = choices.fields(ConnectionSettings, declared.RESUME)
     return _checked(
         choices,
         RunRequest(
@@ -85,7 +83,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             source=None,
             endpoint=choices[declared.ENDPOINT] if choices.is_told(declared.ENDPOINT) else None,
             writing=OutputSettings(**choices.fields(OutputSettings, declared.RESUME)),
-            connection=ConnectionSettings(api_key=api_key(environment, needed=False), **connection),
+            connection=connection_of(choices, environment, among=declared.RESUME),
             configuration=choices.configuration,
             **choices.fields(RunRequest, declared.RESUME),
         ),
@@ -94,9 +92,9 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
 
 def serve_request(choices: Choices, environment: Mapping[str, str], *, key_needed: bool = True) -> ServeRequest:
     """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
-    connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.SERVE))
+    connection = connection_of(choices, environment, among=declared.SERVE, key="")
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
-    key = api_key(environment, needed=key_needed and not connection.keys)
+    key = key_of(choices, environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
         ledger=ledger_of(choices),
         connection=msgspec.structs.replace(connection, api_key=key),
@@ -142,12 +140,11 @@ def doctor_request(name: str | None, choices: Choices, environment: Mapping[str,
     endpoint = choices[declared.ENDPOINT]
     if endpoint is not None and endpoint.startswith(LOCAL):
         raise UsageError(f"{declared.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
-    connection = ConnectionSettings(**choices.fields(ConnectionSettings, declared.DOCTOR))
     return DoctorRequest(
         ledger=ledger_of(choices),
         name=name,
         endpoint=endpoint,
-        connection=msgspec.structs.replace(connection, api_key=api_key(environment, needed=False)),
+        connection=connection_of(choices, environment, among=declared.DOCTOR),
     )
 
 

@@ -15,6 +15,7 @@ from orchestrator.client.descriptors import open_files_allowed
 from orchestrator.client.hooks import PostHook, post_hook
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
+from orchestrator.core.profiles import address_of
 from orchestrator.engine.bounds import MakeBounds, WorkerBounds
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
@@ -57,7 +58,8 @@ class Listening(Protocol):
 def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
     """The service over the network; what people send by hand beside the run has its part of the limits."""
     limits = for_a_batch(connection.limits)
-    return Service(connection.serverless_url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
+    url = address_of(connection.serverless_url)
+    return Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
 def real_bounds(service: Service, rest_url: str) -> WorkerBounds:

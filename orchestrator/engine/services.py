@@ -11,6 +11,8 @@ from orchestrator.client import Service
 from orchestrator.client.allowance import within_connections
 from orchestrator.client.descriptors import requests_part
 from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.profiles import is_same_account
+from orchestrator.declared_profiles import whose
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import UsageError
@@ -41,8 +43,8 @@ class Services:
         self._services: dict[str, Service] = {}
 
     def use_key_for(self, service_url: str) -> None:
-        """The API key is the one for the service at that URL."""
-        if service_url != LOCAL:
+        """The API key is the one for the service at that URL, unless that is another account's."""
+        if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):
             self._connection = replace(self._connection, serverless_url=service_url)
 
     def is_reachable(self, run: Run) -> bool:
@@ -55,6 +57,8 @@ class Services:
             raise UsageError(
                 f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"
             )
+        if not self.is_reachable(run) and not is_same_account(run.service_url, self._connection.serverless_url):
+            raise UsageError(f"{run.name} {whose(run.service_url)}; the process that works on this ledger has another")
         if not self.is_reachable(run):
             raise UsageError(
                 f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"

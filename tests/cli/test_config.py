@@ -133,6 +133,8 @@ EVERY_KEY = """
         log-file = "o.log"
         log-format = "json"
         afresh = false
+        [profile.work]
+        key = "env:WORK_KEY"
 """
 
 

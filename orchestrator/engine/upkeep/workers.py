@@ -15,6 +15,7 @@ import msgspec
 from orchestrator import declared, declared_plan
 from orchestrator.client.refusals import RefusedError
 from orchestrator.core.lending import Bounds, Loan, Wish, is_changed, put_back, raised
+from orchestrator.core.profiles import address_of
 from orchestrator.engine.bounds import MakeBounds, WorkerBounds
 from orchestrator.engine.known_runs import KnownRuns
 from orchestrator.engine.runs import RunSession
@@ -54,7 +55,7 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
 
 def knows_account(rest_url: str, service_url: str) -> bool:
     """Whether endpoints of that service are those of the account there: another service has another REST interface."""
-    return rest_url != REST_URL_DEFAULT or service_url == SERVERLESS_URL_DEFAULT
+    return rest_url != REST_URL_DEFAULT or address_of(service_url) == SERVERLESS_URL_DEFAULT
 
 
 class Workers:

@@ -4,6 +4,23 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a run goes on with the key of another account",
+        path="orchestrator/api/remembering.py",
+        old="    if not is_same_account(run.service_url, request.connection.serverless_url):\n",
+        new="    if False:\n",
+        tests=("tests/engine/test_profiles.py::test_a_run_stays_with_its_account_whatever_others_ask_for",),
+    ),
+    Fault(
+        name="a run forgets whose account it was begun with",
+        path="orchestrator/api/connecting.py",
+        old="place(connection.serverless_url, choices[declared_profiles.PROFILE])",
+        new="place(connection.serverless_url, None)",
+        tests=(
+            "tests/cli/test_profiles.py::test_a_profile_brings_its_own_key_and_addresses_over_all_but_flags",
+            "tests/cli/test_profiles.py::test_every_command_that_sends_takes_a_profile",
+        ),
+    ),
+    Fault(
         name="an input that cannot be read to its end is taken for a defect",
         path="orchestrator/formats/reading.py",
         old="    except OSError as error:\n        yield",

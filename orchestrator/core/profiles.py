@@ -1,0 +1,40 @@
+"""Several accounts at one service: whose a run is, is part of where it is.
+
+A profile is a name that a person gives to an account (its key and its addresses stand in the configuration file). The
+ledger keeps it behind the URL of the service, as in `https://api.example#work`: endpoints of the same id in two
+accounts are two endpoints, and a key is only ever found for the account that it is for. Nothing behind the `#` is ever
+sent.
+"""
+
+import re
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_MARK: Final = "#"
+
+
+def parse_profile(text: str) -> str:
+    """The name of a profile. Raises `ValueError`."""
+    if not _NAME.fullmatch(text):
+        raise ValueError(f'"{text:.80}" is no name of a profile; it has letters, digits, dots, dashes and underscores')
+    return text
+
+
+def place(url: str, profile: str | None) -> str:
+    """Where the runs of `profile` are whose service is at `url`; None: those of no profile."""
+    return url if profile is None else f"{url.rstrip('/')}{_MARK}{profile}"
+
+
+def address_of(place: str) -> str:
+    """The URL of the service alone."""
+    return place.partition(_MARK)[0]
+
+
+def profile_of(place: str) -> str | None:
+    """Whose it is; None where it was begun without a profile."""
+    return place.partition(_MARK)[2] or None
+
+
+def is_same_account(one: str, other: str) -> bool:
+    """Whether both places are of the same profile, or of none."""
+    return profile_of(one) == profile_of(other)
