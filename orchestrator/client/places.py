@@ -1,6 +1,7 @@
 """Places for large bodies on the line, first come, first served; how many there are is `core.line`'s to say."""
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anyio
@@ -10,6 +11,10 @@ from orchestrator.core.line import Line
 
 LARGE_BYTES: Final = 64 * 1024
 """A body up to this size needs no place: it is over before its place would be of use."""
+
+
+async def _always() -> None:
+    """There is room."""
 
 
 class Place:
@@ -49,6 +54,10 @@ class Places:
 
     def __init__(self, clock: Clock, line: Line | None = None) -> None:
         self.line = line or Line()
+        self.room: Callable[[], Awaitable[None]] = _always
+        """Returns once there is room for more behind the line: what has come is held until somebody has dealt with it.
+        """
+
         self._clock = clock
         self._waiting: deque[tuple[int, anyio.Event]] = deque()
         self._cleared: anyio.Event | None = None
@@ -59,7 +68,17 @@ class Places:
         return len(self._waiting)
 
     async def enter(self, size: int) -> Place:
-        """Waits for a place for a body of `size` bytes."""
+        """Waits for a place for a body of `size` bytes, and until there is room for it behind the line."""
+        await self._stand_in_line(size)
+        place = Place(self, size)
+        try:
+            await self.room()
+        except BaseException:
+            place.leave()
+            raise
+        return place
+
+    async def _stand_in_line(self, size: int) -> None:
         if self._waiting or not self.line.has_room(size):
             me = (size, anyio.Event())
             self._waiting.append(me)
@@ -74,7 +93,6 @@ class Places:
                 raise
         else:
             self.line.join(size)
-        return Place(self, size)
 
     async def clear(self) -> None:
         """Waits until nobody waits for a place: whoever would ask for another body had better not."""

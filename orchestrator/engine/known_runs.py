@@ -127,6 +127,7 @@ class KnownRuns:
                 requests_per_worker=self._services.requests_per_worker,
             )
             self.fresh.append(run.endpoint_id)
+            service.down.room = self._ledger.room
             if self._listener.webhooks is not None:
                 self._listener.webhooks.share(service.down)
         self._retries.place(run)

@@ -37,7 +37,7 @@ BATCH_BYTES_MAX: Final = 8 * MIB
 SHRINK_BYTES_MIN: Final = MIB
 """After so many bytes of outputs in one transaction its pages are let go: they would fill the whole cache."""
 
-PENDING_BYTES_MAX: Final = 16 * MIB
+PENDING_BYTES_MAX: Final = 8 * MIB
 """So many bytes of outputs may wait; whoever could bring more waits for room first."""
 
 GATHER_S: Final = 0.015

@@ -68,6 +68,26 @@ async def test_whoever_is_cancelled_while_waiting_keeps_no_place(is_given: bool)
     assert places.line.bodies == 1
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_nothing_comes_down_the_line_before_there_is_room_for_it_behind(is_cancelled: bool) -> None:
+    places, there_is_room = Places(VirtualClock()), anyio.Event()
+    places.room = there_is_room.wait
+    came: list[Place] = []
+
+    async def one() -> None:
+        came.append(await places.enter(SIZE))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one)
+        await anyio.wait_all_tasks_blocked()
+        assert (places.line.bodies, came) == (1, [])
+        if is_cancelled:
+            tasks.cancel_scope.cancel()
+        else:
+            there_is_room.set()
+    assert (places.line.bodies, len(came)) == ((0, 0) if is_cancelled else (1, 1))
+
+
 async def test_it_is_clear_when_nobody_waits_any_more() -> None:
     places = Places(VirtualClock(), Line(at_once=1))
     place = await places.enter(SIZE)
