@@ -10,9 +10,9 @@ from orchestrator.core.firing import Gap, Watermark
 from orchestrator.core.pipelines import Pipeline
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.fires import gap_add
-from orchestrator.ledger.flow_tables import definitions, pipelines, schedules
+from orchestrator.ledger.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.outbox import pause_owe
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.sqlite.statements import greatest, upsert
 from orchestrator.ledger.writer import Transaction
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
@@ -59,7 +59,18 @@ _AS_BEFORE: Final = (
     & (schedules.c.watermark == bindparam("was_at"))
     & (schedules.c.paused_at.is_not_distinct_from(bindparam("was_paused_at")))
 )
-_SCHEDULE: Final = upsert(schedules, lambda new: {"watermark": new["watermark"]})
+_SCHEDULE: Final = upsert(schedules, lambda new: {"watermark": greatest(schedules.c.watermark, new["watermark"])})
+"""A watermark never goes back, whatever the clock does: what is recorded must not be looked at again."""
+
+_RECORDED: Final = select(
+    greatest(
+        *(
+            func.coalesce(select(func.max(at)).where(of == bindparam("of")).scalar_subquery(), 0)
+            for at, of in ((fires.c.fire_at, fires.c.pipeline_id), (gaps.c.until_at, gaps.c.pipeline_id))
+        )
+    )
+)
+"""Up to when something stands there of a pipeline: its schedule may have been removed since, with the watermark."""
 
 
 class Pipelines(Noun):
@@ -148,7 +159,8 @@ class Pipelines(Noun):
             if pipeline.schedule is None:
                 await connection.execute(delete(schedules).where(schedules.c.pipeline_id == of))
             else:
-                await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": now})
+                recorded = (await connection.execute(_RECORDED, {"of": of})).scalar_one()
+                await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": max(now, recorded)})
             return True
 
         return await self._doors.write(block)
@@ -157,7 +169,8 @@ class Pipelines(Noun):
         """Nothing fires from `now` on, until then or until somebody continues it. Looked at up to `now`; False where
         somebody has changed it meanwhile.
         """
-        values = {"watermark": now, "paused_at": now, "paused_until": until, "note": note}
+        watermark = greatest(schedules.c.watermark, now)
+        values: dict[str, Any] = {"watermark": watermark, "paused_at": now, "paused_until": until, "note": note}
         change = update(schedules).where(_AS_BEFORE).values(**values)
 
         async def block(transaction: Transaction) -> bool:
@@ -178,7 +191,7 @@ class Pipelines(Noun):
             connection = transaction.connection
             values: dict[str, Any] = {"paused_at": None, "paused_until": None, "note": "", "continued_at": now}
             if not catch_up:
-                values["watermark"] = now
+                values["watermark"] = greatest(schedules.c.watermark, now)
             done = await connection.execute(update(schedules).where(_AS_BEFORE).values(**values), _as_of(before))
             if done.rowcount and gap is not None:
                 await gap_add(connection, before.id, gap, now)

@@ -16,7 +16,7 @@ from orchestrator.ledger.pipelines import Defined
 from orchestrator.units import HOUR_US
 from tests.conformance.backends import OpenBackend
 from tests.ledger.ledgers import a_run
-from tests.ledger.pipelines import a_pipeline, applied
+from tests.ledger.pipelines import a_pipeline, applied, every
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -85,6 +85,29 @@ async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_
         assert (await applied(ledger, a_pipeline("p", None), now=AT)).watermark is None
         of = await applied(ledger, now=AT)
         assert [await ledger.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
+
+
+async def test_no_watermark_goes_back_with_the_clock(open_backend: OpenBackend) -> None:
+    """Nothing that is recorded is looked at again, whatever people do while the clock is behind."""
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=AT)
+        assert await ledger.fires.record([found(of, 1, 2, until=2)])
+        latest = AT + 2 * HOUR_US
+
+        def stands(each: Defined | None) -> Defined:
+            assert each is not None
+            assert each.watermark is not None
+            assert each.watermark.at_us == latest
+            return each
+
+        stands(await applied(ledger, a_pipeline(schedule=every(2)), now=AT + HOUR_US))
+        of = stands(await ledger.pipelines.named("p"))
+        assert await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="x")
+        of = stands(await ledger.pipelines.named("p"))
+        assert await ledger.pipelines.proceed(of, now=AT + HOUR_US + 1, gap=None, catch_up=False)
+        stands(await ledger.pipelines.named("p"))
+        assert await ledger.pipelines.unschedule(of.id)
+        stands(await applied(ledger, now=AT + HOUR_US))
 
 
 async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) -> None:

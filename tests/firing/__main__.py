@@ -1,6 +1,6 @@
 """Plays worlds of ten weeks, and kills real processes.
 
-python -m tests.firing [--seeds 200] [--first 1] [--kills 0] [--record]
+python -m tests.firing [--seeds 200] [--first 1] [--kills 0] [--processes 1] [--record]
 
 Each seed draws three pipelines, and for ten weeks looks, sleeps, pauses, changes, and clocks that are set back; a process
 is killed before and after each commit of all that is done. With `--kills 100`, a serve and three ticks on one ledger are
@@ -11,11 +11,17 @@ where a flow does not come to its end.
 import argparse
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Final
 
 from tests.crashes.firing import killed
-from tests.firing.weeks import Weeks
+from tests.firing.weeks import played
 from tests.guarantees.recording import record
+
+SEEDS_EACH: Final = 20
+"""So many worlds are played by one process: those that are killed leave their files open, hundreds in each."""
 
 
 def main() -> None:
@@ -24,18 +30,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200, help="how many worlds (default: %(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=0, help="of real processes (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="at a time (default: %(default)s)")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
     chosen = parser.parse_args()
     problems = fires = commits = 0
-    for seed in range(chosen.first, chosen.first + chosen.seeds):
-        with tempfile.TemporaryDirectory() as folder:
-            weeks = Weeks(seed, Path(folder))
-            weeks.play()
-            found = weeks.problems()
-        print(f"seed {seed}: {weeks.fires:,} fires, {weeks.gaps:,} gaps, {weeks.commits:,} commits", flush=True)
-        for problem in found:
-            print(f"     {problem}; repeat with --seeds 1 --first {seed}")
-        problems, fires, commits = problems + len(found), fires + weeks.fires, commits + weeks.commits
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    with ProcessPoolExecutor(chosen.processes, get_context("spawn"), max_tasks_per_child=SEEDS_EACH) as pool:
+        for seed, world in zip(seeds, pool.map(played, seeds), strict=True):
+            print(f"seed {seed}: {world.fires:,} fires, {world.gaps:,} gaps, {world.commits:,} commits", flush=True)
+            for problem in world.problems:
+                print(f"     {problem}; repeat with --seeds 1 --first {seed}")
+            problems += len(world.problems)
+            fires, commits = fires + world.fires, commits + world.commits
     if chosen.kills:
         with tempfile.TemporaryDirectory() as folder:
             after_kills = killed(Path(folder), chosen.kills, chosen.first)

@@ -3,12 +3,13 @@ after each commit of everything that is done. Afterwards each fire is in exactly
 """
 
 import random
+import tempfile
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 
@@ -155,7 +156,8 @@ class Weeks:
             found.append(latest)
 
         self._done(work)
-        since = max(found[-1].applied_at, max((at for at, _ in self._definitions[name]), default=0))
+        assert found[-1].watermark is not None
+        since = max(found[-1].applied_at, found[-1].watermark.at_us)  # it may be behind: the clock was set back
         self._definitions[name].append((since, found[-1].pipeline.schedule))
 
     def _pause(self, name: str) -> None:
@@ -166,7 +168,7 @@ class Weeks:
             found = await _looker(ledger).settle(name, now)
             assert found is not None
             assert found.watermark is not None
-            if not found.watermark.is_paused(now) and found.watermark.at_us <= now:
+            if not found.watermark.is_paused(now):
                 await ledger.pipelines.pause(found, now=now, until=until, note="x")
 
         self._done(work)
@@ -180,7 +182,7 @@ class Weeks:
             assert found is not None
             assert found.watermark is not None
             assert found.pipeline.schedule is not None
-            if found.watermark.is_paused(now) and found.watermark.at_us <= now:
+            if found.watermark.is_paused(now):
                 left_out = gap(GapKind.PAUSED, found.pipeline.schedule, name, found.watermark.at_us, now)
                 await ledger.pipelines.proceed(found, now=now, gap=None if catch_up else left_out, catch_up=catch_up)
 
@@ -272,3 +274,21 @@ class Weeks:
 
 def _looker(ledger: Ledger) -> Looker:
     return Looker(ledger=ledger, say=lambda _: None, warn=lambda _: None)
+
+
+class Played(NamedTuple):
+    """What came of one world."""
+
+    fires: int
+    gaps: int
+    commits: int
+    problems: list[str]
+
+
+def played(seed: int) -> Played:
+    """Plays the world of that seed, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        weeks = Weeks(seed, Path(folder))
+        weeks.play()
+        found = weeks.problems()
+        return Played(weeks.fires, weeks.gaps, weeks.commits, found)

@@ -29,6 +29,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_CALENDAR}::test_no_jitter_carries_a_fire_beyond_the_next",),
     ),
     Fault(
+        name="a clock that was set back takes a watermark with it, and what was recorded fires again",
+        path="orchestrator/ledger/pipelines.py",
+        old='"watermark": greatest(schedules.c.watermark, new["watermark"])',
+        new='"watermark": new["watermark"]',
+        tests=("tests/conformance/test_pipelines.py::test_no_watermark_goes_back_with_the_clock",),
+    ),
+    Fault(
         name="a row that ends is not owed to the stage that follows",
         path="orchestrator/ledger/steps.py",
         old="        await owed_write(connection, done)\n",
