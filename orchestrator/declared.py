@@ -5,6 +5,7 @@ from typing import Any, Final
 from orchestrator import written
 from orchestrator.core.addresses import parse_address, webhook_base_url
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.interfaces import Interface
 from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
@@ -13,7 +14,6 @@ from orchestrator.declared_inputs import INPUTS
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
-    AccountSettings,
     ConnectionSettings,
     Include,
     LogFormat,
@@ -28,6 +28,7 @@ from orchestrator.settings import (
     RunRequest,
     RunSettings,
 )
+from orchestrator.settings_account import AccountSettings
 
 FILES: Final = "Files"
 SERVICE: Final = "Service"
@@ -109,7 +110,16 @@ SERVICE_KEY: Final = _service(
     field="keys",
     default="only the service of `--serverless-url` has a key",
 )
-BASE_URL: Final = _account("base-url", written.address("/v2"), "Where the REST interface is; `/v2/pods` is added.")
+BASE_URL: Final = _account(
+    "base-url", written.address("/v2"), "Where REST v2 is; `/v2/pods`, `/v2/serverless` and so on are added."
+)
+INTERFACE: Final = _account(
+    "interface",
+    one_of(Interface),
+    "Which interface is spoken for endpoints, templates and secrets. `auto`: the newest that the service has.",
+    more="If the address of one was set and not that of another, `auto` leaves the other alone. See"
+    " [interfaces](interface.md#one-account-three-interfaces).",
+)
 TEAM: Final[Setting[str]] = _account(
     "team",
     text("ID"),
@@ -117,7 +127,7 @@ TEAM: Final[Setting[str]] = _account(
     default="none",
 )
 REST_URL: Final = _service(
-    "rest-url", written.address("/v1"), "Where the REST interface of endpoints is; `/v1/endpoints` is added."
+    "rest-url", written.address("/v1"), "Where REST v1 is, the older interface; `/v1/endpoints` is added."
 )
 GRAPHQL_URL: Final = _account("graphql-url", written.address(""), "The GraphQL address.")
 GRAPHQL_KEY: Final = _account(
@@ -482,5 +492,5 @@ RESUME: Final[Settings] = (
 SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *_LINE, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 TIDY: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
-ACCOUNT: Final[Settings] = (BASE_URL, TEAM, GRAPHQL_URL, GRAPHQL_KEY)
+ACCOUNT: Final[Settings] = (BASE_URL, TEAM, GRAPHQL_URL, GRAPHQL_KEY, INTERFACE)
 FILE_ONLY: Final[Settings] = (BODY_BYTES_MAX,)

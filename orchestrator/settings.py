@@ -217,15 +217,6 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
 
 
-class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the parts of the service are that an account has, and how they are spoken to."""
-
-    base_url: str = BASE_URL_DEFAULT
-    team: str | None = None
-    graphql_url: str = GRAPHQL_URL_DEFAULT
-    graphql_key: KeyPlace = "query"
-
-
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What a command line takes from the configuration file and the environment, as texts."""
 

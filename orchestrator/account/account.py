@@ -1,25 +1,33 @@
 """An account at the service: three addresses beside the one of its jobs, and the same key."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from orchestrator.account.endpoints import Endpoints
+from orchestrator.account.endpoints import EndpointForm, Endpoints
+from orchestrator.account.endpoints_graphql import EndpointsGraphQL
+from orchestrator.account.endpoints_v1 import EndpointsV1
+from orchestrator.account.endpoints_v2 import EndpointsV2
 from orchestrator.account.graphql import GraphQL
+from orchestrator.account.interfaces import F, Forms, elsewhere
 from orchestrator.account.pods import Pods
 from orchestrator.account.rest import Rest, team_header
-from orchestrator.account.secrets import Secrets
-from orchestrator.account.templates import Templates
+from orchestrator.account.secrets import SecretForm, Secrets, SecretsGraphQL, SecretsV2
+from orchestrator.account.templates import TemplateForm, Templates
+from orchestrator.account.templates_graphql import TemplatesGraphQL
+from orchestrator.account.templates_rest import TemplatesV1, TemplatesV2
 from orchestrator.client import Service
 from orchestrator.client.serverless import service_url
+from orchestrator.core.interfaces import Interface, Noun, tried
 from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
 
 class Account:
     """The account whose key `service` has; its connections are the service's, which closes them.
 
-    `base_url` is where pods are (`/v2/pods` is added); `team_id` is for a signed-in user's session token that is to act
-    for a team. `rest_url` is where endpoints are created (`/v1/endpoints` is added), `graphql_url` the address for
-    templates and secrets, which gets the key where `graphql_key` says. Raises `UsageError` for a URL or a team that
-    cannot be used.
+    `base_url` is where REST v2 is (`/v2/pods` is added, and so on), `rest_url` where v1 is (`/v1/endpoints`),
+    `graphql_url` the address of GraphQL, which gets the key where `graphql_key` says. `interface` says which of them is
+    spoken for endpoints, templates and secrets: `auto` is the newest that the service has, among those whose address
+    was set if one was. `team_id` is for a signed-in user's session token that is to act for a team, which REST v2 alone
+    can say. Raises `UsageError` for a URL or a team that cannot be used.
     """
 
     def __init__(
@@ -31,6 +39,7 @@ class Account:
         rest_url: str = REST_URL_DEFAULT,
         graphql_url: str = GRAPHQL_URL_DEFAULT,
         graphql_key: KeyPlace = "query",
+        interface: Interface = Interface.AUTO,
     ) -> None:
         self.service = service
         """For the jobs of the account's endpoints."""
@@ -41,14 +50,36 @@ class Account:
         self.pods = Pods(pods)
         """Those of the team, if there is one."""
         url = service_url(rest_url)
-        endpoints = Rest(url, own, service.transport_to(url), clock)
-        self.endpoints = Endpoints(endpoints)
-        """To create, change and delete them."""
+        older = Rest(url, own, service.transport_to(url), clock)
         url = service_url(graphql_url)
         graphql = GraphQL(url, own, service.transport_to(url), key_place=graphql_key)
-        self.templates = Templates(graphql, clock)
-        self.secrets = Secrets(graphql)
-        self._rests = (pods, endpoints)
+        there = elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
+
+        def forms(noun: Noun, of: Mapping[Interface, F]) -> Forms[F]:
+            order = tried(noun, interface, there)
+            if team_id is not None and Interface.V2 in order:
+                order = (Interface.V2,)
+            return Forms(noun, interface, [of[each] for each in order])
+
+        endpoints: dict[Interface, EndpointForm] = {
+            Interface.V2: EndpointsV2(pods),
+            Interface.V1: EndpointsV1(older),
+            Interface.GRAPHQL: EndpointsGraphQL(graphql),
+        }
+        self.endpoints = Endpoints(forms(Noun.ENDPOINTS, endpoints))
+        """To create, change and delete them."""
+        templates: dict[Interface, TemplateForm] = {
+            Interface.V2: TemplatesV2(pods),
+            Interface.V1: TemplatesV1(older),
+            Interface.GRAPHQL: TemplatesGraphQL(graphql),
+        }
+        self.templates = Templates(forms(Noun.TEMPLATES, templates), clock)
+        secrets: dict[Interface, SecretForm] = {
+            Interface.V2: SecretsV2(pods),
+            Interface.GRAPHQL: SecretsGraphQL(graphql),
+        }
+        self.secrets = Secrets(forms(Noun.SECRETS, secrets))
+        self._rests = (pods, older)
 
     def __repr__(self) -> str:
         return f"Account({self.service!r})"

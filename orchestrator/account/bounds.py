@@ -1,12 +1,18 @@
-"""The bounds of an endpoint's workers, as the account's REST interface has them: for the engine, which may raise them
+"""The bounds of an endpoint's workers, as the account's REST interfaces have them: for the engine, which may raise them
 for the length of a run.
 """
 
-from orchestrator.account.endpoints import Endpoints, EndpointSpec
+import httpx
+
+from orchestrator.account.endpoints import EndpointForm, Endpoints, EndpointSpec
+from orchestrator.account.endpoints_v1 import EndpointsV1
+from orchestrator.account.endpoints_v2 import EndpointsV2
+from orchestrator.account.interfaces import PUBLIC, Forms
 from orchestrator.account.rest import Rest
 from orchestrator.client import Service
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.serverless import service_url
+from orchestrator.core.interfaces import Interface, Noun
 from orchestrator.core.lending import Bounds
 
 
@@ -14,9 +20,17 @@ class EndpointBounds:
     """Those of the account's endpoints. Calls raise what `Endpoints` raises."""
 
     def __init__(self, service: Service, rest_url: str) -> None:
-        """`service` has the key, `rest_url` is where endpoints are. Raises `UsageError` for a URL that is none."""
-        url = service_url(rest_url)
-        self._endpoints = Endpoints(Rest(url, service.headers, service.transport_to(url), service.clock))
+        """`service` has the key, `rest_url` is where REST v1 is. v2, which is asked first, is at its own address at the
+        public service, and elsewhere at the same one. Raises `UsageError` for a URL that is none.
+        """
+        at = service_url(rest_url)
+        newer = service_url(PUBLIC[Interface.V2]) if rest_url.rstrip("/") == PUBLIC[Interface.V1] else at
+
+        def rest(url: httpx.URL) -> Rest:
+            return Rest(url, service.headers, service.transport_to(url), service.clock)
+
+        forms: list[EndpointForm] = [EndpointsV2(rest(newer)), EndpointsV1(rest(at))]
+        self._endpoints = Endpoints(Forms(Noun.ENDPOINTS, Interface.AUTO, forms))
 
     async def show(self, endpoint: str) -> Bounds:
         """How they are now."""

@@ -1,43 +1,44 @@
-"""Serverless endpoints: create, list, show, update and delete them (contract, Endpoint; REST v1).
+"""Serverless endpoints: create, list, show, update and delete them (contract, Endpoint).
 
-The contract shows `POST {rest_url}/v1/endpoints` and the fields of its body; the other operations are those of the same
-public interface. Answers are documented nowhere: what is known of a record is typed, the whole of it is kept in `raw`,
-and what has an unexpected type is left at its default.
+The contract shows `POST {rest_url}/v1/endpoints` and the fields of its body; the other operations and interfaces are
+public ones. Whichever is spoken, what is wanted and what is shown has the names of the contract: each interface has a
+form that puts it into its own words. Answers are documented nowhere: what is known of a record is typed, the whole of
+it is kept in `raw`, and what has an unexpected type is left at its default.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from orchestrator.account.rest import Rest, decoded
+from orchestrator.account.interfaces import Form, Forms
+from orchestrator.account.templates import Losing, ignore
 from orchestrator.client.records import known_members
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.serverless import checked_id
-from orchestrator.core.responses import Answer
 from orchestrator.errors import UsageError
 
 NAME_CHARS_MAX: Final = 191
 IDLE_TIMEOUT_S_MAX: Final = 3600
 
-_one: Final = msgspec.json.Decoder(dict[str, Any])
-_many: Final = msgspec.json.Decoder(list[dict[str, Any]])
-
-_PATH: Final = "/v1/endpoints"
-
 
 class EndpointSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What an endpoint is to be: the fields of the contract's create request. To update, only those that change."""
+    """What an endpoint is to be: the fields of the contract's create request, and the time-out of its jobs. To update,
+    only those that change.
+    """
 
     name: str | None = None
     template_id: str | None = None
-    """Of a serverless template. Required to create."""
+    """Of a serverless template. Required to create. By REST v2 an endpoint gets a copy of its own."""
     gpu_type_ids: tuple[str, ...] | None = None
-    """In order of priority: the first that is available is allocated, otherwise the next one."""
+    """In order of priority: the first that is available is allocated, otherwise the next one. By REST v2 and GraphQL
+    also names of pools, as `AMPERE_24`."""
     workers_min: int | None = None
     workers_max: int | None = None
     idle_timeout: int | None = None
     """Seconds, 1 to 3600. The contract shows neither type nor unit; these are the public interface's."""
+    execution_timeout_ms: int | None = None
+    """How long an execution may take whose job does not say so itself; 0: the service's own limit."""
 
 
 class EndpointRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,66 +47,118 @@ class EndpointRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     name: str = ""
     template_id: str | None = None
+    """None by REST v2, which does not say."""
     gpu_type_ids: tuple[str, ...] = ()
+    """Types, or pools of them."""
+    gpu_count: int | None = None
     workers_min: int | None = None
     workers_max: int | None = None
     idle_timeout: int | None = None
     """Seconds."""
+    execution_timeout_ms: int | None = None
     created_at: str | None = None
     raw: Mapping[str, Any] = {}
     """All that came, under its own names."""
 
 
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A worker of an endpoint, as REST v2 shows it; None where the service does not say."""
+
+    id: str
+    status: str | None = None
+    """`RUNNING`, `IDLE`, `INITIALIZING`, `THROTTLED`, `UNHEALTHY`, or one that nobody has heard of."""
+    gpu_type_id: str | None = None
+    gpu_count: int | None = None
+    data_center_id: str | None = None
+    is_stale: bool | None = None
+    """Whether the endpoint has changed since it started."""
+    uptime_seconds: int | None = None
+    started_at: str | None = None
+    raw: Mapping[str, Any] = {}
+
+
+Fields = Mapping[str, Any]
+"""What is wanted of an endpoint, under the names of REST v1, and any other field under the service's own name."""
+
+
+class EndpointForm(Form, Protocol):
+    """Endpoints by one interface."""
+
+    async def create(self, fields: Fields) -> EndpointRecord: ...
+
+    async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]: ...
+
+    async def show(self, endpoint_id: str) -> EndpointRecord: ...
+
+    async def update(self, endpoint_id: str, fields: Fields, losing: Losing) -> EndpointRecord: ...
+
+    async def delete(self, endpoint_id: str) -> None: ...
+
+    async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]: ...
+
+
 class Endpoints:
     """The account's endpoints.
 
-    Calls raise `ProblemError` for what the service refuses, `AnswerError` for an answer that cannot be read, `NotSent`
-    and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
+    Calls raise `ProblemError` (by GraphQL `GraphQLError`) for what the service refuses, `AnswerError` for an answer
+    that cannot be read, `NotSent` and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
     """
 
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+    def __init__(self, forms: Forms[EndpointForm]) -> None:
+        self._forms = forms
 
     def __repr__(self) -> str:
-        return f"Endpoints({self._rest!r})"
+        return f"Endpoints({self._forms!r})"
 
     async def create(self, spec: EndpointSpec, *, more: Mapping[str, object] | None = None) -> EndpointRecord:
         """Creates an endpoint; it may take a while until the job API knows it.
 
-        `more` are fields of the service's that the contract does not show, under their own names.
+        `more` are fields of the service's that the contract does not show: those of REST v1 under its names, whichever
+        interface is spoken, any other under its own.
         """
         if not spec.template_id:
             raise UsageError("an endpoint is created from a template; none was named")
         check_endpoint(spec)
-        doing = "endpoints create"
-        return _record(doing, await self._rest.post(doing, _PATH, _body(spec, more)), changed=True)
+        fields = _fields(spec, more)
+        return await self._forms.ask(lambda form: form.create(fields))
 
-    async def list(self) -> tuple[EndpointRecord, ...]:
-        """All endpoints, in the service's order."""
-        doing = "endpoints list"
-        answer = await self._rest.get(doing, _PATH)
-        records = decoded(doing, answer, _many.decode)
-        return tuple(_read_record(doing, record) for record in records)
+    async def list(self, *, limit: int | None = None) -> tuple[EndpointRecord, ...]:
+        """All endpoints, in the service's order; at most `limit`."""
+        return await self._forms.ask(lambda form: form.list(limit))
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
         """One endpoint."""
-        doing = f"endpoints show {endpoint_id}"
-        return _record(doing, await self._rest.get(doing, _path(endpoint_id)))
+        checked_id(endpoint_id, "endpoint")
+        return await self._forms.ask(lambda form: form.show(endpoint_id))
 
     async def update(
-        self, endpoint_id: str, spec: EndpointSpec, *, more: Mapping[str, object] | None = None
+        self,
+        endpoint_id: str,
+        spec: EndpointSpec,
+        *,
+        more: Mapping[str, object] | None = None,
+        losing: Losing = ignore,
     ) -> EndpointRecord:
-        """Changes what `spec` and `more` name, and nothing else. Active workers may have to be restarted."""
+        """Changes what `spec` and `more` name, and nothing else. Active workers may have to be restarted.
+
+        What it takes away all the same, `losing` is told first.
+        """
+        checked_id(endpoint_id, "endpoint")
         check_endpoint(spec)
-        body = _body(spec, more)
-        if body == b"{}":
+        fields = _fields(spec, more)
+        if not fields:
             raise UsageError("nothing was named that should change")
-        doing = f"endpoints update {endpoint_id}"
-        return _record(doing, await self._rest.patch(doing, _path(endpoint_id), body), changed=True)
+        return await self._forms.ask(lambda form: form.update(endpoint_id, fields, losing))
 
     async def delete(self, endpoint_id: str) -> None:
         """Deletes an endpoint for good, with its logs and job history; what is queued or runs is cancelled."""
-        await self._rest.delete(f"endpoints delete {endpoint_id}", _path(endpoint_id))
+        checked_id(endpoint_id, "endpoint")
+        await self._forms.ask(lambda form: form.delete(endpoint_id))
+
+    async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
+        """The endpoint's workers, by REST v2 only: v1 shows keys of the service's own along with them."""
+        checked_id(endpoint_id, "endpoint")
+        return await self._forms.ask(lambda form: form.workers(endpoint_id))
 
 
 def check_endpoint(spec: EndpointSpec) -> None:
@@ -130,23 +183,20 @@ def _problems(spec: EndpointSpec) -> Iterator[str]:
         yield f"at least {at_least} workers are more than at most {at_most}"
     if spec.idle_timeout is not None and not 1 <= spec.idle_timeout <= IDLE_TIMEOUT_S_MAX:
         yield f"the idle time-out must be 1 to {IDLE_TIMEOUT_S_MAX} seconds"
+    if spec.execution_timeout_ms is not None and spec.execution_timeout_ms < 0:
+        yield "the execution time-out cannot be negative"
 
 
-def _body(spec: EndpointSpec, more: Mapping[str, object] | None) -> bytes:
-    return msgspec.json.encode({**(more or {}), **msgspec.to_builtins(spec)})
+def _fields(spec: EndpointSpec, more: Mapping[str, object] | None) -> Fields:
+    return {**(more or {}), **msgspec.to_builtins(spec)}
 
 
-def _path(endpoint_id: str) -> str:
-    return f"{_PATH}/{checked_id(endpoint_id, 'endpoint')}"
+def read_record(doing: str, members: Mapping[str, Any], raw: Mapping[str, Any] | None = None) -> EndpointRecord:
+    """The record, leniently; `raw` is what came, if `members` are it in other words.
 
-
-def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:
-    return _read_record(doing, decoded(doing, answer, _one.decode, changed=changed))
-
-
-def _read_record(doing: str, raw: Mapping[str, Any]) -> EndpointRecord:
-    """The record, leniently. Raises `AnswerError` where it has no id: nothing could be done with it."""
-    known, _ = known_members(EndpointRecord, raw)
+    Raises `AnswerError` where it has no id: nothing could be done with it.
+    """
+    known, _ = known_members(EndpointRecord, members)
     if "id" not in known:
         raise AnswerError(f"{doing}: the service answered with an endpoint that has no id")
-    return EndpointRecord(**known, raw=raw)
+    return EndpointRecord(**known, raw=members if raw is None else raw)

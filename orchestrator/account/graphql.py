@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
+from orchestrator.account.interfaces import GONE
 from orchestrator.client.backends import Request, header_table
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
 from orchestrator.client.retrying import repeated
@@ -24,13 +25,22 @@ from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
-from orchestrator.errors import UsageError
+from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.settings import KeyPlace
 
 T = TypeVar("T")
 
-Value = str | int | bool | None | Sequence["Value"] | Mapping[str, "Value"]
+
+class Word(str):
+    """A word of the schema's own, written without quotes."""
+
+    __slots__ = ()
+
+
+Value = str | int | float | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 """What a GraphQL literal can say."""
+
+_UNKNOWN_FIELD: Final = re.compile(r"Cannot query field .(\w+)")
 
 _OK_MAX: Final = 299
 _ELSEWHERE: Final = dict.fromkeys((404, 405), ("there is no GraphQL at this address", "check the GraphQL URL"))
@@ -75,6 +85,34 @@ class GraphQL:
         if query.startswith("mutation"):
             return await self._ask(doing, query, read, hidden, consequence=UNKNOWN)
         return await repeated(partial(self._ask, doing, query, read, hidden, consequence=""))
+
+    async def ask_known(
+        self, doing: str, head: str, more: Sequence[str], read: Callable[[bytes], T]
+    ) -> tuple[T, tuple[str, ...]]:
+        """The same for a query whose `%s` is the place of the fields `more`; those that the service turns out not to
+        have are left out, and returned beside the answer.
+        """
+        asked = list(more)
+        missing: list[str] = []
+        while True:
+            try:
+                return await self.ask(doing, head % " ".join(asked), read), tuple(missing)
+            except GraphQLError as error:
+                named = {found[1] for text in error.errors for found in _UNKNOWN_FIELD.finditer(text)}
+                if not named.intersection(asked):
+                    raise
+                missing += [name for name in asked if name in named]
+                asked = [name for name in asked if name not in named]
+
+    async def is_there(self) -> bool:
+        """Whether there is anything at the address, whatever it says."""
+        try:
+            await self.ask("query", "query { __typename }", read_nothing)
+        except GraphQLError as error:
+            return error.status not in GONE
+        except (AnswerError, NotSent, Unanswered):
+            return True
+        return True
 
     async def _ask(
         self, doing: str, query: str, read: Callable[[bytes], T], hidden: Sequence[str], *, consequence: str
@@ -121,7 +159,9 @@ def literal(value: Value) -> str:
     A string in JSON is a string in GraphQL, and no string can end early: what a user writes stays a value.
     """
     match value:
-        case str() | bool() | int() | None:
+        case Word():
+            return _name(value)
+        case str() | bool() | int() | float() | None:
             return _scalar(value)
         case Mapping():
             return "{" + ", ".join(f"{_name(key)}: {literal(member)}" for key, member in value.items()) + "}"
@@ -129,7 +169,7 @@ def literal(value: Value) -> str:
             return "[" + ", ".join(map(literal, value)) + "]"
 
 
-def _scalar(value: str | bool | int | None) -> str:
+def _scalar(value: str | bool | float | None) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:

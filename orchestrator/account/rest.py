@@ -11,15 +11,27 @@ Rules:
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlencode
 
 import anyio
 import httpx
+import msgspec
 
+from orchestrator.account.interfaces import GONE
 from orchestrator.account.quotas import Quotas
 from orchestrator.client.backends import Request, header_table
-from orchestrator.client.refusals import PROBABLE, UNKNOWN, AnswerError, RefusedError, one_line, read_refusal, telling
+from orchestrator.client.refusals import (
+    PROBABLE,
+    UNKNOWN,
+    AnswerError,
+    Refusal,
+    RefusedError,
+    one_line,
+    read_refusal,
+    telling,
+)
 from orchestrator.client.serverless import checked_id, key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
@@ -34,6 +46,9 @@ PATIENCE_S: Final = 120.0
 
 PAUSES_S: Final = (1.0, 2.0, 4.0)
 """Before a request is repeated for the first time, the second, ...; also the wait after a 429 that names none."""
+
+PAGE_MAX: Final = 1000
+"""The most that a page of a list may hold."""
 
 _OK_MAX: Final = 299
 _TOO_MANY: Final = 429
@@ -51,6 +66,11 @@ def team_header(team_id: str) -> dict[bytes, bytes]:
     Raises `UsageError` for what fits in no header.
     """
     return {b"X-Team-Id": checked_id(team_id, "team").encode("ascii")}
+
+
+def unknown(doing: str, what: str) -> ProblemError:
+    """What is said of a thing that is not among those that the service has listed."""
+    return ProblemError(doing, Refusal(status=404, title="Not Found", detail=what))
 
 
 def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
@@ -78,7 +98,7 @@ class Rest:
     ) -> None:
         self._base = str(base)
         self._headers = dict(headers)
-        self._redactor = Redactor({HIDDEN: key_of(self._headers)})
+        self._key = key_of(self._headers)
         self._transport = transport
         self._clock = clock
         self._quotas = Quotas()
@@ -97,19 +117,54 @@ class Rest:
         """`GET {base}{path}`; repeated while the connection or the service fails. `doing` begins every error."""
         return await self._request(doing, "GET", path, None)
 
-    async def post(self, doing: str, path: str, body: bytes) -> Answer:
-        """`POST {base}{path}` with a JSON body."""
-        return await self._request(doing, "POST", path, body)
+    async def all(self, doing: str, path: str, name: str, kind: type[T], *, limit: int | None = None) -> list[T]:
+        """What the list at `path` holds under `name`, page by page, each as a `kind`; at most the first `limit`.
 
-    async def patch(self, doing: str, path: str, body: bytes) -> Answer:
-        """`PATCH {base}{path}` with a JSON body."""
-        return await self._request(doing, "PATCH", path, body)
+        A list that is not in pages, a bare one included, is one page. Raises `AnswerError`, also for pages that cannot
+        be followed.
+        """
+        found: list[T] = []
+        query: dict[str, str] = {}
+        cursors: set[str] = set()
+        while True:
+            if limit is not None:
+                query["limit"] = str(min(limit - len(found), PAGE_MAX))
+            answer = await self.get(doing, f"{path}?{urlencode(query)}" if query else path)
+            page = decoded(doing, answer, lambda body: _page(body, name, kind))
+            found += page.items
+            if page.cursor is None or (limit is not None and len(found) >= limit):
+                return found[:limit]
+            if page.cursor in cursors:
+                raise AnswerError(f"{doing}: the service answered with a cursor that it has given before")
+            cursors.add(page.cursor)
+            query["cursor"] = page.cursor
+
+    async def has(self, path: str) -> bool:
+        """Whether there is anything at `path`, whatever it says."""
+        try:
+            await self.get(f"GET {path}", f"{path}?limit=1")
+        except ProblemError as error:
+            return error.status not in GONE
+        except (NotSent, Unanswered):
+            return True
+        return True
+
+    async def post(self, doing: str, path: str, body: bytes, *, hidden: Sequence[str] = ()) -> Answer:
+        """`POST {base}{path}` with a JSON body; `hidden` are secrets in it, which the service may quote."""
+        return await self._request(doing, "POST", path, body, hidden)
+
+    async def patch(self, doing: str, path: str, body: bytes, *, hidden: Sequence[str] = ()) -> Answer:
+        """`PATCH {base}{path}` with a JSON body; `hidden` as for `post`."""
+        return await self._request(doing, "PATCH", path, body, hidden)
 
     async def delete(self, doing: str, path: str) -> Answer:
         """`DELETE {base}{path}`."""
         return await self._request(doing, "DELETE", path, None)
 
-    async def _request(self, doing: str, method: str, path: str, body: bytes | None) -> Answer:
+    async def _request(
+        self, doing: str, method: str, path: str, body: bytes | None, hidden: Sequence[str] = ()
+    ) -> Answer:
+        redactor = Redactor({HIDDEN: self._key}, sent=hidden)
         consequence = "" if method == "GET" else UNKNOWN
         pauses_s = iter(PAUSES_S)
         with telling(doing, consequence):
@@ -117,7 +172,7 @@ class Rest:
                 await self._wait()
                 pause_s = next(pauses_s, None)
                 try:
-                    return self._success(await self._send(method, path, body), doing, consequence)
+                    return _success(await self._send(method, path, body), doing, consequence, redactor)
                 except ProblemError as error:
                     if pause_s is None or not self._may_repeat(method, error, pause_s):
                         raise
@@ -127,11 +182,6 @@ class Rest:
                     if pause_s is None or method != "GET":
                         raise
                 await anyio.sleep(pause_s)
-
-    def _success(self, answer: Answer, doing: str, caution: str) -> Answer:
-        if answer.status > _OK_MAX:
-            raise ProblemError(doing, read_refusal(answer, self._redactor), caution=caution)
-        return answer
 
     def _may_repeat(self, method: str, error: ProblemError, pause_s: float) -> bool:
         """Whether another try may help and does no harm; a 429 makes it wait."""
@@ -167,3 +217,34 @@ class Rest:
                 self.notify(reason, wait_s)
                 told = True
             await anyio.sleep(wait_s)
+
+
+def _success(answer: Answer, doing: str, caution: str, redactor: Redactor) -> Answer:
+    if answer.status > _OK_MAX:
+        raise ProblemError(doing, read_refusal(answer, redactor), caution=caution)
+    return answer
+
+
+class _Page(msgspec.Struct, Generic[T], frozen=True):
+    items: list[T]
+    cursor: str | None
+
+
+class _Pagination(msgspec.Struct, frozen=True, rename="camel"):
+    has_next_page: bool
+    next_cursor: str | None = None
+
+
+def _page(body: bytes, name: str, kind: type[T]) -> _Page[T]:
+    """One page of a list. Raises ValueError."""
+    value: Any = msgspec.json.decode(body)
+    members = {name: value} if isinstance(value, list) else value
+    if not isinstance(members, dict) or name not in members:
+        raise ValueError(f"there are no {name} in it")
+    items = msgspec.convert(members[name], list[kind])  # type: ignore[valid-type]
+    if members.get("pagination") is None:
+        return _Page(items, None)
+    pagination = msgspec.convert(members["pagination"], _Pagination)
+    if pagination.has_next_page and not pagination.next_cursor:
+        raise ValueError("it says that there is a next page, and not where")
+    return _Page(items, pagination.next_cursor if pagination.has_next_page else None)

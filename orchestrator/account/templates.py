@@ -1,17 +1,19 @@
 """Templates: the container configuration that pods and serverless workers start from (contract, Template).
 
-What the contract says about a template is checked before it is sent, all of it at once. `env` and `dockerArgs` are
-always sent, though the contract makes them optional: the service has refused templates without them.
+What the contract says about a template is checked before it is sent, all of it at once. To modify one, only what was
+said is changed, whichever the interface: what it has besides, credentials for its image for one, stays.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 import anyio
 import msgspec
 
-from orchestrator.account.graphql import GraphQL, GraphQLError, Value, literal, read_nothing
+from orchestrator.account.interfaces import Form, Forms
+from orchestrator.account.rest import ProblemError
+from orchestrator.client.refusals import RefusedError
 from orchestrator.clock import Clock
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
@@ -26,15 +28,15 @@ PORT_MAX: Final = 65_535
 
 _PORT: Final = re.compile(r"([0-9]{1,5})/[a-z]+")
 _TAGGED: Final = re.compile(r"\S*[^\s/:]:[\w][\w.-]*|\S+@\w+:[0-9a-f]+")
-_FIELDS: Final = (
-    "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
-    " isServerless"
-)
 
 _HOPELESS: Final = re.compile(
     r"not found|not exist|no such|unauthori[sz]ed|permission|forbidden|syntax|cannot query", re.IGNORECASE
 )
 """Reasons that do not go away by waiting. The texts are not documented; any other may mean "still in use"."""
+
+_IN_USE: Final = (400, 409)
+_IN_USE_GRAPHQL: Final = range(200, 300)
+"""With which statuses REST v2 and v1 refuse to delete what is in use, and GraphQL."""
 
 
 class EnvironmentVariable(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +49,8 @@ class EnvironmentVariable(msgspec.Struct, frozen=True, kw_only=True):
 class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A template, to be saved or as the service shows it. Sizes are in GB. With an `id` an existing one is modified.
 
-    What has no default is required, also to modify (contract, rule 2).
+    What has no default is required, also to modify (contract, rule 2). None is "not said": a new template does without,
+    and one that is modified keeps what it has.
     """
 
     name: str
@@ -55,49 +58,61 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     container_disk_in_gb: int
     volume_in_gb: int
     id: str | None = None
-    docker_args: str = ""
-    env: tuple[EnvironmentVariable, ...] = ()
+    docker_args: str | None = None
+    env: tuple[EnvironmentVariable, ...] | None = None
+    """All of them: those that it had and that are not among these are gone."""
     ports: str | None = None
     """Comma-separated `port/protocol`, as in `8888/http,22/tcp`."""
     readme: str | None = None
     volume_mount_path: str | None = None
-    is_serverless: bool = False
+    is_serverless: bool | None = None
     container_registry_auth_id: str | None = None
-    """Never shown by the service."""
 
 
-class _Saved(msgspec.Struct, frozen=True):
-    template: Mapping[str, object] = msgspec.field(name="saveTemplate")
+Losing = Callable[[str], None]
+"""Told what a change takes away that was not asked for, before it is sent."""
 
 
-class _Listed(msgspec.Struct, frozen=True):
-    templates: tuple[Mapping[str, object], ...] = msgspec.field(name="podTemplates")
+def ignore(_: str) -> None:
+    """For those who want to hear nothing."""
 
 
-class _Myself(msgspec.Struct, frozen=True):
-    myself: _Listed
+def variables_of(template: Template) -> list[str]:
+    """The names of its variables."""
+    return [variable.key for variable in template.env or ()]
 
 
-_NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
-"""In the place of what the service does not know, which is null."""
+class TemplateForm(Form, Protocol):
+    """Templates by one interface."""
+
+    async def save(self, template: Template, losing: Losing) -> Template: ...
+
+    async def delete(self, name: str) -> None: ...
+
+    async def show(self, template_id: str) -> Template | None: ...
+
+    async def list(self, limit: int | None) -> tuple[Template, ...]: ...
 
 
 class Templates:
-    """The account's templates. All calls raise what `GraphQL.ask` does."""
+    """The account's templates.
 
-    def __init__(self, graphql: GraphQL, clock: Clock) -> None:
-        self._graphql = graphql
+    Calls raise `ProblemError` or `GraphQLError` for what the service refuses, `AnswerError` for an answer that cannot
+    be read, `NotSent` and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
+    """
+
+    def __init__(self, forms: Forms[TemplateForm], clock: Clock) -> None:
+        self._forms = forms
         self._clock = clock
 
-    async def save(self, template: Template) -> Template:
+    async def save(self, template: Template, *, losing: Losing = ignore) -> Template:
         """Creates `template`, or modifies the one whose `id` it has; returns it as saved.
 
-        Raises `UsageError` with everything that is wrong with it; `GraphQLError` also where the name is taken.
+        What a modification takes away that nobody asked for, `losing` is told first. Raises `UsageError` with
+        everything that is wrong with it; what the service refuses also where the name is taken.
         """
         check_template(template)
-        query = f"mutation {{ saveTemplate(input: {literal(_input(template))}) {{ {_FIELDS} }} }}"
-        values = [variable.value for variable in template.env]
-        return await self._graphql.ask(f"templates save {template.name}", query, _read_saved, hidden=values)
+        return await self._forms.ask(lambda form: form.save(template, losing))
 
     async def delete(
         self,
@@ -105,35 +120,42 @@ class Templates:
         *,
         wait_s: float = IN_USE_S_MAX,
         pause_s: float = DELETE_PAUSE_S,
-        waiting: Callable[[str], None] = lambda _: None,
+        waiting: Callable[[str], None] = ignore,
     ) -> None:
         """Deletes by name (contract, `deleteTemplate`).
 
         The service refuses while a pod or endpoint uses the template, and for a while after; so this tries again every
-        `pause_s` until `wait_s` are over, and says why to `waiting` each time. Raises the last `GraphQLError`, or at
-        once where waiting cannot help.
+        `pause_s` until `wait_s` are over, and says why to `waiting` each time. Raises the last refusal, or at once
+        where waiting cannot help.
         """
         if not name:
             raise UsageError("a template is deleted by its name; none was given")
         until = self._clock.now() + round(wait_s * SECOND_US)
         while True:
             try:
-                return await self._delete(name)
-            except GraphQLError as error:
+                return await self._forms.ask(lambda form: form.delete(name))
+            except RefusedError as error:
                 left_s = (until - self._clock.now()) / SECOND_US
                 if left_s <= 0 or not _may_pass(error):
                     raise
-                waiting(f"template {name} cannot be deleted yet ({error.errors[0]}); trying for {left_s:.0f} s more")
+                why = next(filter(None, (*error.errors, error.detail)), error.title)
+                waiting(f"template {name} cannot be deleted yet ({why}); trying for {left_s:.0f} s more")
             await anyio.sleep(min(pause_s, left_s))
 
-    async def _delete(self, name: str) -> None:
-        query = f"mutation {{ deleteTemplate(templateName: {literal(name)}) }}"
-        await self._graphql.ask(f"templates delete {name:.80}", query, read_nothing)
+    async def show(self, template_id: str) -> Template | None:
+        """The template with that id; None where there is none."""
+        return await self._forms.ask(lambda form: form.show(template_id))
 
-    async def list(self) -> tuple[Template, ...]:
-        """All templates, in the service's order. The contract shows no such operation; this is the public one."""
-        query = f"query {{ myself {{ podTemplates {{ {_FIELDS} }} }} }}"
-        return await self._graphql.ask("templates list", query, _read_listed)
+    async def list(self, *, limit: int | None = None) -> tuple[Template, ...]:
+        """All templates, in the service's order; at most `limit`."""
+        return await self._forms.ask(lambda form: form.list(limit))
+
+
+def tell_lost_variables(what: str, before: Iterable[str], kept: Iterable[str], losing: Losing) -> None:
+    """Says which variables `what` has had and will not keep."""
+    lost = sorted(set(before).difference(kept))
+    if lost:
+        losing(f"{what}: {'the variable' if len(lost) == 1 else 'the variables'} {', '.join(lost)} will be gone")
 
 
 def check_template(template: Template) -> None:
@@ -155,7 +177,7 @@ def _problems(template: Template) -> Iterator[str]:
     if template.volume_in_gb < 0:
         yield "the volume cannot be smaller than 0 GB"
     yield from _port_problems(template.ports or "")
-    yield from _variable_problems([variable.key for variable in template.env])
+    yield from _variable_problems(variables_of(template))
 
 
 def _port_problems(ports: str) -> Iterator[str]:
@@ -173,25 +195,7 @@ def _variable_problems(keys: Sequence[str]) -> Iterator[str]:
             yield f"the variable {key} stands there twice"
 
 
-def _input(template: Template) -> dict[str, Value]:
-    """The mutation's `input`: what was not said is left out, but for `env` and `dockerArgs`."""
-    wanted: dict[str, Value] = msgspec.to_builtins(template)
-    return {key: value for key, value in wanted.items() if value is not None}
-
-
-def _read_saved(data: bytes) -> Template:
-    return _template(msgspec.json.decode(data, type=_Saved).template)
-
-
-def _read_listed(data: bytes) -> tuple[Template, ...]:
-    return tuple(map(_template, msgspec.json.decode(data, type=_Myself).myself.templates))
-
-
-def _template(members: Mapping[str, object]) -> Template:
-    known = {name: value for name, value in members.items() if value is not None}
-    return msgspec.convert({**_NOTHING, **known}, Template)
-
-
-def _may_pass(error: GraphQLError) -> bool:
+def _may_pass(error: RefusedError) -> bool:
     """Whether the template may only be in use: said by the operation itself, and not of another kind."""
-    return error.status < 300 and not any(map(_HOPELESS.search, error.errors))  # noqa: PLR2004
+    statuses = _IN_USE if isinstance(error, ProblemError) else _IN_USE_GRAPHQL
+    return error.status in statuses and not any(map(_HOPELESS.search, (*error.errors, error.detail)))

@@ -22,6 +22,7 @@ from orchestrator.cli.execution import Work, carry_out
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import key_warning
+from orchestrator.core import interfaces
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import parse_duration
 from orchestrator.declared_profiles import PROFILE
@@ -47,6 +48,14 @@ class Interface(Enum):
     GRAPHQL = declared.GRAPHQL_URL
 
 
+_PART_OF: Final = {
+    interfaces.Interface.V1: Interface.ENDPOINTS,
+    interfaces.Interface.V2: Interface.PODS,
+    interfaces.Interface.GRAPHQL: Interface.GRAPHQL,
+}
+"""Where each of the interfaces is that know the same things."""
+
+AtMost = Annotated[int | None, typer.Option(metavar="N", min=1, help="So many at most. Default: all of them.")]
 Timeout = Annotated[
     str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
@@ -61,6 +70,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     team: str | None = None
     graphql_key: KeyPlace = "query"
+    interface: interfaces.Interface = interfaces.Interface.AUTO
     limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
 
     def __repr__(self) -> str:
@@ -85,18 +95,20 @@ def connect(access: Access) -> "Account":
         rest_url=url[Interface.ENDPOINTS],
         graphql_url=url[Interface.GRAPHQL],
         graphql_key=access.graphql_key,
+        interface=access.interface,
     )
 
 
 class Noun:
-    """The commands for one part of the service, each with the flags `shared` behind its own (see `also`).
+    """The commands for one part of the service, each with the flags `shared` behind its own (see `also`); `part` is
+    what several interfaces know where it is a noun of theirs.
 
     A command returns a `Command`. They need no other part of the program than the client.
     """
 
-    def __init__(self, group: typer.Typer, interface: Interface, connect: Connect, **shared: Any) -> None:
+    def __init__(self, group: typer.Typer, part: Interface | interfaces.Noun, connect: Connect, **shared: Any) -> None:
         self._group = group
-        self._interface = interface
+        self._part = part
         self._connect = connect
         self._shared = {**shared, **options.flags_of(PROFILE)}
 
@@ -111,7 +123,7 @@ class Noun:
 
     def _carry_out(self, flags: Flags, prepare: Callable[[Choices], Command]) -> None:
         def prepared(choices: Choices) -> tuple[Work, None]:
-            access = _access(self._interface, choices)
+            access = _access(self._part, choices)
             command = prepare(choices)
             for warning in filter(None, map(key_warning, access.urls.values())):
                 printing.warn(warning)
@@ -120,28 +132,31 @@ class Noun:
         carry_out(flags, prepared)
 
 
-def graphql_noun(group: typer.Typer, connect: Connect) -> Noun:
-    """Commands that speak GraphQL."""
-    return Noun(
-        group,
-        Interface.GRAPHQL,
-        connect,
-        **options.flags_of(declared.GRAPHQL_URL, declared.GRAPHQL_KEY, declared.CONFIG),
-        json=Json,
-    )
+def account_noun(group: typer.Typer, noun: interfaces.Noun, connect: Connect) -> Noun:
+    """Commands for what several interfaces know."""
+    parts = [_PART_OF[each].value for each in interfaces.KNOWN[noun]]
+    shared = options.flags_of(declared.INTERFACE, *parts, declared.GRAPHQL_KEY, declared.CONFIG)
+    return Noun(group, noun, connect, **shared, json=Json)
 
 
-def _access(interface: Interface, choices: Choices) -> Access:
+def _access(part: Interface | interfaces.Noun, choices: Choices) -> Access:
     def url(of: Interface) -> str:
         return choices[of.value] or str(of.value.unset)
 
-    limits = choices[declared.LIMIT] if interface is Interface.JOBS else None
-    spoken_to = (interface, Interface.JOBS) if interface is Interface.ENDPOINTS else (interface,)
+    choice = choices[declared.INTERFACE] or interfaces.Interface.AUTO
+    limits = choices[declared.LIMIT] if part is Interface.JOBS else None
+    if isinstance(part, Interface):
+        spoken_to: tuple[Interface, ...] = (part,)
+    else:
+        there = {each for each, of in _PART_OF.items() if url(of).rstrip("/") != of.value.unset}
+        spoken_to = tuple(_PART_OF[each] for each in interfaces.tried(part, choice, there))
+        spoken_to += (Interface.JOBS,) if part is interfaces.Noun.ENDPOINTS else ()
     return Access(
         urls={each: url(each) for each in spoken_to},
         key=key_of(choices, os.environ, needed=True),
         team=choices[declared.TEAM],
         graphql_key=choices[declared.GRAPHQL_KEY] or "query",
+        interface=choice,
         limits=limits or CONTRACT_LIMITS,
     )
 

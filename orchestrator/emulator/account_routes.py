@@ -23,6 +23,7 @@ from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.template_bodies import (
+    asked_template_v1,
     new_template_v1,
     parse_template_v1,
     shown_template_v1,
@@ -182,10 +183,10 @@ class AccountApi:
         return _json(shown_template_v1(self._templates.put(new_template_v1(self._templates.new_id(), body))))
 
     async def _list_templates(self, _request: Request) -> Answer:
-        return _json([shown_template_v1(template) for template in self._templates.list()])
+        return _json([asked_template_v1(template) for template in self._templates.list()])
 
     async def _show_template(self, request: Request) -> Answer:
-        return _json(shown_template_v1(self._templates.own(request.path_params["template_id"])))
+        return _json(asked_template_v1(self._templates.own(request.path_params["template_id"])))
 
     async def _update_template(self, request: Request) -> Answer:
         body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))

@@ -224,8 +224,25 @@ def template_after_v1(template: Template, body: TemplateV1) -> Template:
     return msgspec.structs.replace(template, **changes)
 
 
+_UNSAID_V1: Mapping[str, object] = {
+    "category": "NVIDIA",
+    "containerDiskInGb": 50,
+    "volumeInGb": 20,
+    "volumeMountPath": "/workspace",
+    "ports": ["8888/http", "22/tcp"],
+    "isServerless": False,
+}
+"""What a question leaves out of a template that has it so (as observed)."""
+
+
+def asked_template_v1(template: Template) -> dict[str, object]:
+    """The template as v1 shows it to who asks for it."""
+    shown = shown_template_v1(template)
+    return {name: value for name, value in shown.items() if name not in _UNSAID_V1 or value != _UNSAID_V1[name]}
+
+
 def shown_template_v1(template: Template) -> dict[str, object]:
-    """The template as v1 shows it."""
+    """The template as v1 shows it to who has changed it."""
     command = parse_args(template.docker_args)
     shown: dict[str, object] = {
         field.encode_name: getattr(template, field.name)

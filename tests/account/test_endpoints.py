@@ -87,7 +87,7 @@ async def test_an_update_must_change_something_and_ids_are_ids() -> None:
     with pytest.raises(UsageError, match="no endpoint id"):
         await endpoints.delete("../x")
     assert not script.requests
-    assert repr(endpoints) == "Endpoints(Rest('http://emulator'))"
+    assert repr(endpoints) == "Endpoints(v1 Rest('http://emulator'), GraphQL('http://emulator/graphql'))"
 
 
 async def test_an_odd_record_is_read_as_far_as_it_makes_sense() -> None:

@@ -139,7 +139,7 @@ async def test_the_key_is_in_no_log_and_no_repr(place: str) -> None:
         with pytest.raises(GraphQLError):
             await client.secrets.create("n", VALUE)
         await client.templates.list()
-    lines += [repr(each) for each in (client, client.secrets, client.templates, client.secrets._graphql)]
+    lines += [repr(each) for each in (client, client.secrets, client.templates, client.secrets._forms)]
     assert not [line for line in lines if KEY in line or quote(KEY, safe="") in line or "hunter2" in line]
 
 

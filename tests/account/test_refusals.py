@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.account import Account, GraphQLError, ProblemError
 from orchestrator.client import JobRefusedError, RefusedError, Service
+from orchestrator.core.interfaces import Interface
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -17,10 +18,18 @@ KEY = "a-very-secret-key"
 AREAS: Mapping[str, tuple[type[RefusedError], str, Callable[[Account], Awaitable[object]]]] = {
     "jobs": (JobRefusedError, "cancel job-1", lambda account: account.service.endpoint("e").cancel("job-1")),
     "pods": (ProblemError, "pods delete p1", lambda account: account.pods.delete("p1")),
-    "endpoints": (ProblemError, "endpoints delete e1", lambda account: account.endpoints.delete("e1")),
-    "templates": (GraphQLError, "templates delete t", lambda account: account.templates.delete("t", wait_s=0)),
-    "secrets": (GraphQLError, "secrets delete s", lambda account: account.secrets.delete("s")),
+    "endpoints v1": (ProblemError, "endpoints delete e1", lambda account: account.endpoints.delete("e1")),
+    "endpoints v2": (ProblemError, "endpoints delete e1", lambda account: account.endpoints.delete("e1")),
+    "templates graphql": (GraphQLError, "templates delete t", lambda account: account.templates.delete("t", wait_s=0)),
+    "secrets graphql": (GraphQLError, "secrets delete s", lambda account: account.secrets.delete("s")),
+    "secrets v2": (ProblemError, "secrets delete s", lambda account: account.secrets.delete("s")),
 }
+"""What is asked for, and by which interface where there are several."""
+
+
+def account_of(service: Service, area: str) -> Account:
+    _, _, interface = area.partition(" ")
+    return Account(service, interface=Interface(interface or "auto"))
 
 
 async def refusal(area: str, answer: httpx.Response) -> RefusedError:
@@ -28,7 +37,7 @@ async def refusal(area: str, answer: httpx.Response) -> RefusedError:
     transport = httpx.MockTransport(lambda _: httpx.Response(answer.status_code, content=answer.content))
     service = Service("http://h", KEY, VirtualClock(), transport=transport)
     with pytest.raises(RefusedError) as caught:
-        await call(Account(service))
+        await call(account_of(service, area))
     assert type(caught.value) is kind
     return caught.value
 
@@ -54,7 +63,7 @@ async def test_a_catcher_is_told_whether_waiting_may_help(area: str, status: int
     assert (error.status, error.passing) == (status, passing)
 
 
-@pytest.mark.parametrize("area", ["pods", "endpoints", "templates", "secrets"])
+@pytest.mark.parametrize("area", [area for area in AREAS if area != "jobs"])
 async def test_a_change_that_met_a_server_error_may_have_happened(area: str) -> None:
     assert "whether it happened is unknown" in str(await refusal(area, httpx.Response(500)))
     assert "whether it happened is unknown" not in str(await refusal(area, httpx.Response(400)))
@@ -65,16 +74,18 @@ async def test_a_change_that_met_a_server_error_may_have_happened(area: str) -> 
 QUESTIONS: Mapping[str, Callable[[Account], Awaitable[object]]] = {
     "jobs": lambda account: account.service.endpoint("e").requests(),
     "pods": lambda account: account.pods.list(),
-    "endpoints": lambda account: account.endpoints.list(),
-    "templates": lambda account: account.templates.list(),
-    "secrets": lambda account: account.secrets.list(),
+    "endpoints v1": lambda account: account.endpoints.list(),
+    "endpoints v2": lambda account: account.endpoints.list(),
+    "templates graphql": lambda account: account.templates.list(),
+    "secrets graphql": lambda account: account.secrets.list(),
 }
 ANSWERS = {
     "jobs": {},
     "pods": {"pods": []},
-    "endpoints": [],
-    "templates": {"data": {"myself": {"podTemplates": []}}},
-    "secrets": {"data": {"myself": {"secrets": []}}},
+    "endpoints v1": [],
+    "endpoints v2": {"endpoints": [], "pagination": {"hasNextPage": False, "nextCursor": None}},
+    "templates graphql": {"data": {"myself": {"podTemplates": []}}},
+    "secrets graphql": {"data": {"myself": {"secrets": []}}},
 }
 
 
@@ -95,6 +106,6 @@ async def test_a_question_is_asked_again_while_the_connection_or_the_service_fai
 
     service = Service("http://h", KEY, VirtualClock(), transport=httpx.MockTransport(answer))
     began = anyio.current_time()
-    await QUESTIONS[area](Account(service))
+    await QUESTIONS[area](account_of(service, area))
     assert replies == []
     assert anyio.current_time() - began >= 9, "a Retry-After is obeyed"

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import httpx
+import msgspec
 import pytest
 
 from orchestrator.account.graphql import GraphQLError
@@ -90,7 +91,8 @@ async def test_env_and_docker_args_are_always_sent() -> None:
         "{ id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath "
         "isServerless } }"
     )
-    assert saved == Template(id="i", name="", image_name="", container_disk_in_gb=0, volume_in_gb=0)
+    nothing = Template(id="i", name="", image_name="", container_disk_in_gb=0, volume_in_gb=0)
+    assert saved == msgspec.structs.replace(nothing, container_registry_auth_id="c")
 
 
 @pytest.mark.parametrize(

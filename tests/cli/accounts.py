@@ -1,10 +1,13 @@
 """`orchestrator templates`, `secrets` and `endpoints` at an emulated account."""
 
+from typing import Any
+
 from orchestrator.account import Account
 from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.account.endpoints import add_endpoints
 from orchestrator.cli.account.secrets import add_secrets
 from orchestrator.cli.account.templates import add_templates
+from orchestrator.core.interfaces import Interface
 from orchestrator.emulator.account import Account as Emulated
 from tests.account.accounts import Script, client_of, scripted
 from tests.cli.command_line import Result, call_only
@@ -28,6 +31,7 @@ class Shell:
 
     def _connect(self, access: Access) -> Account:
         self.access = access
-        if self.script is not None:
-            return scripted(self.script, key=access.key, graphql_key=access.graphql_key)
-        return client_of(self.account, graphql_key=access.graphql_key, key=access.key)
+        more: dict[str, Any] = {"graphql_key": access.graphql_key, "key": access.key, "interface": access.interface}
+        if access.interface is not Interface.AUTO:  # of the older ones where nobody chooses, as their tests expect
+            more["base_url"] = "http://emulator"
+        return client_of(self.account, **more) if self.script is None else scripted(self.script, **more)

@@ -93,7 +93,13 @@ def test_a_secret_comes_from_standard_input_or_the_environment() -> None:
     """contract, secrets: `secretCreate`; a value is never an argument."""
     shell = Shell()
     created = shell("secrets", "create", "a", "--json", stdin="se cret\n")
-    assert json.loads(created.stdout) == {"id": json.loads(created.stdout)["id"], "name": "a", "description": None}
+    assert json.loads(created.stdout) == {
+        "id": json.loads(created.stdout)["id"],
+        "name": "a",
+        "description": None,
+        "createdAt": None,
+        "valueLastUpdatedAt": None,
+    }
     named = shell("secrets", "create", "b", "--value", "env:TOKEN", "--description", "x\x1b[1m", TOKEN="hunter2")
     assert named.exit_code == 0
     assert shell.account.secrets.resolve({"A": "{{ RUNPOD_SECRET_a }}{{ RUNPOD_SECRET_b }}"}) == {"A": "se crethunter2"}
@@ -172,6 +178,56 @@ def test_whoever_creates_an_endpoint_can_wait_until_it_takes_jobs() -> None:
 def test_the_help_says_that_an_update_may_need_workers_to_be_restarted() -> None:
     """Contract, Console operations: an edit may require restarting active workers; nothing is restarted by itself."""
     assert "Active workers may have to be restarted" in Shell()("endpoints", "update", "--help").stdout
+
+
+def test_by_rest_v2_all_of_it_is_done_as_by_the_older_interfaces() -> None:
+    """As observed. Lists end at `--limit`; what a change takes away is said first."""
+    shell = Shell()
+    v2 = ("--interface", "v2")
+    template = json.loads(shell(*SAVE, "--env", "A=1", "--env", "B=2", "--json", *v2).stdout)["id"]
+    again = shell(*SAVE, "--id", template, "--env", "A=2", *v2)
+    assert again.stderr == (f"warning: template t: the variable B will be gone\ntemplate t: saved as {template}\n")
+    create = ("endpoints", "create", "--template", template, "--execution-timeout", "90s", *v2)
+    made = [
+        json.loads(shell(*create, "--name", f"e{n}", "--gpu", "NVIDIA L4", "--json").stdout)["id"] for n in range(2)
+    ]
+    assert shell(*create, "--name", "e").stderr.startswith("error: REST v2 cannot say an endpoint without a choice")
+    listed = shell("endpoints", "list", "--limit", "1", *v2).stdout.splitlines()
+    assert [line.split() for line in listed][2:] == [[made[1], "e1", "0-3", "10", "s", "NVIDIA", "L4"]]
+    shown = [line.split() for line in shell("endpoints", "show", made[0], *v2).stdout.splitlines()]
+    assert ["timeout", "90000"] in shown
+    assert shell("endpoints", "workers", made[0], *v2).stderr == f"endpoint {made[0]} has no workers\n"
+    assert shell("endpoints", "update", made[0], "--execution-timeout", "1us", *v2).exit_code == 2
+    for endpoint in made:
+        assert shell("endpoints", "delete", endpoint, "--yes", *v2).exit_code == 0
+    assert shell("templates", "list", "--limit", "1", *v2).stdout.splitlines()[-1].split()[:2] == [template, "t"]
+    assert shell("templates", "delete", "t", "--yes", *v2).stderr == "template t: deleted\n"
+
+
+@pytest.mark.parametrize("interface", ["v2", "graphql"])
+def test_a_secret_is_rotated_and_nothing_prints_its_value(interface: str) -> None:
+    shell = Shell()
+    more = ("--interface", interface)
+    secret = json.loads(shell("secrets", "create", "hf", "--json", *more, stdin="hunter2").stdout)["id"]
+    rotated = shell("secrets", "rotate", secret, "--json", *more, stdin="hunter3\n")
+    assert (rotated.stderr, json.loads(rotated.stdout)["name"]) == ("secret hf: has another value\n", "hf")
+    assert shell.account.secrets.resolve({"A": "{{ RUNPOD_SECRET_hf }}"}) == {"A": "hunter3"}
+    described = shell("secrets", "rotate", secret, "--description", "of the hub", *more)
+    assert described.stderr == "secret hf: described anew\n"
+    both = shell("secrets", "rotate", secret, "--value", "env:T", "--description", "", *more, T="hunter4")
+    listed = shell("secrets", "list", "--limit", "1", *more)
+    assert listed.stdout.splitlines()[-1].split() == [secret, "hf"]
+    assert shell.account.secrets.resolve({"A": "{{ RUNPOD_SECRET_hf }}"}) == {"A": "hunter4"}
+    assert "hunter" not in rotated.output + described.output + both.output + listed.output
+    assert shell("secrets", "create", "RUNPOD_x", *more, stdin="v").exit_code == 2
+
+
+def test_an_interface_that_knows_no_secrets_is_refused() -> None:
+    found = Shell()("secrets", "list", "--interface", "v1")
+    assert (found.exit_code, found.stderr) == (
+        2,
+        "error: REST v1 knows no secrets; choose another --interface: v2, graphql\n",
+    )
 
 
 COMMANDS = (
@@ -255,7 +311,7 @@ def test_a_key_that_travels_unencrypted_is_warned_about() -> None:
 
 def test_the_real_service_is_made_from_what_was_chosen() -> None:
     service = connect(Access(urls={Interface.ENDPOINTS: "http://127.0.0.1:1"}, key="key"))
-    assert repr(service.endpoints) == "Endpoints(Rest('http://127.0.0.1:1'))"
+    assert repr(service.endpoints) == "Endpoints(v1 Rest('http://127.0.0.1:1'))"
 
 
 class Terminal(io.StringIO):

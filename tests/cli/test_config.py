@@ -12,7 +12,6 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.policy import Policy
 from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.settings import (
-    AccountSettings,
     ConnectionSettings,
     Include,
     InputSettings,
@@ -21,6 +20,7 @@ from orchestrator.settings import (
     RunRequest,
     RunSettings,
 )
+from orchestrator.settings_account import AccountSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_request import asked, refused
 
@@ -78,6 +78,7 @@ EVERY_KEY = """
         rest-url = "http://127.0.0.1:8900"
         graphql-url = "http://127.0.0.1:8900/graphql"
         graphql-key = "header"
+        interface = "v2"
         listen = ":0"
         webhook-url = "http://127.0.0.1:1"
         via = "queue"

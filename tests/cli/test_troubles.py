@@ -26,15 +26,21 @@ KEY = "the-key/of+the=account"
 SECRET = 'hunter2 "and" more\nof it'
 POD = {"id": "p1", "name": "n", "status": "RUNNING", "env": {"TOKEN": SECRET}}
 
+SAVE = (
+    *("templates", "save", "t", "--image", "me/w:1", "--container-disk", "5", "--serverless"),
+    *("--env", "TOKEN=env:THE_SECRET"),
+)
+SECRET_FROM = ("secrets", "create", "n", "--value", "env:THE_SECRET")
+ENDPOINT = ("endpoints", "create", "--template", "t1", "--name", "e")
 COMMANDS = {
     "api": ("api", "run", "abc", "--input", '{"input":{"n":1},"s3Config":{"accessSecret":"env:THE_SECRET"}}'),
-    "endpoints": ("endpoints", "create", "--template", "t1", "--name", "e"),
+    "endpoints v1": (*ENDPOINT, "--interface", "v1"),
+    "endpoints v2": (*ENDPOINT, "--gpu", "AMPERE_24", "--interface", "v2"),
     "pods": ("pods", "stop", "p1"),
-    "templates": (
-        *("templates", "save", "t", "--image", "me/w:1", "--container-disk", "5", "--serverless"),
-        *("--env", "TOKEN=env:THE_SECRET"),
-    ),
-    "secrets": ("secrets", "create", "n", "--value", "env:THE_SECRET"),
+    "templates v2": (*SAVE, "--interface", "v2"),
+    "templates graphql": (*SAVE, "--interface", "graphql"),
+    "secrets v2": (*SECRET_FROM, "--interface", "v2"),
+    "secrets graphql": (*SECRET_FROM, "--interface", "graphql"),
 }
 ADDED: Mapping[str, Callable[..., None]] = {
     "api": add_calls,
@@ -50,6 +56,16 @@ DOING = {
     "templates": "templates save t",
     "secrets": "secrets create n",
 }
+
+
+def noun(area: str) -> str:
+    """An area without the interface that is spoken."""
+    return area.partition(" ")[0]
+
+
+def doing(area: str) -> str:
+    return DOING[noun(area)]
+
 
 STATUSES = {
     "wrong key": (401, "the service refused the API key"),
@@ -91,7 +107,7 @@ class Told:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            return httpx.Response(200, json=POD)
+            return httpx.Response(200, json={"pods": [POD]} if request.url.path == "/v2/pods" else POD)
         self.changes += 1
         match self.reply:
             case int() as status:
@@ -108,12 +124,12 @@ class Told:
     def connect(self, access: Access) -> Account:
         host = "http://service.example"
         service = Service(host, access.key, transport=httpx.MockTransport(self))
-        return Account(service, base_url=host, rest_url=host, graphql_url=f"{host}/graphql")
+        return Account(service, base_url=host, rest_url=host, graphql_url=f"{host}/graphql", interface=access.interface)
 
 
 def call(service: Told, area: str, *more: str) -> Result:
     environment: Mapping[str, str] = {"ORCHESTRATOR_API_KEY": KEY, "THE_SECRET": SECRET}
-    return call_only([ADDED[area]], service.connect, [*COMMANDS[area], *more], environment=environment)
+    return call_only([ADDED[noun(area)]], service.connect, [*COMMANDS[area], *more], environment=environment)
 
 
 def told(result: Result) -> str:
@@ -137,7 +153,7 @@ def test_each_trouble_is_one_clear_line_in_each_area(area: str, trouble: str) ->
     status, words = STATUSES[trouble]
     service = Told(status)
     line = told(call(service, area))
-    assert line.startswith(f"error: {DOING[area]}: ")
+    assert line.startswith(f"error: {doing(area)}: ")
     assert re.search(words, line)
     assert f"({status} " in line
     assert "[hidden]" in line
@@ -152,19 +168,19 @@ def test_each_broken_answer_is_one_clear_line_in_each_area(area: str, trouble: s
     reply, words = BROKEN[trouble]
     service = Told(reply)
     line = told(call(service, area, "--json"))
-    assert line.startswith(f"error: {DOING[area]}: ")
+    assert line.startswith(f"error: {doing(area)}: ")
     assert any(word in line for word in words)
     assert service.changes == 1, "what may have taken effect is not repeated"
     unsure = any(word in line for word in ("unknown", "may exist all the same", "probably happened"))
     assert unsure == (trouble != "nobody there")
 
 
-@pytest.mark.parametrize("area", ["templates", "secrets"])
+@pytest.mark.parametrize("area", ["templates graphql", "secrets graphql"])
 def test_a_refusal_of_graphql_is_one_clear_line_whatever_its_status(area: str) -> None:
     """Contract of templates, Errors: shape and messages are not shown."""
     message = f"no {KEY} and no {SECRET}"
     line = told(call(Told(httpx.Response(200, json={"errors": [{"message": message}], "data": None})), area))
-    assert line == f"error: {DOING[area]}: the service refused it (no [hidden] and no [hidden])"
+    assert line == f"error: {doing(area)}: the service refused it (no [hidden] and no [hidden])"
 
 
 def test_an_action_that_the_pod_does_not_allow_is_not_even_sent() -> None:

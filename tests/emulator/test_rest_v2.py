@@ -267,6 +267,10 @@ async def test_templates_by_v1_have_its_names_and_defaults() -> None:
     assert (status, made["containerDiskInGb"], made["volumeInGb"]) == (200, 50, 20)
     assert (made["ports"], made["dockerStartCmd"]) == (["8888/http", "22/tcp"], ["a", "b c"])
     path = f"/templates/{made['id']}"
+    asked = (await bare.rest("GET", path))[1]
+    assert made.keys() - asked.keys() == {"category", "containerDiskInGb", "volumeInGb", "volumeMountPath", "ports"} | {
+        "isServerless"
+    }, "what is as it was"
     change = {"env": {"A": "1"}, "ports": [], "readme": "r", "dockerEntrypoint": ["sh"], "containerRegistryAuthId": "c"}
     assert await bare.rest("PATCH", path, change) == (200, {**made, **change})
     assert await bare.rest("GET", "/templates") == (200, [(await bare.rest("GET", path))[1]])

@@ -9,11 +9,12 @@ import typer
 
 from orchestrator import declared
 from orchestrator.cli import access, options, printing, tables
-from orchestrator.cli.access import Command, Connect, Interface, Noun, tell_deleted
+from orchestrator.cli.access import Command, Connect, tell_deleted
 from orchestrator.cli.options import Flags
+from orchestrator.core.interfaces import Noun
 from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.units import SECOND_US
+from orchestrator.units import MILLISECOND_US, SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
@@ -30,12 +31,19 @@ Template = Annotated[str, typer.Option(metavar="ID", help="The serverless templa
 NewTemplate = Annotated[str | None, typer.Option(metavar="ID", help="Another template.")]
 Gpu = Annotated[
     list[str] | None,
-    typer.Option(metavar="TYPE", help="GPU type; the first that is available is taken. Repeatable, best first."),
+    typer.Option(
+        metavar="TYPE",
+        help="GPU type, or a pool of them, as AMPERE_24; the first that is available is taken. Repeatable, best first.",
+    ),
 ]
 WorkersMin = Annotated[int | None, typer.Option(metavar="N", help="Workers that are always there, and paid for.")]
 WorkersMax = Annotated[int | None, typer.Option(metavar="N", help="Workers at most.")]
 IdleTimeout = Annotated[
     str | None, typer.Option(metavar="D", help="How long a worker without a job is kept; 1s to 1h.")
+]
+ExecutionTimeout = Annotated[
+    str | None,
+    typer.Option(metavar="D", help="How long an execution may take whose job does not say so; 0s: no own limit."),
 ]
 Wait = Annotated[bool | None, typer.Option("--wait", metavar="", help="Return once the job API knows the endpoint.")]
 Set = Annotated[
@@ -50,6 +58,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
     "workers_min": WorkersMin,
     "workers_max": WorkersMax,
     "idle_timeout": IdleTimeout,
+    "execution_timeout": ExecutionTimeout,
     "set_": Set,
 }
 
@@ -58,15 +67,13 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     """Registers `endpoints` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")
-    endpoints = Noun(
-        group, Interface.ENDPOINTS, connect, **options.flags_of(declared.REST_URL, declared.CONFIG), json=access.Json
-    )
+    endpoints = access.account_noun(group, Noun.ENDPOINTS, connect)
 
     @endpoints.command(
         **_FIELDS,
         wait=Wait,
         timeout=access.Timeout,
-        **options.flags_of(declared.REST_URL, declared.SERVERLESS_URL, declared.CONFIG),
+        **options.flags_of(declared.SERVERLESS_URL),
     )
     def create(template: Template, *, flags: Flags) -> Command:
         """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""
@@ -78,9 +85,14 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         return partial(_update, endpoint_id, template, flags)
 
     @endpoints.command("list")
-    def list_() -> Command:
+    def list_(limit: access.AtMost = None) -> Command:
         """List the account's endpoints."""
-        return _list
+        return partial(_list, limit)
+
+    @endpoints.command()
+    def workers(endpoint_id: Id) -> Command:
+        """List an endpoint's workers. By REST v2 only."""
+        return partial(_workers, endpoint_id)
 
     @endpoints.command()
     def show(endpoint_id: Id) -> Command:
@@ -106,7 +118,8 @@ async def _create(template: str, flags: Flags, account: "Account", as_json: bool
 
 
 async def _update(endpoint_id: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
-    record = await account.endpoints.update(endpoint_id, _spec(template, flags), more=_more(flags["set_"] or ()))
+    more = _more(flags["set_"] or ())
+    record = await account.endpoints.update(endpoint_id, _spec(template, flags), more=more, losing=printing.warn)
     _put(record, as_json)
     printing.say(f"endpoint {record.id}: updated")
 
@@ -114,25 +127,28 @@ async def _update(endpoint_id: str, template: str | None, flags: Flags, account:
 def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
     from orchestrator.account.endpoints import EndpointSpec  # noqa: PLC0415
 
-    idle_timeout = flags["idle_timeout"]
+    idle_timeout, execution_timeout = flags["idle_timeout"], flags["execution_timeout"]
     return EndpointSpec(
         name=flags["name"],
         template_id=template,
         gpu_type_ids=tuple(flags["gpu"]) if flags["gpu"] else None,
         workers_min=flags["workers_min"],
         workers_max=flags["workers_max"],
-        idle_timeout=None if idle_timeout is None else _whole_seconds(idle_timeout),
+        idle_timeout=None if idle_timeout is None else _whole(idle_timeout, "--idle-timeout", SECOND_US, "seconds"),
+        execution_timeout_ms=None
+        if execution_timeout is None
+        else _whole(execution_timeout, str(declared.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
     )
 
 
-def _whole_seconds(text: str) -> int:
+def _whole(text: str, flag: str, unit_us: int, units: str) -> int:
     try:
-        seconds, rest = divmod(parse_duration(text), SECOND_US)
+        number, rest = divmod(parse_duration(text), unit_us)
     except ValueError as error:
-        raise UsageError(f"--idle-timeout: {error}") from None
+        raise UsageError(f"{flag}: {error}") from None
     if rest:
-        raise UsageError("--idle-timeout: the service counts in whole seconds")
-    return seconds
+        raise UsageError(f"{flag}: the service counts in whole {units}")
+    return number
 
 
 def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
@@ -150,14 +166,32 @@ def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
     return more
 
 
-async def _list(account: "Account", as_json: bool) -> None:
+async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await account.endpoints.list(),
+        await account.endpoints.list(limit=limit),
         as_json=as_json,
         none="the account has no endpoints",
         headings=_HEADINGS,
         row=_row,
         raw=lambda record: record.raw,
+    )
+
+
+async def _workers(endpoint_id: str, account: "Account", as_json: bool) -> None:
+    tables.put_list(
+        await account.endpoints.workers(endpoint_id),
+        as_json=as_json,
+        none=f"endpoint {endpoint_id} has no workers",
+        headings=("id", "status", "GPU", "data center", "started", "stale"),
+        row=lambda worker: (
+            worker.id,
+            worker.status,
+            worker.gpu_type_id,
+            worker.data_center_id,
+            worker.started_at,
+            "yes" if worker.is_stale else "",
+        ),
+        raw=lambda worker: worker.raw,
     )
 
 

@@ -21,7 +21,6 @@ ClusterPods = Annotated[
     bool, typer.Option("--include-cluster-pods", metavar="", help="The members of clusters as well.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", metavar="", help="Follow the pod until it is where the action leads.")]
-Limit = Annotated[int | None, typer.Option(metavar="N", min=1, help="So many at most. Default: all of them.")]
 
 _ACTIONS: Final = {
     "start": "Boot a stopped pod again. --wait: until it is RUNNING.",
@@ -38,7 +37,7 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
     pods = Noun(group, Interface.PODS, connect, **shared, json=access.Json, verbose=Verbose)
 
     @pods.command("list")
-    def list_(include_cluster_pods: ClusterPods = False, limit: Limit = None, *, flags: Flags) -> Command:
+    def list_(include_cluster_pods: ClusterPods = False, limit: access.AtMost = None, *, flags: Flags) -> Command:
         """List the account's pods with their status, hardware and cost."""
         return partial(with_limits, flags, partial(_list, include_cluster_pods, limit))
 

@@ -1,4 +1,4 @@
-"""`orchestrator secrets`: create, delete, list. A value is never an argument, which others on the machine can see."""
+"""`orchestrator secrets`: create, rotate, delete, list. No value is an argument: others on the machine see those."""
 
 import sys
 from functools import partial
@@ -10,6 +10,7 @@ import typer
 from orchestrator.cli import access, printing, tables
 from orchestrator.cli.access import Command, Connect, tell_deleted
 from orchestrator.cli.account.templates import from_environment
+from orchestrator.core.interfaces import Noun
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ Value = Annotated[
     str,
     typer.Option(metavar="-|env:NAME", help="Where the value comes from: standard input, or an environment variable."),
 ]
+NewValue = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        metavar="-|env:NAME",
+        help="Where the new value comes from, as for create. Default: standard input, or none with --description.",
+    ),
+]
 Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for; everybody may read that.")]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="The secret's id, as [bold]orchestrator secrets list[/] shows it.")
@@ -30,9 +39,9 @@ Id = Annotated[
 
 def add_secrets(commands: typer.Typer, connect: Connect) -> None:
     """Registers `secrets` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, delete and list secrets.")
+    group = typer.Typer(no_args_is_help=True, help="Create, rotate, delete and list secrets.")
     commands.add_typer(group, name="secrets")
-    secrets = access.graphql_noun(group, connect)
+    secrets = access.account_noun(group, Noun.SECRETS, connect)
 
     @secrets.command()
     def create(name: Name, value: Value = "-", description: Description = None) -> Command:
@@ -40,14 +49,19 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
         return partial(_create, name, value, description)
 
     @secrets.command()
+    def rotate(secret_id: Id, value: NewValue = None, description: Description = None) -> Command:
+        """Put another value in the place of the one there is, read as for create. What runs keeps the old one."""
+        return partial(_rotate, secret_id, value, description)
+
+    @secrets.command()
     def delete(secret_id: Id, yes: access.Yes = False) -> Command:
         """Delete a secret by its id. Asks first."""
         return partial(_delete, secret_id, yes)
 
     @secrets.command("list")
-    def list_() -> Command:
+    def list_(limit: access.AtMost = None) -> Command:
         """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
-        return _list
+        return partial(_list, limit)
 
 
 async def _create(name: str, source: str, description: str | None, account: "Account", as_json: bool) -> None:
@@ -55,6 +69,16 @@ async def _create(name: str, source: str, description: str | None, account: "Acc
     if as_json:
         printing.put_json(secret)
     printing.say(f"secret {secret.name}: created as {secret.id}")
+
+
+async def _rotate(
+    secret_id: str, source: str | None, description: str | None, account: "Account", as_json: bool
+) -> None:
+    value = None if source is None and description is not None else _value(source or "-")
+    secret = await account.secrets.rotate(secret_id, value, description=description)
+    if as_json:
+        printing.put_json(secret)
+    printing.say(f"secret {secret.name}: {'described anew' if value is None else 'has another value'}")
 
 
 def _value(source: str) -> str:
@@ -81,9 +105,9 @@ async def _delete(secret_id: str, yes: bool, account: "Account", as_json: bool) 
     tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
 
 
-async def _list(account: "Account", as_json: bool) -> None:
+async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await account.secrets.list(),
+        await account.secrets.list(limit=limit),
         as_json=as_json,
         none="the account has no secrets",
         headings=("id", "name", "description"),

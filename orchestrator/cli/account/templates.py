@@ -10,6 +10,7 @@ import typer
 
 from orchestrator.cli import access, printing, tables
 from orchestrator.cli.access import Command, Connect, Noun, tell_deleted
+from orchestrator.core import interfaces
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ Volume = Annotated[
 ]
 Id = Annotated[
     str | None,
-    typer.Option("--id", metavar="ID", help="Modify this template; what is not given is reset. Default: create one."),
+    typer.Option("--id", metavar="ID", help="Modify this template; what is not given stays. Default: create one."),
 ]
 Serverless = Annotated[
     bool, typer.Option("--serverless", metavar="", help="For endpoints rather than pods. Implies --volume 0.")
 ]
 DockerArgs = Annotated[
-    str, typer.Option(metavar="TEXT", help="Start arguments of the container.", rich_help_panel=CONTAINER)
+    str | None, typer.Option(metavar="TEXT", help="Start arguments of the container.", rich_help_panel=CONTAINER)
 ]
 Env = Annotated[
     list[str] | None,
@@ -63,7 +64,7 @@ def add_templates(commands: typer.Typer, connect: Connect) -> None:
     """Registers `templates` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
     commands.add_typer(group, name="templates")
-    templates = access.graphql_noun(group, connect)
+    templates = access.account_noun(group, interfaces.Noun.TEMPLATES, connect)
 
     _add_save(templates)
 
@@ -73,9 +74,9 @@ def add_templates(commands: typer.Typer, connect: Connect) -> None:
         return partial(_delete, name, yes)
 
     @templates.command("list")
-    def list_() -> Command:
+    def list_(limit: access.AtMost = None) -> Command:
         """List the account's templates. The values of their environment variables are in --json only."""
-        return _list
+        return partial(_list, limit)
 
 
 def _add_save(templates: Noun) -> None:
@@ -87,7 +88,7 @@ def _add_save(templates: Noun) -> None:
         volume: Volume = None,
         id_: Id = None,
         serverless: Serverless = False,
-        docker_args: DockerArgs = "",
+        docker_args: DockerArgs = None,
         env: Env = None,
         ports: Ports = None,
         readme: Readme = None,
@@ -106,18 +107,18 @@ def _add_save(templates: Noun) -> None:
             container_disk_in_gb=container_disk,
             volume_in_gb=volume or 0,
             docker_args=docker_args,
-            env=tuple(_variable(text) for text in env or ()),
+            env=None if env is None else tuple(_variable(text) for text in env),
             ports=ports,
             readme=None if readme is None else _text(Path(readme)),
             volume_mount_path=volume_mount_path,
-            is_serverless=serverless,
+            is_serverless=serverless or (None if id_ else False),
             container_registry_auth_id=registry_auth,
         )
         return partial(_save, template)
 
 
 async def _save(template: "Template", account: "Account", as_json: bool) -> None:
-    saved = await account.templates.save(template)
+    saved = await account.templates.save(template, losing=printing.warn)
     if as_json:
         printing.put_json(saved)
     printing.say(f"template {saved.name}: saved as {saved.id}")
@@ -156,9 +157,9 @@ async def _delete(name: str, yes: bool, account: "Account", as_json: bool) -> No
     tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
 
 
-async def _list(account: "Account", as_json: bool) -> None:
+async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await account.templates.list(),
+        await account.templates.list(limit=limit),
         as_json=as_json,
         none="the account has no templates",
         headings=("id", "name", "image", "for", "disk", "volume", "env"),
@@ -174,5 +175,5 @@ def _row(template: "Template") -> tuple[object, ...]:
         "endpoints" if template.is_serverless else "pods",
         f"{template.container_disk_in_gb} GB",
         f"{template.volume_in_gb} GB",
-        ", ".join(variable.key for variable in template.env),
+        ", ".join(variable.key for variable in template.env or ()),
     )

@@ -1,0 +1,116 @@
+"""Templates by GraphQL (contract, `saveTemplate`, `deleteTemplate`; listing as observed).
+
+A template is saved as a whole. So one that is modified is read first, and what was not said is sent as it was.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
+from orchestrator.account.templates import Losing, Template, tell_lost_variables, variables_of
+
+_FIELDS: Final = (
+    "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
+    " isServerless"
+)
+"""What the contract says can be selected."""
+
+_MORE: Final = (
+    *("containerRegistryAuthId", "startSsh", "startJupyter", "startScript", "isPublic", "advancedStart"),
+    *("category", "config", "allowedCudaVersions"),
+)
+"""What else the mutation takes (as observed), and a save would reset. Not every service shows all of it."""
+
+_UNSAID: Final[Mapping[str, Value]] = {"dockerArgs": "", "env": [], "isServerless": False}
+"""What a new template is given where nobody says otherwise: the service has refused templates without the first two."""
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    template: Mapping[str, object] = msgspec.field(name="saveTemplate")
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    templates: tuple[Mapping[str, object], ...] = msgspec.field(name="podTemplates")
+
+
+class _Myself(msgspec.Struct, frozen=True):
+    myself: _Listed
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    template: Mapping[str, Any] | None = msgspec.field(name="podTemplate")
+
+
+_NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
+"""In the place of what the service does not know, which is null."""
+
+
+class TemplatesGraphQL:
+    """The account's templates, by GraphQL."""
+
+    def __init__(self, graphql: GraphQL) -> None:
+        self._graphql = graphql
+
+    def __repr__(self) -> str:
+        return repr(self._graphql)
+
+    async def is_there(self) -> bool:
+        return await self._graphql.is_there()
+
+    async def save(self, template: Template, losing: Losing) -> Template:
+        doing = f"templates save {template.name}"
+        wanted = {name: value for name, value in msgspec.to_builtins(template).items() if value is not None}
+        whole = {**_UNSAID, **wanted} if template.id is None else await self._merged(doing, template, wanted, losing)
+        ordered = {field.encode_name: field for field in msgspec.structs.fields(Template)}
+        given = {name: whole[name] for name in (*ordered, *_MORE) if name in whole}
+        query = f"mutation {{ saveTemplate(input: {literal(given)}) {{ {_FIELDS} }} }}"
+        values = [variable["value"] for variable in whole.get("env", ())]
+        saved = await self._graphql.ask(doing, query, _read_saved, hidden=values)
+        auth = given.get("containerRegistryAuthId")  # not shown of what is saved (contract, selectable result fields)
+        return msgspec.structs.replace(saved, container_registry_auth_id=auth)
+
+    async def _merged(
+        self, doing: str, template: Template, wanted: Mapping[str, Any], losing: Losing
+    ) -> Mapping[str, Any]:
+        """What is wanted of the template, and what it has besides; `losing` is told what the service does not show."""
+        head = f"query {{ podTemplate(id: {literal(template.id)}) {{ {_FIELDS} %s }} }}"
+        shown, hidden = await self._graphql.ask_known(doing, head, _MORE, msgspec.json.Decoder(_Shown).decode)
+        if shown.template is None:  # the service says that itself
+            return {**_UNSAID, **wanted}
+        present = {name: value for name, value in shown.template.items() if value is not None}
+        unknown = [name for name in hidden if name not in wanted]
+        if unknown:
+            losing(f"template {template.name}: the service does not show {', '.join(unknown)}; a save may reset that")
+        if template.env is not None:
+            before = variables_of(_template(present))
+            tell_lost_variables(f"template {template.name}", before, variables_of(template), losing)
+        return {**_UNSAID, **present, **wanted}
+
+    async def delete(self, name: str) -> None:
+        query = f"mutation {{ deleteTemplate(templateName: {literal(name)}) }}"
+        await self._graphql.ask(f"templates delete {name:.80}", query, read_nothing)
+
+    async def show(self, template_id: str) -> Template | None:
+        head = f"query {{ podTemplate(id: {literal(template_id)}) {{ {_FIELDS} %s }} }}"
+        shown, _ = await self._graphql.ask_known(
+            f"templates show {template_id:.80}", head, _MORE[:1], msgspec.json.Decoder(_Shown).decode
+        )
+        return None if shown.template is None else _template(shown.template)
+
+    async def list(self, limit: int | None) -> tuple[Template, ...]:
+        head = f"query {{ myself {{ podTemplates {{ {_FIELDS} %s }} }} }}"
+        listed, _ = await self._graphql.ask_known(
+            "templates list", head, _MORE[:1], msgspec.json.Decoder(_Myself).decode
+        )
+        return tuple(map(_template, listed.myself.templates[:limit]))
+
+
+def _read_saved(data: bytes) -> Template:
+    return _template(msgspec.json.decode(data, type=_Saved).template)
+
+
+def _template(members: Mapping[str, object]) -> Template:
+    known = {name: value for name, value in members.items() if value is not None}
+    return msgspec.convert({**_NOTHING, **known}, Template)
