@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator import written
+from orchestrator.core.costs import Price
 from orchestrator.declaration import SWITCH, Group, Setting, duration, whole
 from orchestrator.settings import RunRequest, RunSettings
 
@@ -35,8 +36,8 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     workers_there: int | None = None
     """How many workers the endpoint may have, as its settings in the account say; None: nobody was asked."""
 
-    price_there: float | None = None
-    """What a second of a worker costs, as the account's catalogue says."""
+    price_there: Price | None = None
+    """What a second of a worker costs, as the account's catalog says; None: nobody was asked."""
 
 
 _figures: Final = Group(PlanFigures, FIGURES)

@@ -24,7 +24,7 @@ from orchestrator.api.identity import check_given, check_not_local, check_reach,
 from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.options import check_brakes
-from orchestrator.api.outlook import outlook
+from orchestrator.api.outlook import outlook, tell_after_canary
 from orchestrator.api.patience import Patience
 from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
 from orchestrator.api.rescue import rescuing
@@ -219,6 +219,7 @@ class Foreground:
             await session.send()
             self._begin_patience(around, settings)
             self._begin_growing(engine.taking, engine.ledger, run)
+            engine.taking.start_soon(tell_after_canary, engine.ledger, session, self._request.connection, self._view)
             self._view.ready()
             while True:
                 await session.until_over(self._view.warn)

@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from orchestrator.api.following import as_it_is
 from orchestrator.client import for_a_batch
 from orchestrator.core.bottlenecks import TRIP_US_USUAL, Line
+from orchestrator.core.costs import Price
 from orchestrator.core.experience import Execution, experience
 from orchestrator.core.forecast import Source, Times, Workers
 from orchestrator.core.health import Health
@@ -13,6 +15,8 @@ from orchestrator.core.planning import Batch, Known, Terms, plan
 from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.engine.local import LOCAL_WORKERS
+from orchestrator.engine.observers.view import View
+from orchestrator.engine.runs import RunSession
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import LOCAL, ConnectionSettings, RunSettings
@@ -35,6 +39,16 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     return plan(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
 
 
+async def tell_after_canary(ledger: Ledger, session: RunSession, connection: ConnectionSettings, view: View) -> None:
+    """Says how the rest of a run will go once the rows that went first have succeeded: by what these took."""
+    if not session.brakes.awaits_canary:
+        return
+    await session.progress.until(lambda: not session.brakes.awaits_canary)
+    run = await as_it_is(ledger, session.run)
+    if (told := await outlook(ledger, run, run.settings, connection)) is not None:
+        view.say(f"{run.name}: the rest: {told}")
+
+
 def line_of(
     connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None = None
 ) -> Line:
@@ -52,7 +66,7 @@ def line_of(
     )
 
 
-def terms_of(settings: RunSettings, now: int, *, price_there: float | None = None) -> Terms:
+def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = None) -> Terms:
     """What is to be kept of a run with these settings that begins at `now`."""
     timeout_ms = settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     return Terms(
@@ -60,7 +74,7 @@ def terms_of(settings: RunSettings, now: int, *, price_there: float | None = Non
         execution_timeout_us=timeout_ms * MILLISECOND_US,
         finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
         budget=settings.budget or None,
-        price_per_s=settings.price_per_second or price_there,
+        price=price_there if settings.price_per_second is None else Price(settings.price_per_second),
         are_kept_warm=settings.workers_min is not None,
     )
 

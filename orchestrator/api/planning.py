@@ -17,6 +17,7 @@ from orchestrator.api.asking import service_state
 from orchestrator.api.identity import check_given
 from orchestrator.api.outlook import executions_at, known_of, line_of, terms_of
 from orchestrator.api.sampling import probed
+from orchestrator.core.costs import Price
 from orchestrator.core.experience import Execution
 from orchestrator.core.health import Health
 from orchestrator.core.lifecycle import TERMINAL
@@ -75,12 +76,15 @@ async def plan(
     health, trip_us = await _health(asked.connection, given, url, endpoint)
     if request.workers_there is None and request.figures.workers is None:
         request = replace(request, workers_there=await _workers_there(asked.connection, given, url, endpoint))
+    price_there = request.price_there
+    if price_there is None and settings.price_per_second is None:
+        price_there = await _price_there(asked.connection, given, url, endpoint)
     known = known_of(executions, settings, request, health, is_embedded=url == LOCAL)
     return planned(
         replace(counted, done=min(done, counted.rows)),
         asked.endpoint,
         line_of(asked.connection, settings, is_embedded=url == LOCAL, trip_us=trip_us),
-        terms_of(settings, given.clock.now(), price_there=request.price_there),
+        terms_of(settings, given.clock.now(), price_there=price_there),
         known,
     )
 
@@ -118,6 +122,16 @@ async def _workers_there(connection: ConnectionSettings, given: Dependencies, ur
     with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
         async with given.service(connection, given.clock) as service:
             return (await given.bounds(service, connection.rest_url).show(endpoint)).most
+    return None
+
+
+async def _price_there(connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str) -> Price | None:
+    """What a second of a worker costs, as the account's catalog says; None where that cannot be seen."""
+    if url == LOCAL or not connection.api_key or not knows_account(connection.rest_url, url):
+        return None
+    with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
+        async with given.service(connection, given.clock) as service:
+            return await given.prices(service, connection.rest_url).per_second(endpoint)
     return None
 
 

@@ -139,6 +139,7 @@ def _cost(found: Plan) -> Iterator[str]:
     shares = [f"{money(part)} for {what}" for part, what in parts if part]
     of_it = f", of it {' and '.join(shares)}" if shares else ""
     yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
+    yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
     yield f"  not in it: {'; '.join(cost.not_included)}"
 
 

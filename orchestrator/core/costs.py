@@ -23,6 +23,13 @@ ROUNDING: Final = 1e-9
 """The part of a job by which a sum of floats may be off."""
 
 
+class Price(msgspec.Struct, frozen=True, gc=False):
+    """What a second of a worker costs, and where that was found, for people."""
+
+    per_s: float
+    source: str = "as given"
+
+
 class Took(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The executions that have ended of a run, an endpoint or a day, added up."""
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from orchestrator.core.bottlenecks import Bottleneck, Line, binding, gaps_us
+from orchestrator.core.costs import Price
 from orchestrator.core.costs import money as of_money
 from orchestrator.core.deadlines import margin_us
 from orchestrator.core.forecast import Course, Forecast, Source, Times, Workers, course, forecast
@@ -63,8 +64,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     execution_timeout_us: int
     finish_within_us: int | None = None
     budget: float | None = None
-    price_per_s: float | None = None
-    """What a second of a worker costs."""
+    price: Price | None = None
 
     are_kept_warm: bool = False
     """Whether the warm workers are paid as long as it lasts, busy or not."""
@@ -92,6 +92,11 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     """The part of it for warm workers that have nothing to do."""
 
     not_included: tuple[str, ...]
+    price_per_s: float
+    """What a second of a worker costs."""
+
+    price_from: str
+    """Where that was found."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +151,7 @@ def plan(batch: Batch, endpoint: str, line: Line, terms: Terms, known: Known) ->
     mean_us = None if times is None else times.mean_us * times.per_job
     gaps = gaps_us(line, workers=None if workers is None else workers.most, execution_us=mean_us)
     bound = binding(gaps)
-    money = None if found is None or terms.price_per_s is None else _money(found, workers, terms, terms.price_per_s)
+    money = None if found is None or terms.price is None else _money(found, workers, terms, terms.price)
     refused = (*_of_input(batch), *_of_times(line, terms, times), *_of_wishes(found, money, terms, workers))
     sending_us = max(gaps[Bottleneck.RATE], gaps[Bottleneck.CONCURRENCY])
     made = Plan(
@@ -184,8 +189,9 @@ def plan(batch: Batch, endpoint: str, line: Line, terms: Terms, known: Known) ->
 # --- what it costs
 
 
-def _money(found: Forecast, workers: Workers | None, terms: Terms, price_per_s: float) -> Money:
+def _money(found: Forecast, workers: Workers | None, terms: Terms, price: Price) -> Money:
     assert workers is not None
+    price_per_s = price.per_s
     likely = found.likely
     cold = max(0, likely.workers - workers.warm)
     starting = cold * workers.start_us / SECOND_US * price_per_s
@@ -208,6 +214,8 @@ def _money(found: Forecast, workers: Workers | None, terms: Terms, price_per_s: 
         starting=starting,
         idle=idle,
         not_included=tuple(left_out),
+        price_per_s=price_per_s,
+        price_from=price.source,
     )
 
 

@@ -1,11 +1,12 @@
-"""What the engine needs of an account: how many workers an endpoint may have. Whoever puts the program together says
-where that is to be had (`Dependencies.bounds`).
+"""What the program needs of an account: how many workers an endpoint may have, and what they cost. Whoever puts the
+program together says where that is to be had (`Dependencies`).
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
 from orchestrator.client import Service
+from orchestrator.core.costs import Price
 from orchestrator.core.lending import Bounds
 
 
@@ -20,6 +21,17 @@ class WorkerBounds(Protocol):
         """Makes it so many."""
         ...
 
+
+class WorkerPrices(Protocol):
+    """What a second of a worker costs. Calls raise `OrchestratorError`."""
+
+    async def per_second(self, endpoint: str) -> Price | None:
+        """At that endpoint; None where nobody says."""
+        ...
+
+
+MakePrices = Callable[[Service, str], WorkerPrices]
+"""Those of the account whose key a service has, at a REST URL."""
 
 MakeBounds = Callable[[Service, str], WorkerBounds]
 """Those of the account whose key a service has, at a REST URL."""

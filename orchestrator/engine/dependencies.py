@@ -16,7 +16,7 @@ from orchestrator.client.hooks import PostHook, post_hook
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
 from orchestrator.core.profiles import address_of
-from orchestrator.engine.bounds import MakeBounds, WorkerBounds
+from orchestrator.engine.bounds import MakeBounds, MakePrices, WorkerBounds, WorkerPrices
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
@@ -69,6 +69,13 @@ def real_bounds(service: Service, rest_url: str) -> WorkerBounds:
     return EndpointBounds(service, rest_url)
 
 
+def real_prices(service: Service, rest_url: str) -> WorkerPrices:
+    """What workers cost by the account's catalog. Raises `UsageError` for a bad URL."""
+    from orchestrator.account.prices import EndpointPrices  # noqa: PLC0415  only a plan needs them
+
+    return EndpointPrices(service, rest_url)
+
+
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
     """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
     from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
@@ -83,6 +90,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     service: MakeService = real_service
     bounds: MakeBounds = real_bounds
+    prices: MakePrices = real_prices
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 

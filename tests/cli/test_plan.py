@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchestrator.core.bottlenecks import Line
+from orchestrator.core.costs import Price
 from orchestrator.core.forecast import Source, Times, Workers
 from orchestrator.core.planning import Batch, Known, Terms, plan
 from orchestrator.declared_plan import PlanFigures, PlanRequest
@@ -13,7 +14,7 @@ from orchestrator.units import SECOND_US
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 TIMES = Times(executions_us=(10 * SECOND_US,) * 20, per_job=1.25, source=Source.HISTORY)
-TERMS = Terms(ttl_us=86_400 * SECOND_US, execution_timeout_us=600 * SECOND_US, price_per_s=0.01)
+TERMS = Terms(ttl_us=86_400 * SECOND_US, execution_timeout_us=600 * SECOND_US, price=Price(0.01))
 BATCH = Batch(rows=800, done=100, repeats=7, input_bytes=3_000_000)
 
 
@@ -37,6 +38,7 @@ def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
         "  done: in 19 min (19 min to 20 min)",
         "  workers at work: 2.4 h in all",
         "  cost: 92.30 (89.67 to 94.92), of it 4.80 for workers that start",
+        "  price: 0.010 for a second of a worker, as given",
         "  not in it: the idle time of workers after their last job; storage, and what others charge",
         "  would help: 16 workers instead of 8: done 9 min sooner",
         "  would help: workers that are warm already: done 64 s sooner",
@@ -50,12 +52,12 @@ def test_where_nothing_is_known_it_says_how_to_find_out() -> None:
     assert "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others, 2 too large\n" in result.stdout
     assert "  an execution: nothing is known of how long it takes here\n" in result.stdout
     assert "  to find out: --probe 20; or give --execution-time and --workers\n" in result.stdout
-    app.planned = plan(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price_per_s=None), Known())
+    app.planned = plan(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
     assert "  input: 1 row, 9 bytes\n" in invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL).stdout
 
 
 def test_without_a_price_it_says_how_to_give_one() -> None:
-    result = invoke(planned(replace(TERMS, price_per_s=None)), "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = invoke(planned(replace(TERMS, price=None)), "plan", "in.jsonl", "--endpoint", LOCAL)
     assert "  cost: not known; --price-per-second says what a second costs\n" in result.stdout
 
 

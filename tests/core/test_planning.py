@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.bottlenecks import Bottleneck, Line
+from orchestrator.core.costs import Price
 from orchestrator.core.forecast import Source, Times, Workers
 from orchestrator.core.pacing import Limit
 from orchestrator.core.planning import Batch, Known, Plan, Terms, about, plan
@@ -49,22 +50,22 @@ def test_what_is_done_is_not_done_again() -> None:
 
 
 def test_it_costs_its_executions_and_the_workers_that_start() -> None:
-    cost = planned(terms={"price_per_s": 0.01}).cost
+    cost = planned(terms={"price": Price(0.01)}).cost
     assert cost is not None
     assert cost.likely == pytest.approx(80, rel=0.02)
     assert cost.best < cost.likely < cost.worst
     assert (cost.starting, cost.idle) == (0, 0)
     assert cost.not_included[0] == "workers that start"
-    cold = planned(terms={"price_per_s": 0.01}, workers=Workers(most=8, start_us=100 * S)).cost
+    cold = planned(terms={"price": Price(0.01)}, workers=Workers(most=8, start_us=100 * S)).cost
     assert cold is not None
     assert cold.starting == pytest.approx(8)
-    assert "for about 88." in planned(terms={"price_per_s": 0.01}, workers=Workers(most=8, start_us=100 * S)).verdict
+    assert "for about 88." in planned(terms={"price": Price(0.01)}, workers=Workers(most=8, start_us=100 * S)).verdict
     assert "workers that start" not in cold.not_included
 
 
 def test_workers_that_are_kept_warm_are_paid_while_they_wait() -> None:
     warm = Workers(most=100, warm=100)
-    cost = planned(100, workers=warm, terms={"price_per_s": 1.0, "are_kept_warm": True}).cost
+    cost = planned(100, workers=warm, terms={"price": Price(1.0), "are_kept_warm": True}).cost
     assert cost is not None
     assert 0 < cost.idle < 0.5 * cost.likely
 
@@ -89,7 +90,7 @@ def test_rows_that_are_too_large_are_refused() -> None:
             "it ends 17 min too late: it takes 17 min, and there are 0 ms",
         ),
         (
-            Terms(ttl_us=DAY, execution_timeout_us=600 * S, budget=20, price_per_s=0.01),
+            Terms(ttl_us=DAY, execution_timeout_us=600 * S, budget=20, price=Price(0.01)),
             "it costs 80.00, and the budget is 20.00: that pays for 25% of it",
         ),
     ],
@@ -118,10 +119,10 @@ def test_what_may_not_be_kept_is_doubtful() -> None:
     assert "the TTL (10 s) ends 40% of the executions" in found.doubtful
     assert "the execution timeout (12 s) ends 20% of the executions" in found.doubtful
     assert any("would not be done in time is held back" in each for each in found.doubtful)
-    near = planned(terms={"finish_within_us": 1_025 * S, "budget": 80.5, "price_per_s": 0.01})
+    near = planned(terms={"finish_within_us": 1_025 * S, "budget": 80.5, "price": Price(0.01)})
     assert near.is_feasible
     assert [each[:11] for each in near.doubtful] == ["it may end ", "it may cost"]
-    assert planned(terms={"finish_within_us": DAY, "budget": 800, "price_per_s": 0.01}).doubtful == ()
+    assert planned(terms={"finish_within_us": DAY, "budget": 800, "price": Price(0.01)}).doubtful == ()
 
 
 def test_what_would_help_comes_with_what_it_saves_the_most_first() -> None:

@@ -1,6 +1,7 @@
 """A plan as users get it: of an input, of what the ledger knows, of a probe, and of how the endpoint is."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -9,19 +10,21 @@ from msgspec.structs import replace
 from orchestrator.api.planning import plan
 from orchestrator.api.sampling import spread
 from orchestrator.client import Service
+from orchestrator.core.brakes import Canary
+from orchestrator.core.costs import Price
 from orchestrator.core.forecast import Source
 from orchestrator.core.planning import Plan
 from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
-from orchestrator.errors import InputError, StoppedError, UsageError
+from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
 from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import desk, numbers
 from tests.engine.test_program import Silence, carried_out, request_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
-from tests.simulation.world import ENDPOINT, SimulatedService
+from tests.simulation.world import ENDPOINT, URL, SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -32,6 +35,7 @@ async def planned(
     clock: VirtualClock,
     view: Silence | None = None,
     stop: anyio.Event | None = None,
+    **others: Any,
 ) -> Plan:
     around = Dependencies(
         clock=clock,
@@ -42,6 +46,7 @@ async def planned(
         connect=async_creator,
         say_every_s=BEAT_S,
         watch_every_s=BEAT_S,
+        **others,
     )
     return await plan(request, view, around, stop)
 
@@ -68,13 +73,61 @@ async def test_the_account_says_how_many_workers_there_may_be_and_what_they_cost
         run=request_in(tmp_path, jobs=100),
         figures=PlanFigures(execution_us=10 * SECOND_US),
         workers_there=4,
-        price_there=0.5,
+        price_there=Price(0.5),
     )
     async with service.serving():
         found = await planned(asked, service, clock)
     assert (found.workers, found.workers_from) == (4, "as the account says")
     assert found.cost is not None
     assert found.cost.likely == pytest.approx(500)
+
+
+async def test_where_the_rows_go_that_were_sent_first_the_rest_is_planned_by_what_they_took(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)
+    asked = request_in(tmp_path, jobs=60)
+    settings = RunSettings(canary=Canary(5), price_per_second=0.5)
+    async with service.serving():
+        begun_at = clock.now()
+        await carried_out(replace(asked, settings=settings), service, clock, view)
+    took_s = (clock.now() - begun_at) / SECOND_US
+    assert [line for line in view.lines if line.startswith("in: the canary is back: 5 of 5 succeeded. They took 20 s")]
+    [told] = [line for line in view.lines if line.startswith("in: the rest: 55 jobs in about ")]
+    assert "for about 550.00" in told
+    assert 270 < took_s < 400
+
+
+class Catalog:
+    """What workers cost there; None: one may not look."""
+
+    def __init__(self, price: Price | None) -> None:
+        self._price = price
+
+    async def per_second(self, _endpoint: str) -> Price | None:
+        if self._price is None:
+            raise NotSent("403")
+        return self._price
+
+
+@pytest.mark.parametrize(
+    ("there", "given", "told"),
+    [
+        (Price(0.5, "as the catalog says of an A40"), None, (0.5, "as the catalog says of an A40")),
+        (Price(0.5, "as the catalog says of an A40"), 0.25, (0.25, "as given")),
+        (None, None, None),
+    ],
+)
+async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
+    tmp_path: Path, there: Price | None, given: float | None, told: tuple[float, str] | None
+) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    run = request_in(tmp_path, jobs=10)
+    run = replace(run, connection=replace(run.connection, rest_url=URL), settings=RunSettings(price_per_second=given))
+    asked = PlanRequest(run=run, figures=PlanFigures(execution_us=10 * SECOND_US, workers=5))
+    async with service.serving():
+        cost = (await planned(asked, service, clock, prices=lambda *_: Catalog(there))).cost
+    assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
 
 
 async def test_a_run_tells_how_it_will_go_once_the_endpoint_is_known(tmp_path: Path) -> None:

@@ -146,6 +146,11 @@ class RunBrakes:
             f"{each}{'.' if each else ''} The rest goes"
         )
 
+    @property
+    def awaits_canary(self) -> bool:
+        """Whether rows go first that have not succeeded yet."""
+        return self._canary is not None and not self._is_canary_told
+
     def go_on(self, at: int) -> None:
         """People had the run go on at that time: what has stopped it counts anew, or not any more."""
         if at <= self._continued_at:
