@@ -7,10 +7,12 @@ itself, AnyIO, Rich) is imported by the command that needs it, so that `--help` 
 import gc
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from orchestrator import __version__, declared
 from orchestrator.cli import printing
@@ -121,11 +123,17 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+@cache
+def program() -> Callable[..., object]:
+    """The command line of the real program, with what Typer makes of it, which takes it a while."""
+    return get_command(build(load_api))
+
+
 def main() -> None:
     """The entry point."""
     gc.disable()  # what is loaded before a command begins is no garbage; `execution` enables it again
     printing.open_streams()
     try:
-        build(load_api)()
+        program()()
     except SystemExit as end:
         printing.leave(end.code if isinstance(end.code, int) else 0)

@@ -6,7 +6,8 @@ Half a second of imports is most of what such a short program costs, and the tes
 What is forked is a process of its own in everything else: its own id, environment, folder, standard streams and end. A
 few tests start the installed command all the same, as a user would paste it.
 
-The starter forks a guard, and the guard the program: so it is simply waited for, by somebody who has nothing else to do.
+What the program makes when it first needs it (what Typer makes of the commands, what SQLAlchemy makes of statements) is
+most of what is left of a short start: so the process that forks has itself carried out a run first.
 """
 
 import gc
@@ -19,16 +20,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NoReturn
 
-import anyio
-
 import orchestrator
+from orchestrator.cli import program
+from tests.system.processes import FAST, KEY
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MESSAGE_BYTES: Final = 256 * 1024
@@ -36,6 +39,12 @@ MESSAGE_BYTES: Final = 256 * 1024
 
 NUMBER_BYTES: Final = 8
 """A process id, or how it ended, on the wire."""
+
+PLAYED: Final = (
+    ("run", "in.jsonl", "--endpoint", "ep1", "--listen", "127.0.0.1:0", "--output", "out.jsonl", "--quiet", *FAST),
+    ("status",),
+)
+"""What the process that forks does itself, before it does."""
 
 PRELOADED: Final = ("tests.system.service", "uvloop", "aiohttp", "pydantic.main", "pydantic.type_adapter")
 
@@ -129,23 +138,43 @@ def main() -> None:
     """The starter itself: forks for each message of the channel, whose number is its argument."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     _preload()
-    signal.signal(signal.SIGCHLD, _reap)
+    ended, ending = socket.socketpair()
+    ending.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # what nobody handles wakes nobody either
+    signal.set_wakeup_fd(ending.fileno())
+    reports: dict[int, int] = {}
     while True:
+        ready, _, _ = select.select([channel, ended], [], [])
+        if ended in ready:
+            ended.recv(MESSAGE_BYTES)
+            _report_ends(reports)
+        if channel not in ready:
+            continue
         message, numbers, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 4)
         if not message:
             return
-        if os.fork() == 0:
-            channel.close()
-            _guard(pickle.loads(message), numbers)
-        for number in numbers:
+        *streams, report = numbers
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in (channel.detach(), ended.detach(), ending.detach(), report, *reports.values()):
+                os.close(number)
+            _become(pickle.loads(message), streams)
+        for number in streams:
             os.close(number)
+        reports[pid] = report
+        os.write(report, pid.to_bytes(NUMBER_BYTES, signed=True))
 
 
-def _reap(*_: object) -> None:
-    """Takes notice of the guards that have ended; their processor time counts as ours then."""
+def _report_ends(reports: dict[int, int]) -> None:
+    """Tells whoever waits for one of `reports`, by process id, how that has ended."""
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (end := os.waitpid(-1, os.WNOHANG))[0]:
+            report = reports.pop(end[0])
+            with suppress(BrokenPipeError):  # of a test that has given up
+                os.write(report, os.waitstatus_to_exitcode(end[1]).to_bytes(NUMBER_BYTES, signed=True))
+            os.close(report)
 
 
 def _preload() -> None:
@@ -154,25 +183,36 @@ def _preload() -> None:
         *(module.name for module in pkgutil.walk_packages(orchestrator.__path__, "orchestrator.")),
     ):
         importlib.import_module(name)
-    anyio.run(anyio.sleep, 0)  # AnyIO imports half of itself when it begins
+    with TemporaryDirectory() as folder:
+        _play(Path(folder))
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy every page
 
 
-def _guard(start: Sequence[Any], numbers: Sequence[int]) -> NoReturn:
-    """Starts the program, tells its id, waits for it, and tells how it ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *streams, report = numbers
-    pid = os.fork()
-    if pid == 0:
-        os.close(report)
-        _become(start, streams)
-    for number in streams:
+def _play(folder: Path) -> None:
+    """Begins as most tests do, in this process: what the program makes when it first needs it, each start has made."""
+    (reading, into), (out, writing), told = os.pipe(), os.pipe(), os.dup(sys.stderr.fileno())
+    service = os.fork()
+    if service == 0:
+        os.close(into)
+        _become(("tests.system.service:main", [], folder, {}, None), [reading, writing, told])
+    for number in (reading, writing, told):
         os.close(number)
-    os.write(report, pid.to_bytes(NUMBER_BYTES, signed=True))
-    _, status = os.waitpid(pid, 0)
-    os.write(report, os.waitstatus_to_exitcode(status).to_bytes(NUMBER_BYTES, signed=True))
-    os._exit(0)
+    (folder / "in.jsonl").write_text('{"n": 1}\n{"n": 2, "failures": 1}\n')
+    os.environ.clear()  # each start has its own
+    os.environ["ORCHESTRATOR_API_KEY"] = KEY
+    thresholds = gc.get_threshold()
+    with FileIO(into, "w") as options, os.fdopen(out) as said, chdir(folder):
+        options.write(b"{}\n")
+        os.environ["ORCHESTRATOR_SERVERLESS_URL"] = f"http://127.0.0.1:{int(said.readline())}"
+        for words in PLAYED:
+            with suppress(SystemExit):
+                program()([*words])
+    os.waitpid(service, 0)
+    gc.set_threshold(*thresholds)
+    for thread in set(threading.enumerate()) - {threading.main_thread()}:
+        if not thread.daemon:
+            thread.join()  # it has been told to end, and is not to be missing from a fork in the middle of something
 
 
 def _become(start: Sequence[Any], streams: Sequence[int]) -> NoReturn:
