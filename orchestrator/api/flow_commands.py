@@ -2,11 +2,9 @@
 
 import os
 import shlex
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -14,6 +12,7 @@ import anyio
 import msgspec
 from anyio import from_thread, to_thread
 
+from orchestrator.api import user_commands
 from orchestrator.core.compact import compact
 from orchestrator.engine.upkeep.command_stage import CommandFailed, PrintedLine
 from orchestrator.formats.custom_id import decode_custom_id
@@ -23,17 +22,14 @@ LINES_MAX: Final = 100_000
 PRINTED_BYTES_MAX: Final = 256 * MIB
 """So much of what a command prints becomes rows: they are written by one transaction."""
 
-SAID_SHOWN: Final = 1_000
-"""So many characters of what a command says are told where it fails."""
-
-STOP_S: Final = 5.0
-"""A command that is to end is killed after so long."""
+TOLD_CHARS_MAX: Final = 200
+"""So much of a command is told."""
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _names: Final = msgspec.json.Decoder(list[str])
 
 
-async def carry_out(
+async def print_rows(
     command: Sequence[str], folder: Path, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> list[PrintedLine]:
     """Runs the command in `folder` and returns what it prints; what it says on its standard error goes to `say`, line
@@ -48,23 +44,6 @@ async def carry_out(
         return await to_thread.run_sync(lambda: list(_lines(command[0], printed)))
 
 
-def _started(
-    command: Sequence[str], folder: Path, environ: Mapping[str, str], printed: IO[bytes]
-) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(  # noqa: S603  the user's own command
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=environ,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise CommandFailed(f"{command[0]}: the command cannot be run ({error})") from None
-
-
 async def _run(
     command: Sequence[str],
     folder: Path,
@@ -72,20 +51,14 @@ async def _run(
     say: Callable[[str], None],
     printed: IO[bytes],
 ) -> None:
-    process = _started(command, folder, environ, printed)
+    told = shlex.join(command)[:TOLD_CHARS_MAX]
+    process = await user_commands.begin(command, told=told, folder=folder, environ=environ, printed=printed)
     try:
         said = await to_thread.run_sync(_listen, process, say, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
     except BaseException:
-        await _stop(process)
+        await user_commands.stop(process)
         raise
-    if process.returncode:
-        how = (
-            f"was killed by {signal.Signals(-process.returncode).name}"
-            if process.returncode < 0
-            else f"has ended with exit code {process.returncode}"
-        )
-        told = said.strip()[-SAID_SHOWN:]
-        raise CommandFailed(f"{shlex.join(command)[:200]} {how}{f': {told}' if told else ''}")
+    user_commands.check(process, told, said)
 
 
 def _listen(process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> str:
@@ -95,25 +68,10 @@ def _listen(process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> s
     with process.stderr:
         for line in process.stderr:
             text = line.decode(errors="replace")
-            said = (said + text)[-2 * SAID_SHOWN :]
+            said = (said + text)[-2 * user_commands.SAID_SHOWN :]
             from_thread.run_sync(say, text.rstrip())
     process.wait()
     return said
-
-
-async def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ends it and whatever it has started, first by asking."""
-    with anyio.CancelScope(shield=True):
-        _signal(process, signal.SIGTERM)
-        with anyio.move_on_after(STOP_S):
-            await to_thread.run_sync(process.wait, abandon_on_cancel=True)
-        _signal(process, signal.SIGKILL)
-        await to_thread.run_sync(process.wait)
-
-
-def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
 
 
 def _lines(program: str, printed: IO[bytes]) -> Iterator[PrintedLine]:

@@ -6,7 +6,6 @@ SHA-256, which is written down before any of its rows is taken in. Results are w
 
 import hashlib
 import shlex
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
 from orchestrator.api.files import row_batches, write_files
 from orchestrator.api.telling import told_to
+from orchestrator.api.user_commands import carry_out
 from orchestrator.core import pipelines
 from orchestrator.core.flow_paths import moment, path
 from orchestrator.core.pipelines import INPUT, Pipeline, Stage, run_name
@@ -37,7 +37,7 @@ from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.local import is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.row_maker import RowMaker
-from orchestrator.engine.upkeep.command_stage import PrintedLine
+from orchestrator.engine.upkeep.command_stage import CommandFailed, PrintedLine
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of
 from orchestrator.formats.reading import Places, Reading
@@ -62,9 +62,6 @@ from orchestrator.units import MIB, SECOND_US
 
 LOOK_S: Final = 5.0
 """How often it is looked whether an input is there."""
-
-STDERR_SHOWN: Final = 500
-"""So much of what a command says is told where it fails."""
 
 
 class Source(NamedTuple):
@@ -251,16 +248,12 @@ class LocalFiles:
     async def _print(self, command: list[str], printed: Path, pipeline: Pipeline, at: Moment) -> None:
         """Has a command print the input, which is then read like any other."""
         environ = {**self.dependencies.environ, **variables(at)}
-        try:
-            with printed.open("wb") as file:
-                done = await anyio.run_process(
-                    command, stdout=file, stderr=subprocess.PIPE, check=False, cwd=pipeline.folder, env=environ
-                )
-        except OSError as error:
-            raise UsageError(f"{command[0]}: the input-command cannot be run ({error.strerror})") from None
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-STDERR_SHOWN:]
-            raise UsageError(f"the input-command {command[0]} ended with exit code {done.returncode}: {said}")
+        told, folder = f"the input-command {command[0]}", Path(pipeline.folder)
+        with printed.open("wb") as file:
+            try:
+                await carry_out(command, told=told, folder=folder, environ=environ, printed=file)
+            except CommandFailed as failed:
+                raise UsageError(str(failed)) from None
 
     # --- commands
 
@@ -279,7 +272,7 @@ class LocalFiles:
             environ = {**self.dependencies.environ, **variables(at)}
             name = run_name(flow.name, stage.name)
             self.view.say(f"{name} runs {shlex.join(command)}")
-            return await flow_commands.carry_out(
+            return await flow_commands.print_rows(
                 command, Path(pipeline.folder), environ, lambda line: self.view.say(f"{name}: {line}")
             )
 

@@ -1,30 +1,24 @@
 """Tells people of flows and schedules: posts to their URL, or begins their command."""
 
-import os
-import signal
-import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import IO, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
-from anyio import to_thread
-
+from orchestrator.api.user_commands import carry_out
 from orchestrator.core.flow_paths import moment
 from orchestrator.core.notifications import headers, message_id, signing_key
 from orchestrator.core.pipelines import Notify, Pipeline
 from orchestrator.core.placeholders import expanded, variables
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.upkeep.command_stage import CommandFailed
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger.outbox import Notification
 
 COMMAND_S_MAX: Final = 60.0
 """So long a command may take."""
-
-STDERR_SHOWN: Final = 200
-"""So much of what a command says is told where it fails."""
 
 _OK: Final = range(200, 300)
 _REDIRECTS: Final = range(300, 400)
@@ -82,47 +76,18 @@ async def commanded(
     given = dict(environ)
     if told.fire_at is not None:
         given |= variables(moment(pipeline, told.fire_at, told.again or 1))
-    # Files, not pipes: what it does not read breaks nothing, and what it leaves running keeps nobody waiting.
-    with tempfile.TemporaryFile() as body, tempfile.TemporaryFile() as stderr:
+    with tempfile.TemporaryFile() as body:  # no pipe: what it does not read breaks nothing
         body.write(told.body + b"\n")
         body.seek(0)
-        begin = partial(_begin, command, pipeline.folder, given, body, stderr)
         try:
-            process = await to_thread.run_sync(begin)
-        except OSError as error:
-            return f"the command {command[0]} cannot be run ({error.strerror})"
-        try:
-            code = await to_thread.run_sync(partial(process.wait, within_s), abandon_on_cancel=True)
-        except subprocess.TimeoutExpired:
-            return f"the command {command[0]} did not end within {within_s:g} s"
-        finally:
-            _kill(process)
-        return _ended(command[0], code, stderr) if code else None
-
-
-def _begin(
-    command: Sequence[str], folder: str, environ: Mapping[str, str], body: IO[bytes], stderr: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    """In a session of its own, so that it can be ended with all that it begins."""
-    return subprocess.Popen(  # noqa: S603  what the pipeline's file says
-        command,
-        stdin=body,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        cwd=folder,
-        env=environ,
-        start_new_session=True,
-    )
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _ended(program: str, code: int, stderr: IO[bytes]) -> str:
-    stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, stderr.tell() - STDERR_SHOWN))
-    said = stderr.read().decode(errors="replace").strip()
-    return f"the command {program} ended with exit code {code}{said and ': '}{said}"
+            await carry_out(
+                command,
+                told=f"the command {command[0]}",
+                folder=Path(pipeline.folder),
+                environ=given,
+                given=body,
+                within_s=within_s,
+            )
+        except CommandFailed as failed:
+            return str(failed)
+    return None

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.flow_commands import carry_out, read_line
+from orchestrator.api.flow_commands import print_rows, read_line
 from orchestrator.core.flows import FlowState
 from orchestrator.core.job import reopened
 from orchestrator.core.pipelines import Pipeline, Stage
@@ -133,8 +133,8 @@ async def test_too_few_rows_hold_the_flow_before_its_command(tmp_path: Path) -> 
 
 
 async def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="no-such-program: the command cannot be run"):
-        await carry_out(["no-such-program"], tmp_path, {}, print)
+    with pytest.raises(CommandFailed, match="no-such-program cannot be run"):
+        await print_rows(["no-such-program"], tmp_path, {}, print)
 
 
 @pytest.mark.parametrize(

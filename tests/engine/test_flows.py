@@ -102,7 +102,7 @@ async def test_an_input_that_a_command_prints_and_one_whose_command_fails(tmp_pa
         states = await p.states()
         assert states == {FIRST: "succeeded", FIRST.replace("p@", "q@"): "failed"}
         failed = await p.flow(FIRST.replace("p@", "q@"))
-        assert failed.why == "the input-command sh ended with exit code 3: no data yet"
+        assert failed.why == "the input-command sh has ended with exit code 3: no data yet"
     [sent] = transport.of("run")
     told = f"2026-01-01T00:06:00Z 2026-01-01T00:00:00Z {FIRST} {FIRST}"
     assert json.loads(sent.body)["input"]["told"] == told

@@ -2,7 +2,9 @@
 
 import json
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,14 +14,15 @@ from orchestrator.api.flows import flow_show
 from orchestrator.api.lineage import flow_lineage
 from orchestrator.core.flows import FlowKind
 from orchestrator.core.lifecycle import State, replay
-from orchestrator.core.pipelines import Pipeline
+from orchestrator.core.pipelines import ALL, INPUT, Pipeline
 from orchestrator.core.reusing import NOTHING_YET
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.units import HOUR_US
 from tests.engine.flowing import Flowing, a_pipeline, accepting, flowing
 from tests.engine.scripted import Scripted, says
+from tests.engine.test_gathering import gathering, made
 from tests.engine.test_notifications import failing
-from tests.engine.test_stages import Killing
+from tests.engine.test_stages import Killing, service
 from tests.ledger.pipelines import applied
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator
@@ -101,6 +104,26 @@ async def test_what_failed_what_is_old_and_what_is_of_another_version_is_sent(tm
         assert len(transport.of("run")) == 5 + 2
         [row] = (await flow_lineage(tmp_path / "l.db", name, "r2", READING)).rows
         assert (row.not_reused or "").endswith("older than 1 day")
+
+
+@pytest.mark.parametrize("by", [ALL, INPUT, "caption"])
+async def test_groups_of_what_was_taken_again_are_as_they_were(tmp_path: Path, by: str) -> None:
+    """Of three rows each becomes as many: a new one alone is sent, and its group with it."""
+    transport = service()
+    async with flowing(tmp_path, transport=transport) as p:
+        found, sent = list[dict[str, Any]](), [0]
+        for rows in (2, 2, 3):
+            pipeline = gathering(tmp_path, by, rows=rows)
+            stages = tuple(replace(stage, reuse_us=24 * HOUR_US) for stage in pipeline.stages)
+            name = await flowed(p, replace(pipeline, stages=stages), len(found))
+            assert (await p.states())[name] == "succeeded"
+            assert await p.ledger.groups.runs_ready() == []
+            found.append(await made(p, f"{name}/total"))
+            sent.append(len(transport.of("run")))
+    assert found[0] == found[1]
+    groups = 1 if by == ALL else 2
+    assert [now - before for before, now in pairwise(sent)] == [2 + 3 + groups, 0, 1 + 3 + 1]
+    assert len(found[2]) == (1 if by == ALL else 3)
 
 
 async def test_what_was_taken_again_is_handed_over_like_any_other_row(tmp_path: Path) -> None:
