@@ -8,8 +8,9 @@ Their rules, and the client that keeps them. All that a user of `Account` needs 
 """
 
 from orchestrator.account.account import Account
-from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
+from orchestrator.account.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
 from orchestrator.account.graphql import GraphQLError
+from orchestrator.account.interfaces import CannotSayError
 from orchestrator.account.pod_records import (
     Cloud,
     GlobalMount,
@@ -25,10 +26,12 @@ from orchestrator.account.pods import ActionRefusedError, WaitError
 from orchestrator.account.rest import ProblemError
 from orchestrator.account.secrets import Secret
 from orchestrator.account.templates import EnvironmentVariable, Template
+from orchestrator.core.interfaces import Interface
 
 __all__ = [
     "Account",
     "ActionRefusedError",
+    "CannotSayError",
     "Cloud",
     "CpuRequest",
     "EndpointRecord",
@@ -37,6 +40,7 @@ __all__ = [
     "GlobalMount",
     "GpuRequest",
     "GraphQLError",
+    "Interface",
     "Mounts",
     "NetworkMount",
     "PersistentMount",
@@ -49,4 +53,5 @@ __all__ = [
     "Secret",
     "Template",
     "WaitError",
+    "WorkerRecord",
 ]

@@ -52,6 +52,8 @@ _myself: Final = msgspec.json.Decoder(_Myself).decode
 class EndpointsGraphQL:
     """The account's endpoints, by GraphQL."""
 
+    interface = Interface.GRAPHQL
+
     def __init__(self, graphql: GraphQL) -> None:
         self._graphql = graphql
 

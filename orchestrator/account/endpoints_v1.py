@@ -20,6 +20,8 @@ _one: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class EndpointsV1:
     """`/v1/endpoints`."""
 
+    interface = Interface.V1
+
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 

@@ -60,6 +60,8 @@ _one: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class EndpointsV2:
     """`/v2/serverless`."""
 
+    interface = Interface.V2
+
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self._gpus = GpuPools(rest)
@@ -92,6 +94,8 @@ class EndpointsV2:
     async def update(self, endpoint_id: str, fields: Fields, losing: Losing) -> EndpointRecord:
         doing, path = f"endpoints update {endpoint_id}", f"{_PATH}/{endpoint_id}"
         present: Mapping[str, Any] | None = None
+        if "name" in fields:
+            losing(f"endpoint {endpoint_id}: its template is renamed, too, to {fields['name']}-template")
         if fields.keys() & {"scalerType", "scalerValue", "env", "templateId"}:
             present = decoded(doing, await self._rest.get(doing, path), _one)
             _tell_lost(endpoint_id, present, fields, losing)

@@ -37,15 +37,15 @@ class CannotSayError(UsageError):
 
     def __init__(self, interface: Interface, what: str, advice: str = "") -> None:
         self.interface = interface
-        advice = (
-            advice
-            or f"another {declared.INTERFACE} may ({', '.join(each for each in TITLES if each is not interface)})"
-        )
+        others = ", ".join(each for each in TITLES if each is not interface)
+        advice = advice or f"another {declared.INTERFACE} may ({others})"
         super().__init__(f"{TITLES[interface]} cannot say {what}; {advice}; nothing was sent")
 
 
 class Form(Protocol):
     """What an account has, by one of the interfaces."""
+
+    interface: Interface
 
     async def is_there(self) -> bool:
         """Whether the service has this interface at all."""
@@ -81,13 +81,26 @@ class Forms(Generic[F]):
             try:
                 answer = await call(form)
             except (RefusedError, CannotSayError) as error:
-                if self._met or len(self._forms) == 1 or not _may_be_gone(error) or await form.is_there():
+                is_last = len(self._forms) == 1
+                if self._met or not _may_be_gone(error, is_last=is_last) or await form.is_there():
                     raise
+                if is_last:
+                    raise _retold(error, form.interface) from None
             else:
                 self._met = self._met or form is self._forms[0]
                 return answer
             self._forms = tuple(each for each in self._forms if each is not form)
 
 
-def _may_be_gone(error: RefusedError | CannotSayError) -> bool:
-    return not isinstance(error, RefusedError) or error.status in GONE
+def _may_be_gone(error: RefusedError | CannotSayError, *, is_last: bool) -> bool:
+    """Whether the interface may not be there, so that another one, or at least another word, is called for."""
+    if isinstance(error, CannotSayError):
+        return not is_last
+    return error.status in GONE
+
+
+def _retold(error: RefusedError | CannotSayError, interface: Interface) -> RefusedError:
+    """A refusal that is not about what was asked for: nothing of that kind is there."""
+    assert isinstance(error, RefusedError), "who has no words for it has not been asked"
+    advice = f"check the URL, or choose another {declared.INTERFACE}"
+    return type(error)(error.doing, error.refusal, (f"there is no {TITLES[interface]} at this address", advice))

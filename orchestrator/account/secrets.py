@@ -13,6 +13,7 @@ from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
 from orchestrator.account.interfaces import Form, Forms
 from orchestrator.account.rest import Rest, decoded
 from orchestrator.client.serverless import checked_id
+from orchestrator.core.interfaces import Interface
 from orchestrator.errors import UsageError
 from orchestrator.units import MIB
 
@@ -109,6 +110,8 @@ _one: Final = msgspec.json.Decoder(Secret).decode
 class SecretsV2:
     """By REST v2, `/v2/account/secrets` (as observed)."""
 
+    interface = Interface.V2
+
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
@@ -173,6 +176,8 @@ _myself: Final = msgspec.json.Decoder(_Myself).decode
 
 class SecretsGraphQL:
     """By GraphQL: `secretCreate` and `secretDelete` (contract), the other operations as observed."""
+
+    interface = Interface.GRAPHQL
 
     def __init__(self, graphql: GraphQL) -> None:
         self._graphql = graphql

@@ -10,6 +10,7 @@ import msgspec
 
 from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
 from orchestrator.account.templates import Losing, Template, tell_lost_variables, variables_of
+from orchestrator.core.interfaces import Interface
 
 _FIELDS: Final = (
     "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
@@ -49,6 +50,8 @@ _NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeI
 
 class TemplatesGraphQL:
     """The account's templates, by GraphQL."""
+
+    interface = Interface.GRAPHQL
 
     def __init__(self, graphql: GraphQL) -> None:
         self._graphql = graphql

@@ -29,11 +29,11 @@ class _TemplatesRest(ABC):
 
     def __init__(self, rest: Rest, version: Interface) -> None:
         self._rest = rest
-        self._version = version
+        self.interface = version
         self._path = f"/{version}/templates"
 
     def __repr__(self) -> str:
-        return f"{self._version} {self._rest!r}"
+        return f"{self.interface} {self._rest!r}"
 
     async def is_there(self) -> bool:
         return await self._rest.has(self._path)

@@ -100,10 +100,11 @@ class ServerlessApi:
         before = self._find(request)
         settings, newer = settings_of(body, before)
         template = None
-        if body.is_about_container:
+        if body.is_about_container or body.name is not None:
             present = self._template_of(before)
+            name = present.name if body.name is None else f"{body.name}-template"  # a shared one, too (as observed)
             source = self._source(body) or present
-            template = msgspec.structs.replace(contained(source, body), id=present.id, name=present.name)
+            template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
         try:
             after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
         except Refusal as refusal:

@@ -8,13 +8,16 @@ import httpx
 import pytest
 
 from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, PodModify, Template
+from orchestrator.account.bounds import EndpointBounds
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
 from orchestrator.account.rest import ProblemError
 from orchestrator.client import Service
 from orchestrator.client.refusals import AnswerError
 from orchestrator.core.interfaces import Interface
+from orchestrator.core.lending import Bounds
 from orchestrator.emulator.account import Account as Emulated
+from orchestrator.emulator.endpoints import EndpointInput
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.errors import UsageError
@@ -36,6 +39,9 @@ TEMPLATE: Mapping[str, Any] = {
     "env": (EnvironmentVariable(key="A", value="1"), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_hf }}")),
     "ports": "8888/http,22/tcp",
 }
+
+
+SAVED = {"imageName": "me/worker:1", "containerDiskInGb": 5, "volumeInGb": 0, "isServerless": True}
 
 
 def client_of(subject: Emulated, clock: VirtualClock, interface: str = "auto", **urls: str) -> Account:
@@ -268,6 +274,36 @@ async def test_who_acts_for_a_team_speaks_the_interface_that_knows_teams() -> No
     assert {request.url.path for request in script.requests} == {"/v2/templates"}
 
 
+@pytest.mark.parametrize("without", [{}, {"v1": 410}, {"v2": 404}])
+async def test_the_engine_raises_the_bounds_of_workers_by_whichever_rest_there_is(without: Mapping[str, int]) -> None:
+    clock = VirtualClock()
+    subject = account(clock, without=without)
+    template = subject.templates.save({**SAVED, "name": "t"})
+    made = subject.endpoints.create(EndpointInput(template_id=template.id), clock.now())
+    bounds = EndpointBounds(Service(URL, KEY, clock, transport=carrier(subject)), URL)
+    assert await bounds.show(made.id) == Bounds(0, 3)
+    await bounds.set(made.id, Bounds(1, 9))
+    assert await bounds.show(made.id) == Bounds(1, 9)
+
+
+async def test_the_bounds_of_the_public_service_are_asked_for_where_its_v2_is() -> None:
+    script = Script(httpx.Response(403))
+    service = Service(URL, KEY, VirtualClock(), transport=httpx.MockTransport(script))
+    with pytest.raises(ProblemError):
+        await EndpointBounds(service, "https://rest.runpod.io").show("e")
+    assert [str(request.url) for request in script.requests] == ["https://api.runpod.io/v2/serverless/e"]
+
+
+@pytest.mark.parametrize(
+    ("interface", "status", "what"), [("v1", 410, "REST v1"), ("v2", 404, "REST v2"), ("graphql", 404, "GraphQL")]
+)
+async def test_an_interface_that_was_chosen_and_is_not_there_is_told(interface: str, status: int, what: str) -> None:
+    with pytest.raises((ProblemError, GraphQLError)) as caught:
+        await scripted(Script(httpx.Response(status)), interface).templates.list()
+    assert f"there is no {what} at this address" in str(caught.value)
+    assert str(caught.value).endswith("check the URL, or choose another --interface")
+
+
 # --- what an interface cannot say
 
 SERVERLESS = {**TEMPLATE, "env": (), "ports": None}
@@ -371,6 +407,8 @@ async def test_by_v2_a_nameless_endpoint_is_called_like_its_template_and_may_run
     await client.endpoints.update(made.id, other, losing=lost.append)
     await client.endpoints.update(made.id, EndpointSpec(), more={"env": {"A": "1"}}, losing=lost.append)
     await client.endpoints.update(made.id, EndpointSpec(), more={"env": {"B": "1"}}, losing=lost.append)
+    await client.endpoints.update(made.id, EndpointSpec(name="f"), losing=lost.append)
+    assert lost.pop() == f"endpoint {made.id}: its template is renamed, too, to f-template"
     assert lost == [
         f"endpoint {made.id}: its image, command, disk, variables and ports become those of the template",
         f"endpoint {made.id}: the variable A will be gone",

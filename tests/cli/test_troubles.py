@@ -106,7 +106,7 @@ class Told:
         self.changes = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "GET":
+        if request.method == "GET" or b'"query":"query' in request.content:
             return httpx.Response(200, json={"pods": [POD]} if request.url.path == "/v2/pods" else POD)
         self.changes += 1
         match self.reply:

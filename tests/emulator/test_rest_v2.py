@@ -96,6 +96,15 @@ async def test_a_template_is_copied_into_an_endpoint_which_has_its_own_then() ->
     assert (changed["image"], changed["disk"], changed["env"]) == ("me/other:1", 7, {})
 
 
+async def test_another_name_of_an_endpoint_renames_its_template_even_a_shared_one() -> None:
+    """As observed."""
+    v2 = V2()
+    template = await v2.made("/templates", TEMPLATE)
+    _, made = await v2.bare.rest("POST", "/endpoints", {"templateId": template["id"], "name": "e"})
+    assert (await v2("PATCH", f"/serverless/{made['id']}", {"name": "f"}))[1]["name"] == "f"
+    assert (await v2("GET", f"/templates/{template['id']}"))[1]["name"] == "f-template"
+
+
 CPU = {"gpu": None, "cpu": [{"id": "cpu3c", "vcpuCount": 4}]}
 
 

@@ -6,6 +6,7 @@ They are what one gets wrong when one writes such a program for the first time. 
 from typing import Final
 
 from tests.planted.faults import (
+    accounts,
     answers,
     braking,
     command_line,
@@ -48,6 +49,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *validating.FAULTS,
     *escalating.FAULTS,
     *direct.FAULTS,
+    *accounts.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

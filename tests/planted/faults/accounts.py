@@ -1,0 +1,50 @@
+"""What an account has beside its jobs, and the interfaces by which it is spoken of."""
+
+from tests.planted.faults.fault import Fault
+
+_TESTS = "tests/account/test_interfaces.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a template that GraphQL saves loses what nobody spoke of",
+        path="orchestrator/account/templates_graphql.py",
+        old="        return {**_UNSAID, **present, **wanted}\n",
+        new="        return {**_UNSAID, **wanted}\n",
+        tests=(f"{_TESTS}::test_what_graphql_does_not_show_of_what_it_saves_is_said_first",),
+    ),
+    Fault(
+        name="an endpoint that GraphQL saves loses what nobody spoke of",
+        path="orchestrator/account/endpoints_graphql.py",
+        old="        return await self._save(doing, {**kept, **wanted})\n",
+        new='        return await self._save(doing, {"id": endpoint_id, "name": kept["name"], **wanted})\n',
+        tests=(f"{_TESTS}::test_an_endpoint_that_graphql_saves_keeps_what_nobody_spoke_of",),
+    ),
+    Fault(
+        name="what is not found leads to the older interface",
+        path="orchestrator/account/interfaces.py",
+        old=" or await form.is_there():\n",
+        new=":\n",
+        tests=(f"{_TESTS}::test_a_thing_that_is_not_there_is_no_interface_that_is_not_there",),
+    ),
+    Fault(
+        name="the public service is asked though another address was set",
+        path="orchestrator/core/interfaces.py",
+        old="    return tuple(each for each in known if each in elsewhere) or known\n",
+        new="    return known\n",
+        tests=(f"{_TESTS}::test_where_one_address_was_set_nothing_goes_to_the_public_service",),
+    ),
+    Fault(
+        name="a list ends with its first page",
+        path="orchestrator/account/rest.py",
+        old="            if page.cursor is None or (limit is not None and len(found) >= limit):\n",
+        new="            if True:\n",
+        tests=(f"{_TESTS}::test_one_script_has_the_same_result_by_each_interface_and_with_the_older_ones_gone",),
+    ),
+    Fault(
+        name="a secret that REST quotes is shown",
+        path="orchestrator/account/rest.py",
+        old="        redactor = Redactor({HIDDEN: self._key}, sent=hidden)\n",
+        new="        redactor = Redactor({HIDDEN: self._key})\n",
+        tests=(f"{_TESTS}::test_a_value_that_v2_quotes_is_hidden",),
+    ),
+)
