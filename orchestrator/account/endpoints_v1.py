@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import are_pools
 from orchestrator.account.interfaces import USE_V2, CannotSayError
-from orchestrator.account.rest import Rest, decoded
+from orchestrator.account.rest import Rest, decoded, encoded
 from orchestrator.account.templates import Losing
 from orchestrator.core.interfaces import Interface
 from orchestrator.core.responses import Answer
@@ -29,7 +29,7 @@ class EndpointsV1:
         return f"v1 {self._rest!r}"
 
     async def is_there(self) -> bool:
-        return await self._rest.has(_PATH)
+        return await self._rest.has(_PATH, in_pages=False)
 
     async def create(self, fields: Fields) -> EndpointRecord:
         doing = "endpoints create"
@@ -37,7 +37,7 @@ class EndpointsV1:
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
         doing = "endpoints list"
-        records = await self._rest.all(doing, _PATH, "endpoints", dict[str, Any], limit=limit)
+        records = await self._rest.all(doing, _PATH, "endpoints", dict[str, Any], limit=limit, in_pages=False)
         return tuple(read_record(doing, record) for record in records)
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
@@ -59,7 +59,7 @@ class EndpointsV1:
 def _body(fields: Fields) -> bytes:
     if pools := are_pools(fields.get("gpuTypeIds") or ()):
         raise CannotSayError(Interface.V1, f"the GPU pool {pools[0]}", f"name GPU types, or {USE_V2}")
-    return msgspec.json.encode(fields)
+    return encoded(fields)
 
 
 def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:

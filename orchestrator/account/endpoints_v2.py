@@ -12,7 +12,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import GpuPools
 from orchestrator.account.interfaces import CannotSayError
-from orchestrator.account.rest import Rest, decoded
+from orchestrator.account.rest import Rest, decoded, encoded
 from orchestrator.account.templates import Losing, tell_lost_variables
 from orchestrator.client.records import known_members
 from orchestrator.client.refusals import AnswerError
@@ -79,7 +79,7 @@ class EndpointsV2:
             raise CannotSayError(Interface.V2, "an endpoint without a choice of GPUs", "name GPU types or pools")
         if "name" not in body:
             body["name"] = await self._name_of(str(fields["templateId"]))
-        answer = await self._rest.post(doing, _PATH, _encoded({"type": "QUEUE", **body}))
+        answer = await self._rest.post(doing, _PATH, encoded({"type": "QUEUE", **body}))
         return await self._record(doing, answer, changed=True)
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
@@ -99,7 +99,7 @@ class EndpointsV2:
         if fields.keys() & {"scalerType", "scalerValue", "env", "templateId"}:
             present = decoded(doing, await self._rest.get(doing, path), _one)
             _tell_lost(endpoint_id, present, fields, losing)
-        answer = await self._rest.patch(doing, path, _encoded(await self._body(fields, present)))
+        answer = await self._rest.patch(doing, path, encoded(await self._body(fields, present)))
         return await self._record(doing, answer, changed=True)
 
     async def delete(self, endpoint_id: str) -> None:
@@ -107,7 +107,9 @@ class EndpointsV2:
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         doing = f"endpoints workers {endpoint_id}"
-        records = await self._rest.all(doing, f"{_PATH}/{endpoint_id}/workers", "workers", dict[str, Any])
+        records = await self._rest.all(
+            doing, f"{_PATH}/{endpoint_id}/workers", "workers", dict[str, Any], in_pages=False
+        )
         return tuple(_worker(doing, record) for record in records)
 
     async def _name_of(self, template_id: str) -> str:
@@ -192,10 +194,6 @@ def _tell_lost(endpoint_id: str, present: Mapping[str, Any], fields: Fields, los
         losing(f"endpoint {endpoint_id}: its image, command, disk, variables and ports become those of the template")
     elif isinstance(fields.get("env"), dict):
         tell_lost_variables(f"endpoint {endpoint_id}", _members(present, "env"), fields["env"], losing)
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(body)
 
 
 def _worker(doing: str, raw: Mapping[str, Any]) -> WorkerRecord:

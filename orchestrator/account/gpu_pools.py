@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.account.rest import Rest
+from orchestrator.client.refusals import AnswerError, RefusedError
 from orchestrator.errors import UsageError
 
 _POOL: Final = re.compile(r"[A-Z]+(_[A-Z0-9]+)*_[0-9]+(_[A-Z0-9]+)*")
@@ -50,11 +51,16 @@ class GpuPools:
         return {"pools": pools, **({"excludedTypes": excluded} if excluded else {})}
 
     async def shown(self, gpu: Mapping[str, Any]) -> list[str]:
-        """The pools of a record, or the types that are left of one where some are excluded."""
+        """The pools of a record, or the types that are left of one where some are excluded; without a catalog these,
+        with a minus.
+        """
         pools, excluded = list(gpu.get("pools") or ()), set(gpu.get("excludedTypes") or ())
         if not excluded:
             return pools
-        pool_of = await self._catalog()
+        try:
+            pool_of = await self._catalog()
+        except (RefusedError, AnswerError):  # who may see endpoints need not see the catalog
+            return [*pools, *(f"-{each}" for each in sorted(excluded))]
         shown = []
         for pool in pools:
             types = [each for each, of in pool_of.items() if of == pool]
@@ -64,7 +70,7 @@ class GpuPools:
     async def _catalog(self) -> Mapping[str, str]:
         """The pool of each type that has one."""
         if self._pool_of is None:
-            types = await self._rest.all("the catalog of GPUs", _PATH, "gpus", _GpuType)
+            types = await self._rest.all("the catalog of GPUs", _PATH, "gpus", _GpuType, in_pages=False)
             self._pool_of = {each.id: each.pool for each in types if each.pool}
         return self._pool_of
 

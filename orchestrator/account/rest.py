@@ -38,7 +38,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.rate_windows import Window, read_windows
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
 
 PATIENCE_S: Final = 120.0
@@ -66,6 +66,14 @@ def team_header(team_id: str) -> dict[bytes, bytes]:
     Raises `UsageError` for what fits in no header.
     """
     return {b"X-Team-Id": checked_id(team_id, "team").encode("ascii")}
+
+
+def encoded(body: object) -> bytes:
+    """A body as JSON. Raises `UsageError` for text that no encoding can carry."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        raise UsageError("a text has characters that are no Unicode (bytes of another encoding?)") from None
 
 
 def unknown(doing: str, what: str) -> ProblemError:
@@ -117,17 +125,22 @@ class Rest:
         """`GET {base}{path}`; repeated while the connection or the service fails. `doing` begins every error."""
         return await self._request(doing, "GET", path, None)
 
-    async def all(self, doing: str, path: str, name: str, kind: type[T], *, limit: int | None = None) -> list[T]:
+    async def all(
+        self, doing: str, path: str, name: str, kind: type[T], *, limit: int | None = None, in_pages: bool = True
+    ) -> list[T]:
         """What the list at `path` holds under `name`, page by page, each as a `kind`; at most the first `limit`.
 
-        A list that is not in pages, a bare one included, is one page. Raises `AnswerError`, also for pages that cannot
+        One that is not `in_pages` is asked for as a whole; what comes is read all the same. A bare list is one page.
+        Raises `AnswerError`, also for pages that cannot
         be followed.
         """
         found: list[T] = []
+        if limit is not None and limit < 1:
+            return found
         query: dict[str, str] = {}
         cursors: set[str] = set()
         while True:
-            if limit is not None:
+            if limit is not None and in_pages:
                 query["limit"] = str(min(limit - len(found), PAGE_MAX))
             answer = await self.get(doing, f"{path}?{urlencode(query)}" if query else path)
             page = decoded(doing, answer, lambda body: _page(body, name, kind))
@@ -139,10 +152,10 @@ class Rest:
             cursors.add(page.cursor)
             query["cursor"] = page.cursor
 
-    async def has(self, path: str) -> bool:
-        """Whether there is anything at `path`, whatever it says."""
+    async def has(self, path: str, *, in_pages: bool = True) -> bool:
+        """Whether there is a list at `path`, whatever it says."""
         try:
-            await self.get(f"GET {path}", f"{path}?limit=1")
+            await self.get(f"GET {path}", f"{path}?limit=1" if in_pages else path)
         except ProblemError as error:
             return error.status not in GONE
         except (NotSent, Unanswered):

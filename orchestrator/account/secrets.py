@@ -11,7 +11,7 @@ import msgspec
 
 from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
 from orchestrator.account.interfaces import Form, Forms
-from orchestrator.account.rest import Rest, decoded
+from orchestrator.account.rest import Rest, decoded, encoded
 from orchestrator.client.serverless import checked_id
 from orchestrator.core.interfaces import Interface
 from orchestrator.errors import UsageError
@@ -119,7 +119,7 @@ class SecretsV2:
         return f"v2 {self._rest!r}"
 
     async def is_there(self) -> bool:
-        return await self._rest.has(_PATH)
+        return await self._rest.has(_PATH, in_pages=False)
 
     async def create(self, name: str, value: str, description: str | None) -> Secret:
         doing = f"secrets create {name}"
@@ -138,14 +138,11 @@ class SecretsV2:
 
     async def list(self, limit: int | None) -> tuple[Secret, ...]:
         doing = "secrets list"
-        return tuple(await self._rest.all(doing, _PATH, "secrets", Secret, limit=limit))
+        return tuple(await self._rest.all(doing, _PATH, "secrets", Secret, limit=limit, in_pages=False))
 
 
 def _body(**members: str | None) -> bytes:
-    try:
-        return msgspec.json.encode({name: value for name, value in members.items() if value is not None})
-    except UnicodeEncodeError:
-        raise UsageError("a text has characters that are no Unicode (bytes of another encoding?)") from None
+    return encoded({name: value for name, value in members.items() if value is not None})
 
 
 class _Created(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.account.interfaces import GONE, CannotSayError
-from orchestrator.account.rest import ProblemError, Rest, decoded, unknown
+from orchestrator.account.rest import ProblemError, Rest, decoded, encoded, unknown
 from orchestrator.account.templates import Losing, Template, tell_lost_variables, variables_of
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.serverless import checked_id
@@ -31,22 +31,23 @@ class _TemplatesRest(ABC):
         self._rest = rest
         self.interface = version
         self._path = f"/{version}/templates"
+        self._in_pages = version is Interface.V2
 
     def __repr__(self) -> str:
         return f"{self.interface} {self._rest!r}"
 
     async def is_there(self) -> bool:
-        return await self._rest.has(self._path)
+        return await self._rest.has(self._path, in_pages=self._in_pages)
 
     async def save(self, template: Template, losing: Losing) -> Template:
         doing = f"templates save {template.name}"
         body = self._body(template)
         if template.id is None:
-            answer = await self._rest.post(doing, self._path, _encoded(body), hidden=_values(template))
+            answer = await self._rest.post(doing, self._path, encoded(body), hidden=_values(template))
         else:
             path = f"{self._path}/{checked_id(template.id, 'template')}"
             self._compare(template, self._read(doing, await self._rest.get(doing, path)), losing)
-            answer = await self._rest.patch(doing, path, _encoded(body), hidden=_values(template))
+            answer = await self._rest.patch(doing, path, encoded(body), hidden=_values(template))
         return self._read(doing, answer, changed=True)
 
     async def delete(self, name: str) -> None:
@@ -68,7 +69,9 @@ class _TemplatesRest(ABC):
 
     async def list(self, limit: int | None) -> tuple[Template, ...]:
         doing = "templates list"
-        records = await self._rest.all(doing, self._path, "templates", dict[str, Any], limit=limit)
+        records = await self._rest.all(
+            doing, self._path, "templates", dict[str, Any], limit=limit, in_pages=self._in_pages
+        )
         return tuple(self._template(doing, record) for record in records)
 
     def _compare(self, template: Template, present: Template, losing: Losing) -> None:
@@ -197,10 +200,6 @@ class TemplatesV1(_TemplatesRest):
 
 def _said(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(body)
 
 
 def _values(template: Template) -> list[str]:

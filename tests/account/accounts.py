@@ -11,16 +11,25 @@ import msgspec
 from orchestrator.account import Account
 from orchestrator.client import Service
 from orchestrator.clock import Clock, SystemClock
+from orchestrator.core.interfaces import Interface
 from orchestrator.emulator.account import Account as Emulated
 from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 
+URL = "http://emulator"
+ALL = {"base_url": URL, "rest_url": URL, "graphql_url": GRAPHQL_URL}
 URLS = {"rest_url": "http://emulator", "graphql_url": GRAPHQL_URL}
 
 
 def client_of(account: Emulated, clock: Clock | None = None, *, key: str = KEY, **settings: Any) -> Account:
     service = Service("http://emulator", key, clock or SystemClock(), transport=carrier(account))
     return Account(service, **{**URLS, **settings})
+
+
+def met_by(subject: Emulated, clock: Clock, interface: str = "auto", **urls: str) -> Account:
+    """A client that has met no interface yet, as each command has."""
+    service = Service(URL, KEY, clock, transport=carrier(subject))
+    return Account(service, interface=Interface(interface), **{**ALL, **urls})  # type: ignore[arg-type]
 
 
 class Script(Replies):

@@ -38,7 +38,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/account/rest.py",
         old="            if page.cursor is None or (limit is not None and len(found) >= limit):\n",
         new="            if True:\n",
-        tests=(f"{_TESTS}::test_one_script_has_the_same_result_by_each_interface_and_with_the_older_ones_gone",),
+        tests=(
+            "tests/account/test_one_script.py::test_one_script_has_the_same_result_by_each_interface_and_with_the_older_ones_gone",
+        ),
     ),
     Fault(
         name="a secret that REST quotes is shown",
