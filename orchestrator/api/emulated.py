@@ -41,6 +41,9 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """The API keys that are taken; without any, every key is."""
 
+    strict: bool = False
+    env_file: Path | None = None
+    run: str | None = None
     accounts_file: Path | None = None
     quotas: tuple[str, ...] = ()
     """`WINDOW=N` each."""
@@ -93,6 +96,23 @@ WORKER: Final = _served(
     more="Without any of these three, endpoints exist once they are created.",
 )
 KEYS: Final = _served("key", texts("KEY"), "An API key that is taken. Repeatable.", field="keys", default="any key")
+STRICT: Final = _behaviour(
+    "strict",
+    SWITCH,
+    "Refuses what the service was seen to refuse also where its contract is silent:"
+    " [what that is](interface-emulator.md#strict).",
+)
+ENV: Final = _other(
+    "env",
+    path(Path),
+    "Writes the variables that point this program and the official tools here to a file, `NAME=VALUE` a line.",
+    field="env_file",
+)
+RUN: Final = _other(
+    "run",
+    text("COMMAND"),
+    'Starts a command with these variables set, as in `--run "pytest -x"`, and ends with it and its exit code.',
+)
 ACCOUNTS: Final = _account(
     "accounts",
     path(Path, "FILE.toml"),
@@ -209,6 +229,7 @@ JSON: Final = _behaviour(
 
 EMULATE: Final[declared.Settings] = (
     *(HANDLER, ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
+    *(RUN, ENV, STRICT),
     *(ACCOUNTS, QUOTAS, CAPACITY, NO_BALANCE, TEMPLATE_RELEASE),
     *(WORKERS, WORKERS_MIN, WORKERS_MAX, IDLE_TIMEOUT, SCALER, SCALER_VALUE, COLD_START),
     *(MACHINES, BROKEN_WORKERS),

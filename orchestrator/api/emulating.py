@@ -1,8 +1,6 @@
 """`orchestrator emulate`: the emulator on a port, until it is stopped, as it was asked for."""
 
 import re
-import shlex
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -11,6 +9,7 @@ import anyio
 
 from orchestrator.api import emulated
 from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.pointed import command_of, run_command, write_environment
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
 from orchestrator.emulator.accounts import read_accounts
@@ -40,13 +39,15 @@ OBSERVED_SUCCESS = range(200, 300)
 
 async def emulate(
     request: EmulateRequest, ready: Callable[[Mapping[str, str], Mapping[str, str]], None], stop: anyio.Event
-) -> None:
-    """Serves an emulated service until `stop` is set.
+) -> int:
+    """Serves an emulated service until `stop` is set, or the command that is run has ended: its exit code, else 0.
 
     `ready` gets its URLs by name and the environment that points clients at it, once requests are taken. Raises
     `UsageError` for whatever cannot be emulated as asked.
     """
     settings = emulator_settings(request)
+    command = None if request.run is None else command_of(emulated.RUN, request.run)
+    code = 0
     clock = SystemClock()
     deliverer = Deliverer(clock)
     async with serve_emulator(
@@ -58,9 +59,16 @@ async def emulate(
         deliver=deliverer.deliver,
         worker_output=STDERR,
     ) as service:
-        ready(service.urls, service.environment())
-        await stop.wait()
+        environment = service.environment()
+        if request.env_file is not None:
+            write_environment(request.env_file, environment)
+        ready(service.urls, environment)
+        if command is None:
+            await stop.wait()
+        else:
+            code = await run_command(command, environment, stop)
     await deliverer.aclose()
+    return code
 
 
 def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
@@ -106,6 +114,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         propagation_s=request.propagation_s,
         faults=read_faults(request.faults_file, request.faults),
         error_bodies=request.error_bodies,
+        strict=request.strict,
         webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
         webhook_success=OBSERVED_SUCCESS if request.webhooks_as_observed else CONTRACT_SUCCESS,
         service_retries=request.service_retries,
@@ -144,14 +153,4 @@ def _handlers(request: EmulateRequest) -> dict[str, Handler]:
 
 def _command(text: str) -> tuple[str, ...]:
     """The command of `--worker`; a bare `python` is this program's own where the official worker is installed there."""
-    try:
-        words: Sequence[str] = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"{emulated.WORKER} {text}: {error}") from error
-    if not words:
-        raise UsageError(f"{emulated.WORKER}: write a command, as in {emulated.WORKER} 'python handler.py'")
-    is_ours = words[0] in {"python", "python3"} and find_spec("runpod") is not None
-    program = sys.executable if is_ours else shutil.which(words[0])
-    if program is None:
-        raise UsageError(f"{emulated.WORKER}: there is no program {words[0]}")
-    return (program, *words[1:])
+    return command_of(emulated.WORKER, text, None if find_spec("runpod") is None else sys.executable)

@@ -16,6 +16,7 @@ from orchestrator.cli import printing
 from orchestrator.cli.display import QuietView, view_for_stderr
 from orchestrator.cli.execution import App, execute, exit_if_refused
 from orchestrator.cli.options import Flags, also, flags_of
+from orchestrator.errors import UsageError
 
 
 def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
@@ -32,6 +33,10 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
     with exit_if_refused():
         choices = choose(flags, os.environ, EMULATOR)
         request, as_json = prepare(choices), choices.is_on(emulated.JSON)
+        if as_json and request.run is not None:
+            raise UsageError(
+                f"{emulated.JSON} and {emulated.RUN} exclude each other: the command has the standard output"
+            )
     view = view_for_stderr(quiet=False)
     raise typer.Exit(execute(partial(_emulate, load, view, request, as_json=as_json), needs=lambda: load().emulate))
 
@@ -44,6 +49,9 @@ def _request(choices: Choices) -> EmulateRequest:
 
 async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
     def ready(urls: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        if request.run is not None:
+            printing.say(f"serving {_served(request)} at {urls['serverless_url']} for: {request.run}")
+            return
         if as_json:
             printing.put_json({"urls": dict(urls), "environment": dict(environment)})
             return
@@ -57,8 +65,7 @@ async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateReq
     from orchestrator.cli.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
 
     async with stop_on_signals(view, "stopping") as stop:
-        await load().emulate(request, ready, stop)
-    return 0
+        return await load().emulate(request, ready, stop)
 
 
 def _served(request: EmulateRequest) -> str:

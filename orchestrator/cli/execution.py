@@ -235,7 +235,7 @@ class App(Protocol):
         request: "EmulateRequest",
         ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
         stop: "anyio.Event",
-    ) -> None: ...
+    ) -> int: ...
 
 
 def load_api() -> App:

@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account_routes import AccountApi
@@ -11,12 +13,18 @@ from orchestrator.emulator.fleet import PROPAGATION_S, WorkerView
 from orchestrator.emulator.gone import gone
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.pod_access import Access, Caller
+from orchestrator.emulator.pod_templates import AccountTemplates
+from orchestrator.emulator.pods import PodSettings, PodWorld
 from orchestrator.emulator.rest_v2 import RestV2
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.serverless_routes import ServerlessApi
 from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.unserved import Notes
 from orchestrator.emulator.wire import Wire
 from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.emulator.graphql import GraphQLApi
 
 TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
@@ -42,9 +50,14 @@ class Account:
         removed: Callable[[str], None] = lambda _: None,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
         without: Mapping[str, int] | None = None,
-        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
+        caller: Callable[[str], Caller] = lambda _: Caller(),
+        pods: Callable[[], PodWorld] | None = None,
+        notes: Notes | None = None,
+        strict: bool = False,
     ) -> None:
-        """`access` None has every key of `keys` be one user's; `without` is as in `gone`."""
+        """`access` None has every key of `keys` be one user's; `without` is as in `gone`. `pods` are those that GraphQL
+        speaks of, None for none; `notes` is told of what it asks for in vain, and `strict` is as in `GraphQLApi`.
+        """
         pages = pages or Pages()
         if access is None:
             access = Access(None if keys is None else dict.fromkeys(keys, Caller()), scale=scale)
@@ -60,14 +73,14 @@ class Account:
         )
         self.api = AccountApi(
             templates=self.templates,
-            secrets=self.secrets,
             endpoints=self.endpoints,
+            documents=partial(self._documents, rng, gpus, pods, notes or Notes(), strict=strict),
             keys=keys,
             clock=clock,
             wire=wire,
             scale=scale,
             workers=workers,
-            permits=permits,
+            caller=caller,
         )
         self.rest_v2 = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         serverless = ServerlessApi(
@@ -81,3 +94,29 @@ class Account:
         more = AccountV2Api(self.rest_v2, templates=self.templates, secrets=self.secrets, clock=clock, pages=pages)
         self.routes = [*gone(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]
         """Of all interfaces, but for those that the service is without."""
+
+    def _documents(
+        self,
+        rng: random.Random,
+        gpus: Collection[str] | None,
+        pods: Callable[[], PodWorld] | None,
+        notes: Notes,
+        *,
+        strict: bool,
+    ) -> "GraphQLApi":
+        """Imported by the first request: the parser costs every run on the embedded emulator its time otherwise."""
+        from orchestrator.emulator.graphql import GraphQLApi  # noqa: PLC0415
+        from orchestrator.emulator.graphql_endpoints import EndpointDocuments  # noqa: PLC0415
+        from orchestrator.emulator.graphql_pods import PodDocuments  # noqa: PLC0415
+        from orchestrator.emulator.graphql_user import UserDocuments  # noqa: PLC0415
+
+        world = PodWorld(PodSettings(), rng, AccountTemplates(self.templates)) if pods is None else pods()
+        return GraphQLApi(
+            templates=self.templates,
+            secrets=self.secrets,
+            endpoints=EndpointDocuments(self.endpoints, self.templates),
+            pods=PodDocuments(world),
+            user=UserDocuments(rng, gpus),
+            notes=notes,
+            strict=strict,
+        )

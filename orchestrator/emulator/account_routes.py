@@ -6,7 +6,7 @@ have its own form.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from functools import cached_property, partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from orchestrator.emulator.endpoints import Endpoint, Endpoints, parse_endpoint,
 from orchestrator.emulator.fleet import WorkerView
 from orchestrator.emulator.front import Front
 from orchestrator.emulator.incoming import read_body
-from orchestrator.emulator.secrets import Secrets
+from orchestrator.emulator.pod_access import Caller
 from orchestrator.emulator.template_bodies import (
     asked_template_v1,
     new_template_v1,
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 BODY_BYTES_MAX = MIB
 
+GRAPHQL_PATHS = ("/graphql", "/v1")
+"""Pulumi asks in the one variable for GraphQL in which the command line of the service has the URL of REST v1."""
+
+PUBLIC_PATH = "/graphql/public"
+"""Where what everybody may know is asked for without a key (as observed of the service's own address)."""
+
 GRAPHQL = "document"
 """Under which name GraphQL's requests are counted; a document may hold many operations."""
 
@@ -49,30 +55,30 @@ Call = Callable[[Request], Awaitable[Answer]]
 class AccountApi:
     """Answers what is not about jobs or pods.
 
-    `keys` None takes any key that is not empty; `permits` says whether one that is taken has a permission. `workers`
-    gives those of an endpoint.
+    `keys` None takes any key that is not empty; `caller` says whom one that is taken stands for. `documents` makes what
+    answers GraphQL, at the first request. `workers` gives those of an endpoint.
     """
 
     def __init__(
         self,
         *,
         templates: Templates,
-        secrets: Secrets,
         endpoints: Endpoints,
+        documents: "Callable[[], GraphQLApi]",
         keys: Collection[str] | None,
         clock: Clock,
         wire: Wire,
         scale: float = 1.0,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
-        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
+        caller: Callable[[str], Caller] = lambda _: Caller(),
     ) -> None:
         self._templates = templates
-        self._secrets = secrets
         self._endpoints = endpoints
         self._keys = None if keys is None else frozenset(keys)
         self._clock = clock
         self._workers = workers
-        self._permits = permits
+        self._caller = caller
+        self._documents = cache(documents)
         self.rest = Front(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
         self.graphql = Front(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
 
@@ -80,7 +86,7 @@ class AccountApi:
         """All routes of this API."""
         one = "/v1/endpoints/{endpoint_id}"
         return [
-            Route("/graphql", partial(self._graphql, GRAPHQL), methods=["POST"]),
+            *(Route(path, partial(self._graphql, GRAPHQL), methods=["POST"]) for path in (*GRAPHQL_PATHS, PUBLIC_PATH)),
             Route("/v1/endpoints", partial(self._rest, "create", self._create), methods=["POST"]),
             Route("/v1/endpoints", partial(self._rest, "list", self._list), methods=["GET"]),
             Route(one, partial(self._rest, "show", self._show), methods=["GET"]),
@@ -118,7 +124,8 @@ class AccountApi:
     async def _graphql(self, operation: str, request: Request) -> Response:
         async def operate() -> Answer:
             try:
-                self._checked_key(request)
+                if request.url.path != PUBLIC_PATH:
+                    self._checked_key(request)
                 return await self._within_limits(self.graphql, operation, self._document, request)
             except Refusal as refusal:
                 return graphql_refusal(refusal)
@@ -141,24 +148,21 @@ class AccountApi:
         Without the permission `scope` a key is as wrong as an unknown one (contract of jobs, Authentication 2).
         """
         key = key_in(request.headers.get("authorization", ""))
-        if not key and request.url.path == "/graphql":
+        if not key and request.url.path in GRAPHQL_PATHS:
             key = request.query_params.get("api_key", "")
         if not key or (self._keys is not None and key not in self._keys):
             raise Refusal(401, "unauthorized")
-        if scope is not None and not self._permits(key, scope):
+        if scope is not None and scope not in self._caller(key).scopes:
             raise Refusal(401, "unauthorized")
         return key
 
-    @cached_property
-    def _documents(self) -> "GraphQLApi":
-        """Imported by the first request: the parser costs every run on the embedded emulator its time otherwise."""
-        from orchestrator.emulator.graphql import GraphQLApi  # noqa: PLC0415
-
-        return GraphQLApi(self._templates, self._secrets, self._endpoints)
-
     async def _document(self, request: Request) -> Answer:
-        may = partial(self._permits, self._checked_key(request))
-        return self._documents.answer(await read_body(request, BODY_BYTES_MAX), self._clock.now(), may)
+        body = await read_body(request, BODY_BYTES_MAX)
+        if request.url.path == PUBLIC_PATH:
+            return self._documents().answer(body, self._clock.now(), account="", scopes=None)
+        caller = self._caller(self._checked_key(request))
+        account = caller.account(request.headers.get("x-team-id"))
+        return self._documents().answer(body, self._clock.now(), account=account, scopes=caller.scopes)
 
     async def _create(self, request: Request) -> Answer:
         wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))

@@ -5,8 +5,10 @@ cannot be parsed or does not fit the schema is answered 400, an operation that i
 observed). As at the service, the schema cannot be asked for.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from collections.abc import Set as AbstractSet
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -25,12 +27,16 @@ from graphql import (
     validate,
 )
 
-from orchestrator.emulator import graphql_endpoints
+from orchestrator.emulator import graphql_endpoints, graphql_pods, graphql_user
 from orchestrator.emulator.answers import Answer, Refusal
-from orchestrator.emulator.endpoints import Endpoints
 from orchestrator.emulator.graphql_endpoints import EndpointDocuments
+from orchestrator.emulator.graphql_pods import PodDocuments
+from orchestrator.emulator.graphql_user import UserDocuments, cpu_flavors, pools
+from orchestrator.emulator.pod_records import Action
+from orchestrator.emulator.problems import Problem
 from orchestrator.emulator.secrets import Secrets
 from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.unserved import Notes
 
 TOKENS_MAX = 10_000
 """A longer document is refused before it is understood."""
@@ -52,11 +58,17 @@ type Mutation {
   secretDescriptionUpdate(input: SecretDescriptionUpdateInput!): Secret
   secretDelete(id: ID!): Void
   saveEndpoint(input: EndpointInput!): Endpoint
-  updateEndpointTemplate(input: UpdateEndpointTemplateInput!): Endpoint
+  updateEndpointTemplate(input: UpdateEndpointTemplateInput): Endpoint
   deleteEndpoint(id: String!): Void
 }
 
-type User { id: String, podTemplates: [PodTemplate], secrets: [Secret], endpoints: [Endpoint] }
+type User {
+  id: String
+  podTemplates: [PodTemplate]
+  secrets: [Secret]
+  endpoints: [Endpoint]
+  endpoint(id: String!): Endpoint
+}
 
 type PodTemplate {
   id: String
@@ -75,6 +87,8 @@ type PodTemplate {
   startJupyter: Boolean
   startScript: String
   isPublic: Boolean
+  isRunpod: Boolean
+  boundEndpointId: String
   advancedStart: Boolean
   category: String
   config: JSON
@@ -122,6 +136,13 @@ RULES = [*specified_rules, NoSchemaIntrospectionCustomRule]
 
 SCOPES_OF: Mapping[str, str] = {
     "podTemplate": "templates:read",
+    "pod": "pods:read",
+    "podFindAndDeployOnDemand": "pods:write",
+    "deployCpuPod": "pods:write",
+    "podEditJob": "pods:write",
+    "podStop": "pods:write",
+    "podResume": "pods:write",
+    "podTerminate": "pods:write",
     "saveTemplate": "templates:write",
     "deleteTemplate": "templates:write",
     "secretCreate": "secrets:write",
@@ -132,11 +153,25 @@ SCOPES_OF: Mapping[str, str] = {
     "updateEndpointTemplate": "serverless:write",
     "deleteEndpoint": "serverless:write",
 }
-"""The permission that each operation takes (not shown, and chosen here)."""
+"""The permission that each operation takes (not shown, and chosen here); the others take any key."""
+
+PUBLIC = frozenset({"gpuTypes", "cpuFlavors", "dataCenters", "serverlessGpuPools", "podTemplates"})
+"""What takes no key."""
 
 CODES = {400: "BAD_USER_INPUT", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT"}
 
 _Resolver = Callable[..., object]
+
+_IS_UNKNOWN = re.compile("Cannot query field|Unknown type|is not defined by type|Unknown argument")
+"""What the parser says of a document that asks for more than `SCHEMA` has."""
+
+
+class Sender(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose pods a document is about, and what its sender may do."""
+
+    account: str
+    scopes: AbstractSet[str] | None
+    """None: it has no key."""
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -148,31 +183,49 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
 @cache
 def _schema() -> GraphQLSchema:
     """Built at the first request: it takes longer than all of the emulator's start."""
-    return build_schema(SCHEMA + graphql_endpoints.SCHEMA)
+    return build_schema(SCHEMA + graphql_endpoints.SCHEMA + graphql_pods.SCHEMA + graphql_user.SCHEMA)
 
 
 class GraphQLApi:
-    """Answers documents about templates, secrets and endpoints."""
+    """Answers documents about all that the account has; `notes` is told of what they ask for in vain."""
 
-    def __init__(self, templates: Templates, secrets: Secrets, endpoints: Endpoints) -> None:
+    def __init__(
+        self,
+        *,
+        templates: Templates,
+        secrets: Secrets,
+        endpoints: EndpointDocuments,
+        pods: PodDocuments,
+        user: UserDocuments,
+        notes: Notes,
+        strict: bool = False,
+    ) -> None:
+        """`strict` refuses a template without `env` and `dockerArgs`, as the service was seen to."""
         self._templates = templates
         self._secrets = secrets
-        self._endpoints = EndpointDocuments(endpoints)
+        self._endpoints = endpoints
+        self._pods = pods
+        self._user = user
+        self._notes = notes
+        self._strict = strict
 
-    def answer(self, body: bytes, now: int, may: Callable[[str], bool] = lambda _: True) -> Answer:
-        """What becomes of the body of one POST; `may` says whether its sender has a permission."""
+    def answer(self, body: bytes, now: int, *, account: str, scopes: AbstractSet[str] | None) -> Answer:
+        """What becomes of the body of one POST. `scopes` are what its sender may do; None for one without a key."""
         try:
             request = msgspec.json.decode(body, type=_Request)
             document = parse(request.query, max_tokens=TOKENS_MAX)
             problems = validate(_schema(), document, RULES)
         except (GraphQLError, ValueError, RecursionError) as error:
             return _failure(400, [_formatted(error)])
+        for problem in problems:
+            if _IS_UNKNOWN.search(problem.message):
+                self._notes.note(f"by GraphQL: {problem.message}")
         if problems:
             return _failure(400, [problem.formatted for problem in problems])
         result = execute_sync(
             _schema(),
             document,
-            self._root(now, may),
+            self._root(now, Sender(account=account, scopes=scopes)),
             variable_values=request.variables,
             operation_name=request.operation_name,
             field_resolver=_resolve,
@@ -182,21 +235,51 @@ class GraphQLApi:
         changes = not result.errors and _changes(document)
         return Answer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
-    def _root(self, now: int, may: Callable[[str], bool]) -> Mapping[str, _Resolver]:
-        resolvers = self._resolvers(now)
-        of_account = {
-            name: partial(_guarded, may, f"{family}:read", call) for name, (family, call) in self._owned.items()
-        }
-        guarded = {name: partial(_guarded, may, SCOPES_OF[name], call) for name, call in resolvers.items()}
-        return {"myself": lambda: {"id": "user_emulated", **of_account}, **guarded}
-
-    @cached_property
-    def _owned(self) -> Mapping[str, tuple[str, _Resolver]]:
-        """What `myself` shows, and the family of the permission that it takes to see it."""
+    def _root(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+        resolvers = {**self._resolvers(now), **self._of_pods(now, sender.account), **self._of_user()}
+        resolvers["myself"] = lambda: {**self._user.shown(), **self._owned(now, sender)}
         return {
-            "podTemplates": ("templates", self._templates.list),
-            "secrets": ("secrets", self._secrets.list),
-            "endpoints": ("serverless", self._endpoints.list),
+            name: call if name in PUBLIC else partial(_guarded, sender, SCOPES_OF.get(name), call)
+            for name, call in resolvers.items()
+        }
+
+    def _owned(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+        """What `myself` shows of the account, to whoever may see it."""
+        owned: Mapping[str, tuple[str, _Resolver]] = {
+            "podTemplates": ("templates:read", self._templates.list),
+            "secrets": ("secrets:read", self._secrets.list),
+            "endpoints": ("serverless:read", self._endpoints.list),
+            "endpoint": ("serverless:read", lambda **given: self._endpoints.find(given["id"])),
+            "pods": ("pods:read", lambda: self._pods.list(sender.account, now)),
+        }
+        return {name: partial(_guarded, sender, scope, call) for name, (scope, call) in owned.items()}
+
+    def _of_pods(self, now: int, account: str) -> Mapping[str, _Resolver]:
+        pods = self._pods
+        acts = {"podStop": Action.STOP, "podResume": Action.START, "podTerminate": Action.TERMINATE}
+        return {
+            "pod": lambda **given: pods.find(given.get("input") or {"podId": ""}, account, now),
+            "podFindAndDeployOnDemand": lambda **given: pods.deploy(given.get("input") or {}, account, now),
+            "deployCpuPod": lambda **given: pods.deploy_cpu(given.get("input") or {}, account, now),
+            "podEditJob": lambda **given: pods.edit(given["input"], account, now),
+            **{
+                name: lambda action=action, **given: pods.act(action, given["input"], account, now)
+                for name, action in acts.items()
+            },
+        }
+
+    def _of_user(self) -> Mapping[str, _Resolver]:
+        user = self._user
+        return {
+            "gpuTypes": lambda **given: user.gpu_types(given.get("input")),
+            "cpuFlavors": lambda **given: cpu_flavors(given.get("input")),
+            "dataCenters": user.data_centers,
+            "serverlessGpuPools": pools,
+            "podTemplates": lambda **_: [],
+            "updateUserSettings": lambda **given: user.update(given.get("input")),
+            "saveRegistryAuth": lambda **given: user.save_registry(given["input"]),
+            "updateRegistryAuth": lambda **given: user.update_registry(given["input"]),
+            "deleteRegistryAuth": lambda **given: user.delete_registry(given["registryAuthId"]),
         }
 
     def _resolvers(self, now: int) -> Mapping[str, _Resolver]:
@@ -225,12 +308,14 @@ class GraphQLApi:
     def _save(self, wanted: Mapping[str, object] | None) -> object:
         if wanted is None:
             raise Refusal(400, "input is required")
+        if self._strict and (missing := [name for name in ("env", "dockerArgs") if wanted.get(name) is None]):
+            raise Refusal(400, f"{missing[0]} is required")
         return self._templates.save(wanted)
 
 
-def _guarded(may: Callable[[str], bool], scope: str, call: _Resolver, **given: object) -> object:
+def _guarded(sender: Sender, scope: str | None, call: _Resolver, **given: object) -> object:
     """Raises Refusal 403 where the sender lacks the permission."""
-    if not may(scope):
+    if sender.scopes is None or (scope is not None and scope not in sender.scopes):
         raise Refusal(403, "access denied")
     return call(**given)
 
@@ -244,6 +329,9 @@ def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: object) ->
         return value(**arguments) if callable(value) else value
     except Refusal as refusal:
         raise GraphQLError(refusal.error, extensions={"code": CODES[refusal.status]}) from None
+    except Problem as problem:
+        why = ": ".join((problem.detail, *problem.errors[:1]))
+        raise GraphQLError(why, extensions={"code": CODES.get(problem.status, CODES[400])}) from None
 
 
 def _changes(document: DocumentNode) -> bool:

@@ -8,14 +8,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.catalog import chosen, in_pools
 from orchestrator.emulator.endpoints import Endpoint, EndpointInput, Endpoints
+from orchestrator.emulator.template_bodies import DISK_GB
+from orchestrator.emulator.templates import Template, Templates
 
 SCHEMA = """
 enum FlashBootType { OFF FLASHBOOT PRIORITY_FLASHBOOT }
 
 type NetworkVolume { id: String, dataCenterId: String }
+
+type EndpointNetworkVolume { networkVolumeId: String, dataCenterId: String }
 
 type Endpoint {
   id: String
@@ -35,6 +41,16 @@ type Endpoint {
   allowedCudaVersions: String
   flashBootType: FlashBootType
   executionTimeoutMs: Int
+  computeType: String
+  instanceIds: [String]
+  networkVolumeIds: [EndpointNetworkVolume]
+  minCudaVersion: String
+  modelReferences: [String]
+  flashEnvironmentId: String
+  workersPFBTarget: Int
+  activeBuildid: String
+  idePodId: String
+  template: PodTemplate
   env: [EnvironmentVariable]
   type: String
   userId: String
@@ -60,6 +76,30 @@ input EndpointInput {
   flashBootType: FlashBootType
   executionTimeoutMs: Int
   type: String
+  template: EndpointTemplateInput
+  networkVolumeIds: [NetworkVolumeIdInput]
+  minCudaVersion: String
+  instanceIds: [String]
+  modelReferences: [String]
+  workersPFBTarget: Int
+  flashEnvironmentId: String
+}
+
+input NetworkVolumeIdInput { networkVolumeId: String!, dataCenterId: String }
+
+input EndpointTemplateInput {
+  id: String
+  name: String!
+  imageName: String
+  containerDiskInGb: Int
+  containerRegistryAuthId: String
+  dockerArgs: String
+  env: [EnvironmentVariableInput]
+  ports: String
+  readme: String
+  startScript: String
+  advancedStart: Boolean
+  config: JSON
 }
 
 input UpdateEndpointTemplateInput { endpointId: String!, templateId: String! }
@@ -69,24 +109,41 @@ input UpdateEndpointTemplateInput { endpointId: String!, templateId: String! }
 class EndpointDocuments:
     """The operations on endpoints."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    def __init__(self, endpoints: Endpoints, templates: Templates) -> None:
         self._endpoints = endpoints
+        self._templates = templates
 
     def list(self) -> list[dict[str, Any]]:
         """All of them, oldest first."""
-        return [_shown(endpoint) for endpoint in self._endpoints.list()]
+        return [self._shown(endpoint) for endpoint in self._endpoints.list()]
+
+    def find(self, endpoint_id: str) -> dict[str, Any] | None:
+        """None where there is none (as observed)."""
+        return next((each for each in self.list() if each["id"] == endpoint_id), None)
 
     def save(self, wanted: Mapping[str, Any], now: int) -> dict[str, Any]:
         """Creates an endpoint, or changes the one whose `id` is given. Raises Refusal."""
         settings = _settings(wanted)
         if wanted.get("id"):
-            return _shown(self._endpoints.update(wanted["id"], settings, now))
-        return _shown(self._endpoints.create(settings, now))
+            return self._shown(self._endpoints.update(wanted["id"], settings, now))
+        own = None if wanted.get("template") is None else self._template(wanted["template"])
+        return self._shown(self._endpoints.create(settings, now, own=own))
 
     def update_template(self, wanted: Mapping[str, Any], now: int) -> dict[str, Any]:
         """Puts another template under an endpoint. Raises Refusal."""
         settings = EndpointInput(template_id=wanted["templateId"])
-        return _shown(self._endpoints.update(wanted["endpointId"], settings, now))
+        return self._shown(self._endpoints.update(wanted["endpointId"], settings, now))
+
+    def _template(self, wanted: Mapping[str, Any]) -> Template:
+        """The template that a new endpoint is to have for its own."""
+        given = {name: value for name, value in wanted.items() if value is not None and value != ""}
+        if "imageName" not in given:
+            raise Refusal(400, "image name cannot be empty")
+        defaults = {"containerDiskInGb": DISK_GB, "volumeInGb": 0, "isServerless": True}
+        return msgspec.convert({**defaults, **given, "id": self._templates.new_id()}, Template)
+
+    def _shown(self, endpoint: Endpoint) -> dict[str, Any]:
+        return {**_shown(endpoint), "template": self._templates.find(endpoint.template_id)}
 
     def delete(self, endpoint_id: str, now: int) -> None:
         """Raises Refusal: also while the endpoint may have workers, which REST does not ask about."""
@@ -100,7 +157,7 @@ def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
     scaler = wanted.get("scalerType")
     if scaler not in {None, "QUEUE_DELAY", "REQUEST_COUNT"}:
         raise Refusal(400, "scalerType must be QUEUE_DELAY or REQUEST_COUNT")
-    flashboot = wanted.get("flashBootType")
+    flashboot, volumes = wanted.get("flashBootType"), wanted.get("networkVolumeIds")
     return EndpointInput(
         name=wanted["name"],
         template_id=wanted.get("templateId"),
@@ -115,6 +172,8 @@ def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
         data_center_ids=_names(wanted.get("locations")),
         flashboot=None if flashboot is None else flashboot != "OFF",
         network_volume_id=wanted.get("networkVolumeId") or None,
+        network_volume_ids=None if volumes is None else tuple(each["networkVolumeId"] for each in volumes if each),
+        min_cuda_version=wanted.get("minCudaVersion") or None,
         allowed_cuda_versions=_names(wanted.get("allowedCudaVersions")),
     )
 
@@ -151,6 +210,10 @@ def _shown(endpoint: Endpoint) -> dict[str, Any]:
         "flashBootType": "FLASHBOOT" if endpoint.flashboot else "OFF",
         "allowedCudaVersions": ",".join(endpoint.allowed_cuda_versions),
         "executionTimeoutMs": endpoint.execution_timeout_ms,
+        "computeType": endpoint.compute_type,
+        "networkVolumeIds": [{"networkVolumeId": each} for each in endpoint.network_volume_ids],
+        "minCudaVersion": endpoint.min_cuda_version,
+        "workersPFBTarget": 0,
         "env": [{"key": key, "value": value} for key, value in endpoint.env.items()],
         "type": "QB",
         "userId": endpoint.user_id,

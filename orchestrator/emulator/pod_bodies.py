@@ -188,11 +188,15 @@ def parse_action(body: bytes) -> Action:
     return msgspec.convert(checked(body, ACTION), _ActionBody).action
 
 
-def parse_creation(body: bytes) -> Creation:
-    """The pod that is asked for. Raises Problem (400, 422)."""
-    creation = msgspec.convert(checked(body, CREATE, _of_creation), Creation)
+def parse_creation(body: bytes, *, strict: bool = False) -> Creation:
+    """The pod that is asked for. Raises Problem (400, 422). With `strict` CUDA versions exclude a least one."""
+    value = checked(body, CREATE, _of_creation)
+    creation = msgspec.convert(value, Creation)
     if isinstance(creation.gpu, Omitted) == isinstance(creation.cpu, Omitted):
         raise Problem(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
+    gpu = value.get("gpu")
+    if strict and isinstance(gpu, dict) and gpu.get("allowedCudaVersions") and gpu.get("minCudaVersion"):
+        raise Problem(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
     check_mounts(creation.mounts, on_cpu=not isinstance(creation.cpu, Omitted))
     return creation
 

@@ -18,6 +18,9 @@ from orchestrator.emulator.problems import invalid
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.wire import Wire
 
+CREATION_BYTES_MAX = 102_400
+"""A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""
+
 
 class PodApi:
     """Answers requests about pods.
@@ -38,6 +41,7 @@ class PodApi:
     ) -> None:
         """`scale` is how fast `clock` runs."""
         self.world = PodWorld(settings, rng, templates)
+        self._strict = settings.strict
         self._rest = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         self.front = self._rest.front
         self._clock = clock
@@ -52,8 +56,11 @@ class PodApi:
 
     async def pods(self, request: Request) -> Response:
         """`GET` and `POST /v2/pods`."""
-        create = Operation("create", WRITE, self._create)
-        return await self._rest.answer(request, {"GET": Operation("list", READ, self._list), "POST": create})
+        operations = {
+            "GET": Operation("list", READ, self._list),
+            "POST": Operation("create", WRITE, self._create),
+        }
+        return await self._rest.answer(request, operations, bytes_max=CREATION_BYTES_MAX if self._strict else None)
 
     async def pod(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/pods/{id}`."""
@@ -77,7 +84,7 @@ class PodApi:
         return ok(self.world.page(account, now, page, include_cluster_pods=wanted == "true"))
 
     async def _create(self, request: Request, account: str) -> Answer:
-        creation = parse_creation(await read_body(request))
+        creation = parse_creation(await read_body(request), strict=self._strict)
         return ok(self.world.create(account, creation, self._clock.now()), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, account: str) -> Answer:

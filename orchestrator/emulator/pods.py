@@ -58,6 +58,8 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
     starting_s: float = 2.0
     started_as: Status = Status.PROVISIONING
     """The status that `start` answers with."""
+    strict: bool = False
+    """Whether what the service was seen to refuse is refused also where the contract is silent."""
     assumes_gpu_count: bool = False
     """Whether a GPU pod without `gpu.count` has one GPU, as the schema says; else no instance is found for it."""
     capacity: int | None = None
@@ -238,7 +240,7 @@ class PodWorld:
             raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         if not isinstance(gpu.count, Omitted):
             return GpuWish(id=gpu.id, count=gpu.count)
-        if not self._settings.assumes_gpu_count:
+        if self._settings.strict or not self._settings.assumes_gpu_count:
             raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         return GpuWish(id=gpu.id, count=1)
 

@@ -51,13 +51,19 @@ class RestV2:
         self._clock = clock
         self._rng = rng
 
-    async def answer(self, request: Request, operations: Mapping[str, Operation]) -> Response:
-        """What leaves for a request; `operations` are those of its path, by method."""
-        return await self.front.answer(partial(self._decide, request, operations))
+    async def answer(
+        self, request: Request, operations: Mapping[str, Operation], *, bytes_max: int | None = None
+    ) -> Response:
+        """What leaves for a request; `operations` are those of its path, by method. A body longer than `bytes_max` is
+        refused before all else.
+        """
+        return await self.front.answer(partial(self._decide, request, operations, bytes_max))
 
-    async def _decide(self, request: Request, operations: Mapping[str, Operation]) -> Answer:
+    async def _decide(self, request: Request, operations: Mapping[str, Operation], bytes_max: int | None) -> Answer:
         headers: tuple[tuple[str, str], ...] = ()
         try:
+            if bytes_max is not None:
+                await _check_length(request, bytes_max)
             caller = self._access.caller(request.headers.get("authorization", ""))
             try:
                 answer = await self._within_limits(request, caller, operations)
@@ -112,6 +118,16 @@ async def read_body(request: Request) -> bytes:
     except ClientDisconnect:
         raise ConnectionCut from None
     return body
+
+
+async def _check_length(request: Request, bytes_max: int) -> None:
+    """Raises Problem 413, ConnectionCut if its sender hangs up. Afterwards the body can be read as before."""
+    try:
+        length = len(await request.body())
+    except ClientDisconnect:
+        raise ConnectionCut from None
+    if length > bytes_max:
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
 
 
 def _failed() -> Problem:

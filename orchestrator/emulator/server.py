@@ -97,6 +97,8 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_per_worker: int | None = None
     """A queue longer than this for each worker there may be answers 429; None for no such rule (as observed)."""
     error_bodies: ErrorBodies = ErrorBodies.JSON
+    strict: bool = False
+    """Whether what the service was seen to refuse is refused also where the contract is silent."""
     pods: PodSettings = PodSettings()
     page_size: int = PAGE_MAX
     """The most that a page of a list of REST v2 holds."""
@@ -159,6 +161,7 @@ class Emulator:
         self.dice = FaultDice(settings.faults, rng, since=self.clock.now())
         wire = Wire(self.dice, settings.error_bodies)
         self._callers = callers_of(settings)
+        self._notes = Notes()
         access = Access(self._callers, settings.pods.quotas, scale=self._scale)
         self.account = self._make_account(wire, rng, access)
         self._pod_api = self._make_pods(wire, rng, access)
@@ -202,7 +205,7 @@ class Emulator:
             processes=settings.handler_processes,
         )
         self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
-        unserved = Unserved(self._takes, wire, self.clock, notes=Notes(), scale=self._scale)
+        unserved = Unserved(self._takes, wire, self.clock, notes=self._notes, scale=self._scale)
         app: ASGIApp = application([route for group in self._route_groups() for route in group], unserved.answer)
         self.app = app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
         self._bell = anyio.Event()
@@ -212,8 +215,11 @@ class Emulator:
         settings = self._settings
         return Account(
             keys=self._callers,
-            permits=self._permits,
+            caller=self._caller,
             access=access,
+            pods=lambda: self.pods,
+            notes=self._notes,
+            strict=settings.strict,
             pages=Pages(settings.page_size),
             without=settings.without,
             clock=self.clock,
@@ -231,7 +237,11 @@ class Emulator:
     def _make_pods(self, wire: Wire, rng: random.Random, access: Access) -> PodApi:
         own = self._settings.pods
         return PodApi(
-            msgspec.structs.replace(own, page_max=min(own.page_max, self._settings.page_size)),
+            msgspec.structs.replace(
+                own,
+                page_max=min(own.page_max, self._settings.page_size),
+                strict=own.strict or self._settings.strict,
+            ),
             access=access,
             templates=AccountTemplates(self.account.templates),
             clock=self.clock,
@@ -244,9 +254,13 @@ class Emulator:
         """Whether the key, which is not empty, is taken."""
         return self._callers is None or key in self._callers
 
+    def _caller(self, key: str) -> Caller:
+        """Whom the key, which is taken, stands for."""
+        return Caller() if self._callers is None else self._callers[key]
+
     def _permits(self, key: str, scope: str) -> bool:
         """Whether the key, which is taken, has the permission."""
-        return self._callers is None or scope in self._callers[key].scopes
+        return scope in self._caller(key).scopes
 
     def _make_gate(self, wire: Wire) -> Gate:
         settings = self._settings

@@ -24,11 +24,26 @@ ANY_KEY = "emulator-takes-any-key"
 """The key to use where any will do; no common word, which a client that hides its key would hide in paths, too."""
 
 
+ENDPOINT = "any"
+"""The endpoint of programs that speak to a single one, where none has a name."""
+
+_ORIGINS = ("RUNPOD_API_BASE_URL", "RUNPOD_HAPI_URL", "RUNPOD_CONSOLE_URL")
+_GRAPHQL = ("RUNPOD_GRAPHQL_URL", "RUNPOD_AUTHED_GRAPHQL_URL")
+_V1 = ("RUNPOD_API_URL", "RUNPOD_REST_API_URL", "RUNPOD_BASE_URL")
+_V2 = (
+    *("RUNPOD_ENDPOINT_BASE_URL", "RUNPOD_INVOKE_URL", "RUNPOD_SERVERLESS_API_URL"),
+    *("RUNPOD_REST_V2_URL", "RUNPOD_REST_V2_API_URL"),
+)
+"""The variables of the official tools by what they take, so that none of them reaches the real service by accident."""
+
+
 class ServedEmulator:
     """An emulator and where it is reached. `emulator` is the thing itself: its faults, figures and world."""
 
-    def __init__(self, emulator: Emulator, origin: str, key: str) -> None:
+    def __init__(self, emulator: Emulator, origin: str, key: str, endpoint: str = ENDPOINT) -> None:
+        """`endpoint` is the one that programs reach who speak to a single one."""
         self.emulator = emulator
+        self._endpoint = endpoint
         self.origin = origin
         """`http://HOST:PORT`."""
         self.key = key
@@ -52,15 +67,13 @@ class ServedEmulator:
             "ORCHESTRATOR_BASE_URL": self.origin,
             "ORCHESTRATOR_GRAPHQL_URL": f"{self.origin}/graphql",
             "ORCHESTRATOR_API_KEY": self.key,
-            "RUNPOD_API_KEY": self.key,
-            "RUNPOD_ENDPOINT_BASE_URL": f"{self.origin}/v2",
-            "RUNPOD_API_BASE_URL": self.origin,
-            "RUNPOD_INVOKE_URL": f"{self.origin}/v2",
-            "RUNPOD_API_URL": f"{self.origin}/v1",
-            "RUNPOD_REST_API_URL": f"{self.origin}/v1",
-            "RUNPOD_REST_V2_API_URL": f"{self.origin}/v2",
-            "RUNPOD_GRAPHQL_URL": f"{self.origin}/graphql",
-            "RUNPOD_SERVERLESS_API_URL": f"{self.origin}/v2",
+            **dict.fromkeys(("RUNPOD_API_KEY", "OPENAI_API_KEY"), self.key),
+            **dict.fromkeys(_ORIGINS, self.origin),
+            **dict.fromkeys(_GRAPHQL, f"{self.origin}/graphql"),
+            "RUNPOD_PUBLIC_GRAPHQL_URL": f"{self.origin}/graphql/public",
+            **dict.fromkeys(_V1, f"{self.origin}/v1"),
+            **dict.fromkeys(_V2, f"{self.origin}/v2"),
+            "OPENAI_BASE_URL": f"{self.origin}/v2/{self._endpoint}/openai/v1",
         }
 
 
@@ -111,5 +124,7 @@ async def serve_emulator(
     async with anyio.create_task_group() as tasks:
         await tasks.start(listen, emulator.app, listening)
         await tasks.start(emulator.serve)
-        yield ServedEmulator(emulator, origin, next(iter(callers_of(settings) or ()), ANY_KEY))
+        key = next(iter(callers_of(settings) or ()), ANY_KEY)
+        endpoint = next((each for each in settings.endpoints if each != ANY_ENDPOINT), ENDPOINT)
+        yield ServedEmulator(emulator, origin, key, endpoint)
         tasks.cancel_scope.cancel()

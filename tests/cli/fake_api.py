@@ -377,9 +377,10 @@ class FakeApp(FakeFlows):
         request: EmulateRequest,
         ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
         stop: anyio.Event,
-    ) -> None:
+    ) -> int:
         self.asked.append((request,))
         ready({"serverless_url": f"http://{request.host}:{request.port}"}, {"NAME": "value"})
+        return 0 if request.run is None else 7
 
 
 def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:

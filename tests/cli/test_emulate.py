@@ -20,6 +20,8 @@ FILE = """
     handler-processes = 2
     worker = "python h.py"
     key = ["k1", "k2"]
+    strict = true
+    env = "emulator.env"
     accounts = "accounts.toml"
     quota = ["minute=5"]
     capacity = 2
@@ -59,6 +61,8 @@ ASKED = EmulateRequest(
     handler_processes=2,
     worker="python h.py",
     keys=("k1", "k2"),
+    strict=True,
+    env_file=Path("emulator.env"),
     accounts_file=Path("accounts.toml"),
     quotas=("minute=5",),
     capacity=2,
@@ -118,7 +122,16 @@ def test_every_setting_can_stand_in_the_table_of_the_file_and_none_outside_of_it
     assert requested() == ASKED
     assert invoke(FakeApp(), "emulate").stdout.startswith('{"urls"')
     table = FILE.partition("[emulate]")[2].replace("_", "-")
-    assert [key for key in EMULATOR.settings if f" {key} = " not in table] == ["workers"]
+    assert [key for key in EMULATOR.settings if f" {key} = " not in table] == ["run", "workers"]
+
+
+def test_a_command_is_run_and_its_exit_code_is_ours() -> None:
+    app = FakeApp()
+    result = invoke(app, "emulate", "--handler", "h.py:f", "--run", "pytest -x")
+    assert (result.exit_code, result.stdout) == (7, "")
+    assert result.stderr == "serving h.py:f at http://127.0.0.1:8900 for: pytest -x\n"
+    refused = invoke(FakeApp(), "emulate", "--run", "pytest", "--json")
+    assert (refused.exit_code, "exclude each other" in refused.stderr) == (2, True)
 
 
 def test_variables_have_a_name_of_their_own() -> None:

@@ -1,4 +1,7 @@
-"""The official client, unmodified, in a process of its own: it reads its URL when it is imported."""
+"""The official client, unmodified, in a process of its own: it reads its URL when it is imported.
+
+It prints what came of each call on the account, as `tests.tools` does.
+"""
 
 import os
 import sys
@@ -16,6 +19,8 @@ sys.modules["cpuinfo"].get_cpu_info = lambda: {"brand_raw": "a processor"}  # ty
 
 import runpod  # type: ignore[import-untyped]  # noqa: E402
 from runpod import AsyncioEndpoint, AsyncioJob  # noqa: E402
+
+from tests.tools import python_sdk  # noqa: E402
 
 
 def sync_client() -> None:
@@ -57,6 +62,7 @@ async def both() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, sync_client)
         tasks.start_soon(asyncio_client)
+        tasks.start_soon(anyio.to_thread.run_sync, python_sdk.main, ["account", "registries", "endpoints", "pods"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""The official client, unmodified, against the emulator: run, runsync, status, output, stream, cancel, health, purge."""
+"""The official client, unmodified, against the emulator: run, runsync, status, output, stream, cancel, health, purge;
+and user, GPUs, registries, templates, endpoints and pods. At its strictest: what passes there passes elsewhere.
+"""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from tests.emulator.emulators import double
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("official_client.py")
 
 
@@ -24,7 +28,9 @@ def count(job: Job) -> Iterator[object]:
 
 async def test_the_official_client_works_unmodified_sync_and_asyncio(tmp_path: Path) -> None:
     endpoints = {"ep": double, "stream": count}
-    async with serve(endpoints=endpoints, any_endpoint=True, keys=("the-key",)) as service:
-        environment = {**os.environ, "HOME": str(tmp_path), **service.environment()}
+    async with serve(endpoints=endpoints, any_endpoint=True, keys=("the-key",), strict=True) as service:
+        environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), **service.environment()}
         ended = await anyio.run_process([sys.executable, str(PROGRAM)], env=environment, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
+    calls = [json.loads(line) for line in ended.stdout.decode().splitlines() if line.startswith("{")]
+    assert (len(calls), [call for call in calls if call["why"]]) == (18, [])

@@ -1,16 +1,18 @@
 """An emulator in one line, from Python, from pytest and as the command line asks for it."""
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from orchestrator import emulator
 from orchestrator.api.emulated import EmulateRequest
-from orchestrator.api.emulating import emulator_settings
+from orchestrator.api.emulating import emulate, emulator_settings
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
@@ -143,6 +145,46 @@ def test_an_endpoint_that_no_client_could_ask_for_is_refused(name: str, tmp_path
     file.write_text("def f(job):\n    return 1\n")
     with pytest.raises(UsageError, match="letters, digits"):
         emulator_settings(EmulateRequest(endpoints=(f"{name}={file}:f",)))
+
+
+@pytest.mark.anyio
+async def test_every_variable_of_the_tools_points_here() -> None:
+    """Those that say where something is: none may be left that leads to the service itself."""
+    async with emulator.serve(endpoints={"llm": double}) as service:
+        environment = service.environment()
+    urls = {name: value for name, value in environment.items() if not name.endswith("_KEY")}
+    assert all(value.startswith(service.origin) for value in urls.values())
+    assert {name for name in urls if name.startswith("RUNPOD_")} == {
+        *("RUNPOD_API_BASE_URL", "RUNPOD_HAPI_URL", "RUNPOD_CONSOLE_URL", "RUNPOD_ENDPOINT_BASE_URL"),
+        *("RUNPOD_GRAPHQL_URL", "RUNPOD_AUTHED_GRAPHQL_URL", "RUNPOD_PUBLIC_GRAPHQL_URL", "RUNPOD_INVOKE_URL"),
+        *("RUNPOD_API_URL", "RUNPOD_REST_API_URL", "RUNPOD_BASE_URL", "RUNPOD_SERVERLESS_API_URL"),
+        *("RUNPOD_REST_V2_URL", "RUNPOD_REST_V2_API_URL"),
+    }
+    assert urls["OPENAI_BASE_URL"] == f"{service.origin}/v2/llm/openai/v1"
+
+
+@pytest.mark.anyio
+async def test_a_command_has_the_variables_and_its_exit_code_is_ours(tmp_path: Path) -> None:
+    """Also where it is stopped, and where a signal ends it."""
+    file = tmp_path / "emulator.env"
+    check = 'sh -c \'test "$RUNPOD_API_URL" = "$ORCHESTRATOR_REST_URL/v1" && exit 7\''
+    ready: list[Mapping[str, str]] = []
+
+    async def emulated(run: str, stop: anyio.Event, **more: Any) -> int:
+        request = EmulateRequest(port=0, run=run, **more)
+        return await emulate(request, lambda _, environment: ready.append(environment), stop)
+
+    assert await emulated(check, anyio.Event(), env_file=file) == 7
+    assert dict(line.split("=", 1) for line in file.read_text().splitlines()) == ready[0]
+    assert file.stat().st_mode & 0o777 == 0o600
+    stop = anyio.Event()
+    stop.set()
+    assert await emulated("sleep 60", stop) == 128 + signal.SIGTERM
+    for wrong in ("", "'", "no-such-program-anywhere"):
+        with pytest.raises(UsageError, match=r"^--run"):
+            await emulated(wrong, stop)
+    with pytest.raises(BaseExceptionGroup, check=lambda group: "cannot be written" in repr(group.exceptions)):
+        await emulated("true", stop, env_file=tmp_path)
 
 
 @pytest.mark.anyio

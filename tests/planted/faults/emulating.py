@@ -5,6 +5,9 @@ from tests.planted.faults.fault import Fault
 ACCOUNTS = "tests/emulator/test_accounts.py::"
 STREAMS = "tests/client/test_streams.py::"
 UNSERVED = "tests/emulator/test_unserved.py::"
+STRICT = "tests/emulator/test_strict.py::"
+SERVING = "tests/emulator/test_serving.py::"
+DOCUMENTS = "tests/emulator/test_tool_documents.py::"
 WORKERS = "tests/emulator/test_workers.py::"
 
 FAULTS: tuple[Fault, ...] = (
@@ -35,5 +38,26 @@ FAULTS: tuple[Fault, ...] = (
         old="                allowed.update(route.methods or ())\n",
         new="                pass\n",
         tests=(UNSERVED + "test_each_interface_has_one_form_of_errors",),
+    ),
+    Fault(
+        name="a body is measured once its key is known",
+        path="orchestrator/emulator/rest_v2.py",
+        old="            if bytes_max is not None:\n",
+        new="            if False:\n",
+        tests=(STRICT + "test_a_new_pod_is_refused_as_by_the_service",),
+    ),
+    Fault(
+        name="emulate ends well whatever its command does",
+        path="orchestrator/api/pointed.py",
+        old="    return code if code >= 0 else KILLED - code\n",
+        new="    return 0\n",
+        tests=(SERVING + "test_a_command_has_the_variables_and_its_exit_code_is_ours",),
+    ),
+    Fault(
+        name="who has no key may ask for everything by GraphQL",
+        path="orchestrator/emulator/graphql.py",
+        old="    if sender.scopes is None or (scope is not None and scope not in sender.scopes):\n",
+        new="    if sender.scopes is not None and scope is not None and scope not in sender.scopes:\n",
+        tests=(DOCUMENTS + "test_what_everybody_may_know_takes_no_key_and_nothing_else_does",),
     ),
 )
