@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.emulator.account_routes import graphql_refusal, rest_refusal
+from orchestrator.emulator.account_routes import GRAPHQL_PATHS, PUBLIC_PATH, graphql_refusal, rest_refusal
 from orchestrator.emulator.answers import Answer, Refusal
 from orchestrator.emulator.departures import AnswerResponse
 from orchestrator.emulator.problems import Problem
@@ -21,7 +21,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "v1": ("/v1/{path:path}",),
         "v2": tuple(f"/v2/{area}{{path:path}}" for area in ("serverless", "templates", "account/", "catalog")),
-        "graphql": ("/graphql",),
+        "graphql": (*GRAPHQL_PATHS, PUBLIC_PATH),
     }
 )
 """By the name of the interface. Pods are not among those of v2: the contract has them there only."""

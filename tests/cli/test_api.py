@@ -138,6 +138,20 @@ def test_the_events_of_an_openai_answer_stand_one_a_line() -> None:
         assert served.body() == b'{"stream":true}'
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"error":"job not found"}', "the answer has no status: job not found"),
+        ('{"id":"job-1","status":""}', "the answer has no status"),
+    ],
+)
+def test_a_success_without_a_status_is_said_so_and_is_no_defect(body: str, message: str) -> None:
+    with service(*[ok(body)] * 5) as served:
+        result = served.api("status", "abc", "job-1")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.splitlines()[-1] == f"error: status of job-1: {message}"
+
+
 def test_openai_without_a_body_is_a_get() -> None:
     with service(ok('{"data":[]}')) as served:
         assert served.api("openai", "abc", "/v1/models", "--json").stdout == '{"data":[]}\n'
