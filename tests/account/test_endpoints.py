@@ -25,7 +25,7 @@ async def template(client: Account) -> str:
 
 async def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
     """contract, serverless: creating an endpoint; the rest as observed."""
-    client = client_of(account())
+    client = client_of(account(strict=True))
     spec = EndpointSpec(
         name="e",
         template_id=await template(client),

@@ -28,7 +28,7 @@ from tests.simulation.clock import VirtualClock
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SPEC = PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4"))
-SLOW = PodSettings(provisioning_s=30, starting_s=15)
+SLOW = PodSettings(provisioning_s=30, starting_s=15, strict=True)
 
 
 @asynccontextmanager

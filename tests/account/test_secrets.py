@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_secret_is_created_listed_and_deleted() -> None:
     """contract, secrets: `secretCreate`, `secretDelete`."""
-    subject = account()
+    subject = account(strict=True)
     client = client_of(subject)
     secret = await client.secrets.create("hf", 'v"al\nue')
     assert secret == Secret(id=secret.id, name="hf", description=None)

@@ -32,7 +32,7 @@ def template(**change: Any) -> Template:
 
 async def test_a_template_is_saved_with_all_its_fields_and_listed() -> None:
     """contract, templates: `saveTemplate`."""
-    client = client_of(account())
+    client = client_of(account(strict=True))
     wanted = template(
         docker_args='python -u "h.py"',
         env=(EnvironmentVariable(key="A", value='"} }'), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_s }}")),
@@ -55,7 +55,7 @@ async def test_a_template_is_saved_with_all_its_fields_and_listed() -> None:
 
 async def test_with_an_id_it_is_modified() -> None:
     """contract, templates: "the same mutation with `id`"."""
-    client = client_of(account())
+    client = client_of(account(strict=True))
     saved = await client.templates.save(template())
     changed = await client.templates.save(template(id=saved.id, container_disk_in_gb=50))
     assert (changed.id, changed.container_disk_in_gb) == (saved.id, 50)
@@ -73,7 +73,7 @@ def test_to_modify_takes_all_required_fields(missing: str) -> None:
 
 async def test_a_name_that_exists_is_an_error() -> None:
     """contract, templates, Errors."""
-    client = client_of(account())
+    client = client_of(account(strict=True))
     await client.templates.save(template())
     with pytest.raises(
         GraphQLError, match=r"templates save t: the service refused it \(template name must be unique: t\)"
@@ -135,7 +135,7 @@ def test_an_image_has_a_tag_or_a_digest(image: str) -> None:
 async def test_deleting_waits_until_the_template_is_free() -> None:
     """contract, templates, Deletion rule: up to two minutes after its last use."""
     clock = VirtualClock()
-    subject = account(clock)
+    subject = account(clock, strict=True)
     client = client_of(subject, clock)
     saved = await client.templates.save(template())
     assert saved.id is not None
