@@ -4,54 +4,84 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
     account = Account(service)
     pod = await account.pods.create(PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4")))
 
-Their rules, and the client that keeps them. All that a user of `Account` needs has its name here.
+Their rules, and the client that keeps them; `BlockingAccount` is the same without `await`. All that one gives it, gets
+from it or has to catch has its name here, and stands on docs/account.md.
 """
 
 from orchestrator.account.account import Account
+from orchestrator.account.blocking import Blocking, BlockingAccount
 from orchestrator.account.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
 from orchestrator.account.pod_records import (
     Cloud,
+    CpuConfig,
     GlobalMount,
+    GpuConfig,
     Mounts,
     NetworkMount,
     PersistentMount,
     Pod,
     PodAction,
+    PodCluster,
+    PodGlobalNetworking,
+    PodGpuUtilization,
+    PodRuntime,
+    PodRuntimePort,
+    PodSsh,
+    PodSshEndpoint,
     PodStatus,
+    Utilization,
 )
 from orchestrator.account.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
 from orchestrator.account.pods import ActionRefusedError, WaitError
 from orchestrator.account.rest import ProblemError
 from orchestrator.account.secrets import Secret
 from orchestrator.account.templates import EnvironmentVariable, Template
+from orchestrator.client.refusals import AnswerError
 from orchestrator.core.interfaces import Interface
+from orchestrator.errors import NotSent, Unanswered, UsageError
 
 __all__ = [
     "Account",
     "ActionRefusedError",
+    "AnswerError",
+    "Blocking",
+    "BlockingAccount",
     "CannotSayError",
     "Cloud",
+    "CpuConfig",
     "CpuRequest",
     "EndpointRecord",
     "EndpointSpec",
     "EnvironmentVariable",
     "GlobalMount",
+    "GpuConfig",
     "GpuRequest",
     "GraphQLError",
     "Interface",
     "Mounts",
     "NetworkMount",
+    "NotSent",
     "PersistentMount",
     "Pod",
     "PodAction",
+    "PodCluster",
     "PodCreate",
+    "PodGlobalNetworking",
+    "PodGpuUtilization",
     "PodModify",
+    "PodRuntime",
+    "PodRuntimePort",
+    "PodSsh",
+    "PodSshEndpoint",
     "PodStatus",
     "ProblemError",
     "Secret",
     "Template",
+    "Unanswered",
+    "UsageError",
+    "Utilization",
     "WaitError",
     "WorkerRecord",
 ]

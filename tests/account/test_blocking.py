@@ -1,0 +1,72 @@
+"""The account without an event loop of the program's own."""
+
+import threading
+from collections.abc import Iterator
+
+import anyio
+import httpx
+import pytest
+
+from orchestrator.account import BlockingAccount, GpuRequest, PodCreate, ProblemError
+from orchestrator.client import InProcess
+from orchestrator.clock import SystemClock
+from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.errors import UsageError
+from tests.emulator.pod_service import AT_ONCE, KEY, PodService
+
+SPEC = PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4"))
+
+
+@pytest.fixture
+def account() -> Iterator[BlockingAccount]:
+    service = PodService(AT_ONCE, clock=SystemClock())
+    made = BlockingAccount(KEY, transport=InProcess(service.app, cut=ConnectionCut), base_url="http://pods")
+    with made as opened:
+        assert opened is made
+        yield opened
+
+
+def test_every_call_waits_for_its_end_and_returns_what_the_other_does(account: BlockingAccount) -> None:
+    seen: list[str] = []
+    pod = account.pods.create(SPEC, wait=5, watch=lambda pod: seen.append(pod.status))
+    assert (pod.name, pod.status) == ("trainer", "RUNNING")
+    assert [each.id for each in account.pods.list(limit=5)] == [pod.id]
+    assert account.pods.stop(pod.id).status == "EXITED"
+    assert [window.name for window in account.pods.windows] == ["minute", "hour", "day"]
+    account.pods.terminate(pod.id)
+    with pytest.raises(ProblemError, match="404"):
+        account.pods.show(pod.id)
+    assert "create" in dir(account.pods)
+    assert account.pods.create.__doc__.startswith("Creates a pod")
+    assert KEY not in repr(account) + repr(account.pods)
+
+
+def test_it_works_beside_a_loop_and_from_several_threads(account: BlockingAccount) -> None:
+    async def main() -> int:
+        return len(account.pods.list())
+
+    assert anyio.run(main) == 0
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(len(account.pods.list()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [0, 0, 0]
+
+
+def test_what_is_wrong_is_said_as_by_the_other() -> None:
+    with pytest.raises(UsageError, match="the API key is empty"):
+        BlockingAccount("")
+    with pytest.raises(TypeError, match="colour"):
+        BlockingAccount(KEY, colour="red")
+    closed = BlockingAccount(KEY, transport=httpx.MockTransport(lambda _: httpx.Response(200, json={"pods": []})))
+    with pytest.raises(UsageError, match=r"account\.pods is for the block"):
+        _ = closed.pods
+    with pytest.raises(AttributeError):
+        _ = closed.cars
+    for _ in range(2):  # again, with a loop of its own each time
+        with closed:
+            assert closed.pods.list() == ()
+            with pytest.raises(UsageError, match="open already"):
+                closed.__enter__()
