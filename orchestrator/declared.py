@@ -57,9 +57,9 @@ _long: Final = Group(RunSettings, LONG)
 
 ENDPOINT: Final = Setting(
     "endpoint",
-    parsed("ID", written.endpoint),
-    "The endpoint's id, or `local:FILE.py:FUNCTION`: a function of your own, run here by the embedded"
-    " emulator, without an account.",
+    parsed("ID|NAME", written.endpoint),
+    "The endpoint's id, or its [name](#names-of-endpoints), or `local:FILE.py:FUNCTION`: a function of your own, run"
+    " here by the embedded emulator, without an account.",
     of=RunRequest,
     default="required",
     panel=SERVICE,

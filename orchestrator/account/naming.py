@@ -22,6 +22,10 @@ without any digit, is none."""
 _NOT_FOUND: Final = 404
 
 
+class UnknownNameError(UsageError):
+    """Nothing has that name, or that id."""
+
+
 class Named(Protocol):
     """What has an id and a name: a pod, an endpoint, a template, a secret."""
 
@@ -38,7 +42,8 @@ def looks_like_an_id(text: str) -> bool:
 
 
 def id_of(kind: str, given: str, among: Iterable[Named]) -> str:
-    """The id of the one that has the id or the name `given`. Raises `UsageError` where there is none, or several.
+    """The id of the one that has the id or the name `given`. Raises `UsageError` where there are several, and
+    `UnknownNameError` where there is none.
 
     `kind` is what they are, for the message.
     """
@@ -52,7 +57,7 @@ def id_of(kind: str, given: str, among: Iterable[Named]) -> str:
         )
     near = difflib.get_close_matches(given, [each.name for each in known], n=1)
     advice = f"did you mean {near[0]}?" if near else f"the account has {_told(kind, known)}"
-    raise UsageError(f"there is no {kind} {given:.80}; {advice}")
+    raise UnknownNameError(f"there is no {kind} {given:.80}; {advice}")
 
 
 async def by_name(

@@ -136,6 +136,11 @@ class Choices:
         except (ValueError, UsageError) as error:
             raise UsageError(f"{given.origin}: {error}") from None
 
+    def text(self, setting: Setting[Any]) -> str | None:
+        """What was written, whether or not it can be a value; of several texts the last."""
+        given = self._given.get(setting.key)
+        return None if given is None else given.texts[-1]
+
     def is_on(self, switch: Setting[bool]) -> bool:
         """Whether a switch is on; off where nothing was said."""
         value = self[switch]

@@ -145,10 +145,11 @@ def _access(part: Interface | interfaces.Noun, choices: Choices) -> Access:
 
     choice = choices[declared.INTERFACE] or interfaces.Interface.AUTO
     limits = choices[declared.LIMIT] if part is Interface.JOBS else None
+    there = {each for each, of in _PART_OF.items() if url(of).rstrip("/") != of.value.unset}
     if isinstance(part, Interface):
-        spoken_to: tuple[Interface, ...] = (part,)
+        names = there if part is Interface.JOBS else ()  # of endpoints, see `cli.endpoint_names`
+        spoken_to: tuple[Interface, ...] = (part, *(_PART_OF[each] for each in names))
     else:
-        there = {each for each, of in _PART_OF.items() if url(of).rstrip("/") != of.value.unset}
         spoken_to = tuple(_PART_OF[each] for each in interfaces.tried(part, choice, there))
         spoken_to += (Interface.JOBS,) if part is interfaces.Noun.ENDPOINTS else ()
     return Access(
@@ -159,6 +160,11 @@ def _access(part: Interface | interfaces.Noun, choices: Choices) -> Access:
         interface=choice,
         limits=limits or CONTRACT_LIMITS,
     )
+
+
+def to_endpoints(choices: Choices) -> Access:
+    """The way to the account's endpoints. Raises `UsageError`."""
+    return _access(interfaces.Noun.ENDPOINTS, choices)
 
 
 async def _with_account(make: Connect, access: Access, command: Command, as_json: bool) -> int:

@@ -17,6 +17,7 @@ from orchestrator.api.config import Choices
 from orchestrator.cli import access, api_calls
 from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.api_calls import Work
+from orchestrator.cli.endpoint_names import is_looked_up
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput, object_text, read_job_input
 from orchestrator.cli.options import flags_of
@@ -25,7 +26,7 @@ from orchestrator.core.policy import parse_duration
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US
 
-EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id.")]
+EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id or name.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as the service gave it.")]
 Input = Annotated[
     str,
@@ -146,7 +147,8 @@ def _add_openai(api: Noun) -> None:
 
 def _at(endpoint: str, choices: Choices, work: Work) -> Command:
     quiet = choices.is_on(declared.QUIET) or choices.is_on(declared.JSON)
-    return partial(api_calls.send, endpoint, quiet, ledger_of(choices), work)
+    named = is_looked_up(endpoint, choices)
+    return partial(api_calls.send, endpoint, named, quiet, ledger_of(choices), work)
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:

@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.cli import api_show, printing
 from orchestrator.cli.access import confirm
+from orchestrator.cli.endpoint_names import endpoint_id
 from orchestrator.cli.execution import App
 from orchestrator.cli.job_input import JobInput
 from orchestrator.core.profiles import address_of
@@ -43,20 +44,22 @@ class Shown(msgspec.Struct, frozen=True):
 Work = Callable[["EndpointJobs", Shown], Awaitable[int]]
 
 
-async def send(endpoint_id: str, quiet: bool, ledger: Path, work: Work, account: "Account", as_json: bool) -> int:
-    """Does `work` at the endpoint. Within which limits is said once, when something is really sent, and where a process
-    works on `ledger`, whose limits they are, too.
+async def send(
+    endpoint: str, named: bool, quiet: bool, ledger: Path, work: Work, account: "Account", as_json: bool
+) -> int:
+    """Does `work` at the endpoint, which is given by its id, or `named`. Within which limits is said once, when
+    something is really sent, and where a process works on `ledger`, whose limits they are, too.
     """
-    endpoint = account.service.endpoint(endpoint_id)
+    jobs = account.service.endpoint(await endpoint_id(endpoint, account) if named else endpoint)
     shown = Shown(as_json, quiet)
 
     def say_within() -> None:
-        endpoint.on_request(None)
+        jobs.on_request(None)
         if ledger.exists() and _worked_on_by(ledger):
             shown.say(WITHIN)
 
-    endpoint.on_request(say_within)
-    return await work(endpoint, shown)
+    jobs.on_request(say_within)
+    return await work(jobs, shown)
 
 
 def _worked_on_by(ledger: Path) -> str | None:

@@ -11,8 +11,9 @@ import typer
 from orchestrator import declared
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
+from orchestrator.cli.endpoint_names import with_endpoint_id
 from orchestrator.cli.execution import App, Work, carry_out
-from orchestrator.cli.options import also
+from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import doctor_request
 from orchestrator.core.findings import Diagnosis, Finding
 from orchestrator.settings import DoctorRequest
@@ -35,11 +36,15 @@ def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `doctor`."""
 
     @commands.command()
-    @also(carry_out, endpoint=Endpoint, **options.flags_of(*_FLAGS), json=Json)
+    @also(_carry_out, endpoint=Endpoint, **options.flags_of(*_FLAGS), json=Json)
     def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
         """Say what holds a run up, by what it was recognised, and what to do."""
         request = doctor_request(name, choices, os.environ)
         return partial(_doctor, load, request, choices.is_on(declared.JSON)), request.ledger
+
+
+def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) -> None:
+    carry_out(with_endpoint_id(flags), prepare)
 
 
 async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool) -> int:

@@ -93,11 +93,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "endpoints update": "endpoints update abc123 --workers-max 10",
     "endpoints list": "endpoints list",
     "endpoints show": "endpoints show abc123",
+    "endpoints workers": "endpoints workers abc123",
     "endpoints delete": "endpoints delete abc123",
     "templates save": "templates save captions --image me/captions:3 --container-disk 20 --serverless",
     "templates delete": "templates delete captions",
     "templates list": "templates list",
     "secrets create": "secrets create hf_token --value env:HF_TOKEN",
+    "secrets rotate": "secrets rotate SECRET --value env:HF_TOKEN",
     "secrets delete": "secrets delete SECRET",
     "secrets list": "secrets list",
 }

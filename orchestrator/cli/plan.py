@@ -13,6 +13,7 @@ from orchestrator import declared, declared_brakes, declared_plan
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.display import view_for_stderr
+from orchestrator.cli.endpoint_names import with_endpoint_id
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, understood
 from orchestrator.cli.options import Flags, also
 from orchestrator.cli.request import run_request, warnings
@@ -57,7 +58,7 @@ def add_plan(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
-    request, _, as_json, _ = understood(flags, prepare)
+    request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
     for line in warnings(request.run):
         printing.warn(line)
     raise typer.Exit(show_plan(load, request, as_json=as_json))

@@ -14,6 +14,7 @@ from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.detaching import detach
 from orchestrator.cli.display import QuietView, view_for_stderr
+from orchestrator.cli.endpoint_names import with_endpoint_id
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused, understood
 from orchestrator.cli.failures import leading_failure
 from orchestrator.cli.options import Flags, also
@@ -60,6 +61,7 @@ def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
+    flags = with_endpoint_id(flags, told_only="sources" not in flags)  # a resume stays where its run is
     request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         printing.warn(line)

@@ -274,17 +274,17 @@ def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
 def test_a_price_is_that_of_the_endpoint_and_keeps_every_digit() -> None:
     write("""
         price-per-second = 0.5
-        [endpoints.abc]
+        [endpoints.abc1]
         price-per-second = 0.0001583
-        [endpoints.other]
+        [endpoints.other1]
         price_per_second = 2
     """)
-    prices = {"abc": 0.0001583, "other": 2.0, "third": 0.5}
+    prices = {"abc1": 0.0001583, "other1": 2.0, "third1": 0.5}
     for endpoint, price in prices.items():
         settings = asked("--endpoint", endpoint, ORCHESTRATOR_API_KEY="k").settings
         assert settings is not None
         assert settings.price_per_second == price
-    told = asked("--endpoint", "abc", ORCHESTRATOR_API_KEY="k", ORCHESTRATOR_PRICE_PER_SECOND="3").settings
+    told = asked("--endpoint", "abc1", ORCHESTRATOR_API_KEY="k", ORCHESTRATOR_PRICE_PER_SECOND="3").settings
     assert told is not None
     assert told.price_per_second == 3.0
 
@@ -294,15 +294,15 @@ def test_a_price_is_that_of_the_endpoint_and_keeps_every_digit() -> None:
     [
         ("endpoints = 3", "a table for each endpoint"),
         ("[endpoints]\nabc = 3", "a table for each endpoint"),
-        ("[endpoints.abc]\nttl = '1h'", 'there is no key "ttl"'),
-        ("[endpoints.abc]\nprice-per-second = '1'", "must be a number"),
-        ("[endpoints.abc]\nprice-per-second = 0", "[endpoints.abc] of orchestrator.toml"),
+        ("[endpoints.abc1]\nttl = '1h'", 'there is no key "ttl"'),
+        ("[endpoints.abc1]\nprice-per-second = '1'", "must be a number"),
+        ("[endpoints.abc1]\nprice-per-second = 0", "[endpoints.abc1] of orchestrator.toml"),
         ("price-per-second = -1", "is no amount"),
         ("price-per-second = inf", "is no amount"),
     ],
 )
 def test_what_is_wrong_with_a_price_is_said_with_its_place(text: str, error: str) -> None:
     write(text)
-    result = invoke(FakeApp(), "run", "i.jsonl", "--endpoint", "abc", ORCHESTRATOR_API_KEY="k")
+    result = invoke(FakeApp(), "run", "i.jsonl", "--endpoint", "abc1", ORCHESTRATOR_API_KEY="k")
     assert result.exit_code == 2
     assert error in result.stderr

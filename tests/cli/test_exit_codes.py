@@ -152,7 +152,7 @@ def test_a_defect_is_one_line_and_a_file_beside_the_ledger(tmp_path: Path) -> No
     (tmp_path / "ledgers").mkdir()
     secret = "rpa_very_secret"
     answer = ExceptionGroup("tasks", [ZeroDivisionError(f"with {secret}")])
-    arguments = ("run", "i.jsonl", "--endpoint", "abc", "--ledger", "ledgers/l.db")
+    arguments = ("run", "i.jsonl", "--endpoint", "abc1", "--ledger", "ledgers/l.db")
     result = invoke(FakeApp(answer), *arguments, ORCHESTRATOR_API_KEY=secret)
     (report,) = (tmp_path / "ledgers").glob("orchestrator-crash-*.log")
     assert result.exit_code == 70

@@ -33,7 +33,7 @@ SAVE = (
 SECRET_FROM = ("secrets", "create", "n", "--value", "env:THE_SECRET")
 ENDPOINT = ("endpoints", "create", "--template", "t1", "--name", "e")
 COMMANDS = {
-    "api": ("api", "run", "abc", "--input", '{"input":{"n":1},"s3Config":{"accessSecret":"env:THE_SECRET"}}'),
+    "api": ("api", "run", "abc1", "--input", '{"input":{"n":1},"s3Config":{"accessSecret":"env:THE_SECRET"}}'),
     "endpoints v1": (*ENDPOINT, "--interface", "v1"),
     "endpoints v2": (*ENDPOINT, "--gpu", "AMPERE_24", "--interface", "v2"),
     "pods": ("pods", "stop", "p1"),

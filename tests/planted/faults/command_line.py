@@ -4,6 +4,13 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="the account is asked about ids",
+        path="orchestrator/cli/endpoint_names.py",
+        old='"/" in given or looks_like_an_id(given)',
+        new='"/" in given',
+        tests=("tests/cli/test_endpoint_names.py::test_an_id_needs_no_key_and_no_request",),
+    ),
+    Fault(
         name="a run goes on with the key of another account",
         path="orchestrator/api/remembering.py",
         old="    if not is_same_account(run.service_url, request.connection.serverless_url):\n",
