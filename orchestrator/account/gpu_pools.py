@@ -54,17 +54,18 @@ class GpuPools:
         """The pools of a record, or the types that are left of one where some are excluded; without a catalog these,
         with a minus.
         """
-        pools, excluded = list(gpu.get("pools") or ()), set(gpu.get("excludedTypes") or ())
+        pools, excluded = _texts(gpu, "pools"), _texts(gpu, "excludedTypes")
         if not excluded:
             return pools
         try:
             pool_of = await self._catalog()
         except (RefusedError, AnswerError):  # who may see endpoints need not see the catalog
-            return [*pools, *(f"-{each}" for each in sorted(excluded))]
+            return [*pools, *(f"-{each}" for each in excluded)]
         shown = []
         for pool in pools:
             types = [each for each, of in pool_of.items() if of == pool]
-            shown += [pool] if excluded.isdisjoint(types) else [each for each in types if each not in excluded]
+            left = [each for each in types if each not in excluded]
+            shown += [pool] if left == types else left
         return shown
 
     async def _catalog(self) -> Mapping[str, str]:
@@ -73,6 +74,12 @@ class GpuPools:
             types = await self._rest.all("the catalog of GPUs", _PATH, "gpus", _GpuType, in_pages=False)
             self._pool_of = {each.id: each.pool for each in types if each.pool}
         return self._pool_of
+
+
+def _texts(members: Mapping[str, Any], name: str) -> list[str]:
+    """The texts in a list; none where there is none."""
+    value = members.get(name)
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 class _GpuType(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 A template is saved as a whole. So one that is modified is read first, and what was not said is sent as it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -78,17 +78,16 @@ class TemplatesGraphQL:
         self, doing: str, template: Template, wanted: Mapping[str, Any], losing: Losing
     ) -> Mapping[str, Any]:
         """What is wanted of the template, and what it has besides; `losing` is told what the service does not show."""
-        head = f"query {{ podTemplate(id: {literal(template.id)}) {{ {_FIELDS} %s }} }}"
-        shown, hidden = await self._graphql.ask_known(doing, head, _MORE, msgspec.json.Decoder(_Shown).decode)
-        if shown.template is None:  # the service says that itself
+        shown, hidden = await self._ask(doing, str(template.id), _MORE)
+        if shown is None:  # the service says that itself
             return {**_UNSAID, **wanted}
-        present = {name: value for name, value in shown.template.items() if value is not None}
+        present, before = shown
         unknown = [name for name in hidden if name not in wanted]
         if unknown:
             losing(f"template {template.name}: the service does not show {', '.join(unknown)}; a save may reset that")
         if template.env is not None:
-            before = variables_of(_template(present))
-            tell_lost_variables(f"template {template.name}", before, variables_of(template), losing)
+            what = f"template {template.name}"
+            tell_lost_variables(what, variables_of(before), variables_of(template), losing)
         return {**_UNSAID, **present, **wanted}
 
     async def delete(self, name: str) -> None:
@@ -96,22 +95,35 @@ class TemplatesGraphQL:
         await self._graphql.ask(f"templates delete {name:.80}", query, read_nothing)
 
     async def show(self, template_id: str) -> Template | None:
-        head = f"query {{ podTemplate(id: {literal(template_id)}) {{ {_FIELDS} %s }} }}"
-        shown, _ = await self._graphql.ask_known(
-            f"templates show {template_id:.80}", head, _MORE[:1], msgspec.json.Decoder(_Shown).decode
-        )
-        return None if shown.template is None else _template(shown.template)
+        shown, _ = await self._ask(f"templates show {template_id:.80}", template_id, _MORE[:1])
+        return None if shown is None else shown[1]
 
     async def list(self, limit: int | None) -> tuple[Template, ...]:
         head = f"query {{ myself {{ podTemplates {{ {_FIELDS} %s }} }} }}"
-        listed, _ = await self._graphql.ask_known(
-            "templates list", head, _MORE[:1], msgspec.json.Decoder(_Myself).decode
-        )
-        return tuple(map(_template, listed.myself.templates[:limit]))
+        listed, _ = await self._graphql.ask_known("templates list", head, _MORE[:1], _read_listed)
+        return listed[:limit]
+
+    async def _ask(
+        self, doing: str, template_id: str, more: Sequence[str]
+    ) -> tuple[tuple[Mapping[str, Any], Template] | None, tuple[str, ...]]:
+        """The template as it came and as it is read, and what of `more` the service does not show."""
+        head = f"query {{ podTemplate(id: {literal(template_id)}) {{ {_FIELDS} %s }} }}"
+        return await self._graphql.ask_known(doing, head, more, _read_shown)
 
 
 def _read_saved(data: bytes) -> Template:
     return _template(msgspec.json.decode(data, type=_Saved).template)
+
+
+def _read_listed(data: bytes) -> tuple[Template, ...]:
+    return tuple(map(_template, msgspec.json.decode(data, type=_Myself).myself.templates))
+
+
+def _read_shown(data: bytes) -> tuple[Mapping[str, Any], Template] | None:
+    members = msgspec.json.decode(data, type=_Shown).template
+    if members is None:
+        return None
+    return {name: value for name, value in members.items() if value is not None}, _template(members)
 
 
 def _template(members: Mapping[str, object]) -> Template:

@@ -1,6 +1,7 @@
 """Endpoints, templates and secrets by each of the service's interfaces: which is spoken, and in what words."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from orchestrator.client.refusals import AnswerError
 from orchestrator.core.interfaces import Interface
 from orchestrator.core.lending import Bounds
 from orchestrator.emulator.endpoints import EndpointInput
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
 from tests.account.accounts import ALL, URL, Script, met_by
 from tests.emulator.accounts import KEY, account, carrier
 from tests.simulation.clock import VirtualClock
@@ -371,6 +372,33 @@ async def test_an_answer_that_is_no_secret_template_or_worker_is_an_error() -> N
         await account.templates.list()
     with pytest.raises(AnswerError, match="a worker that has no id"):
         await account.endpoints.workers("e")
+
+
+ODD: tuple[object, ...] = (
+    *(None, 5, "x", {}, [], [1], {"endpoints": 5}, {"endpoints": [5]}, {"data": {"myself": None}}),
+    {"endpoints": [{"id": "e", "gpu": {"pools": 5, "excludedTypes": {}}, "workers": [], "scaling": 3, "name": 7}]},
+    {"endpoints": [{"id": 5}], "workers": [{"id": 5}], "gpus": [{"id": 5}], "secrets": [{"id": 5}]},
+    {"templates": [{"id": "i", "mounts": [], "env": [], "ports": 5, "args": 7}]},
+    {"templates": [{"id": 5, "mounts": {"persistent": 5}, "env": {"A": 1}, "ports": [5]}]},
+    {"data": {"myself": {"podTemplates": [{"id": 5}], "endpoints": [{"gpuIds": 7}], "secrets": [{}]}}},
+    {"data": {"podTemplate": {"id": 5, "env": 7}}},
+    [{"id": "x", "dockerStartCmd": 7, "ports": "abc", "env": []}],
+)
+
+
+@pytest.mark.parametrize("answer", ODD, ids=str)
+@pytest.mark.parametrize("interface", ["v1", "v2", "graphql"])
+async def test_whatever_comes_is_read_or_one_of_our_errors(interface: str, answer: object) -> None:
+    account = scripted(Script(httpx.Response(200, json=answer)), interface)
+    asked = Template(**{**SERVERLESS, "id": "i", "env": ()})
+    for call in (
+        *(account.endpoints.list(), account.endpoints.show("e"), account.endpoints.workers("e")),
+        *(account.templates.list(), account.templates.show("i"), account.templates.save(asked)),
+        *(account.secrets.list(), account.secrets.rotate("s", "v")),
+        account.endpoints.update("e", EndpointSpec(workers_max=1), more={"scalerValue": 2, "env": {}}),
+    ):
+        with suppress(OrchestratorError):
+            await call
 
 
 async def test_a_secrets_value_has_bounds() -> None:
