@@ -135,7 +135,7 @@ class Noun:
 def account_noun(group: typer.Typer, noun: interfaces.Noun, connect: Connect) -> Noun:
     """Commands for what several interfaces know."""
     parts = [_PART_OF[each].value for each in interfaces.KNOWN[noun]]
-    shared = options.flags_of(declared.INTERFACE, *parts, declared.GRAPHQL_KEY, declared.CONFIG)
+    shared = options.flags_of(declared.INTERFACE, *parts, declared.TEAM, declared.GRAPHQL_KEY, declared.CONFIG)
     return Noun(group, noun, connect, **shared, json=Json)
 
 

@@ -222,6 +222,13 @@ def test_a_secret_is_rotated_and_nothing_prints_its_value(interface: str) -> Non
     assert shell("secrets", "create", "RUNPOD_x", *more, stdin="v").exit_code == 2
 
 
+def test_who_acts_for_a_team_says_so_to_the_interface_that_knows_teams() -> None:
+    shell = Shell()
+    assert shell("templates", "list", "--team", "red", "--interface", "v2").exit_code == 0
+    assert shell.access is not None
+    assert shell.access.team == "red"
+
+
 def test_an_interface_that_knows_no_secrets_is_refused() -> None:
     found = Shell()("secrets", "list", "--interface", "v1")
     assert (found.exit_code, found.stderr) == (
