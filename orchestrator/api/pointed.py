@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +13,11 @@ import anyio
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
 
+GRACE_S: Final = 3.0
+"""How long a program may take to end by itself: it hears of Ctrl-C as we do, and may have a last word to say."""
+
 PATIENCE_S: Final = 10.0
-"""How long a program may take to end that was asked to, before it is killed."""
+"""How long one may take that was asked to end, before it is killed."""
 
 KILLED: Final = 128
 """What a shell adds to the number of the signal that ended a program."""
@@ -46,17 +50,23 @@ def write_environment(path: Path, environment: Mapping[str, str]) -> None:
         raise UsageError(f"{path}: the variables cannot be written ({error.strerror})") from None
 
 
-async def run_command(command: tuple[str, ...], environment: Mapping[str, str], stop: anyio.Event) -> int:
-    """The exit code of a command that is run with `environment` besides ours; it is asked to end once `stop` is set."""
+async def run_command(
+    command: tuple[str, ...], environment: Mapping[str, str], stop: anyio.Event, *, grace_s: float = GRACE_S
+) -> int:
+    """The exit code of a command that is run with `environment` besides ours; it is asked to end `grace_s` after `stop`
+    was set.
+    """
     everything = {**os.environ, **environment}
     process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None, env=everything)
     async with process, anyio.create_task_group() as tasks:
 
         async def end() -> None:
             await stop.wait()
-            process.terminate()
-            await anyio.sleep(PATIENCE_S)
-            process.kill()
+            await anyio.sleep(grace_s)
+            with suppress(ProcessLookupError):  # it has ended, and only nobody has noticed yet
+                process.terminate()
+                await anyio.sleep(PATIENCE_S)
+                process.kill()
 
         tasks.start_soon(end)
         code = await process.wait()

@@ -76,6 +76,9 @@ class Application(Router):
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands a request to the first route that takes its path and its method."""
+        if scope["type"] != "http":  # a server that asks whether we want to know when it begins and ends
+            await super().app(scope, receive, send)
+            return
         allowed: set[str] = set()
         for route in self.routes:
             match, found = route.matches(scope)

@@ -13,6 +13,7 @@ import pytest
 from orchestrator import emulator
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.emulating import emulate, emulator_settings
+from orchestrator.api.pointed import run_command
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.answers import ErrorBodies
 from orchestrator.emulator.counters import Algorithm
@@ -179,7 +180,8 @@ async def test_a_command_has_the_variables_and_its_exit_code_is_ours(tmp_path: P
     assert file.stat().st_mode & 0o777 == 0o600
     stop = anyio.Event()
     stop.set()
-    assert await emulated("sleep 60", stop) == 128 + signal.SIGTERM
+    assert await run_command(("sleep", "60"), {}, stop, grace_s=0) == 128 + signal.SIGTERM
+    assert await emulated("sh -c 'exit 5'", stop) == 5, "who hears of Ctrl-C has its own last word"
     for wrong in ("", "'", "no-such-program-anywhere"):
         with pytest.raises(UsageError, match=r"^--run"):
             await emulated(wrong, stop)

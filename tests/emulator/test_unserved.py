@@ -1,6 +1,8 @@
 """What no route takes: one form of errors for each interface, for unknown paths, wrong methods and wrong keys."""
 
 import logging
+from collections.abc import MutableMapping
+from typing import Any
 
 import httpx
 import pytest
@@ -70,3 +72,17 @@ async def test_each_call_that_is_not_served_is_told_of_once(caplog: pytest.LogCa
         "the emulator does not serve GET /v2/catalog/x",
         "the emulator does not serve GET /v1/?[2Jbilling",
     ]
+
+
+async def test_a_server_may_ask_for_more_than_requests() -> None:
+    """As those do that serve the application of an emulator themselves."""
+    asked, told = iter(["lifespan.startup", "lifespan.shutdown"]), list[str]()
+
+    async def receive() -> dict[str, str]:
+        return {"type": next(asked)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        told.append(message["type"])
+
+    await emulator().app({"type": "lifespan", "app": None, "state": {}}, receive, send)
+    assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
