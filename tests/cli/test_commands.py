@@ -285,16 +285,35 @@ NOT_LOADED = {
         "uvicorn",
         "rich",
     ),
-    "orchestrator.api.look": ("orchestrator.client", "httpx", "aiohttp", "starlette", "uvicorn", "graphql", "alembic"),
+    "orchestrator.api.look": (
+        "orchestrator.client",
+        "httpx",
+        "aiohttp",
+        "starlette",
+        "uvicorn",
+        "graphql",
+        "alembic",
+        "jinja2",
+    ),
     "orchestrator.api.foreground": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
 }
 """What `--help`, `status` and a run over the network do without."""
 
 
-@pytest.mark.parametrize("module", NOT_LOADED)
-def test_a_command_does_not_import_what_only_others_need(module: str) -> None:
-    code = f"import sys, {module}; print([name for name in {NOT_LOADED[module]} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+LOADING = f"""
+import importlib, sys
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+    print(module, [name for name in {NOT_LOADED}[module] if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    "modules", [("orchestrator.cli", "orchestrator.api.look"), ("orchestrator.api.foreground",)], ids=["looking", "run"]
+)
+def test_a_command_does_not_import_what_only_others_need(modules: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-c", LOADING, *modules], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{module} []" for module in modules]
 
 
 def ended(process: "subprocess.Popen[bytes]") -> bytes:

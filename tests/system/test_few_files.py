@@ -9,7 +9,7 @@ from tests.system.processes import Desk, Service
 
 pytestmark = pytest.mark.system
 
-JOBS = 600
+JOBS = 400
 FILES = 256
 MANY = 4_096
 

@@ -10,7 +10,7 @@ from tests.system.processes import Desk, Service
 
 pytestmark = pytest.mark.system
 
-JOBS = 1_000
+JOBS = 300
 RETENTION_S = 20
 
 
@@ -56,7 +56,7 @@ def test_with_a_third_of_the_webhooks_lost_the_rest_is_asked_for(desk: Desk, ser
     summary = collect(desk, service)
 
     lost = service.counted("hooks_lost")
-    assert 0.25 * JOBS < lost < 0.35 * JOBS
+    assert 0.2 * JOBS < lost < 0.4 * JOBS
     assert lost <= summary["requests"]["status"] <= JOBS + lost  # a busy machine's webhooks are late, and asked for
 
 
