@@ -1,10 +1,12 @@
 """The calls of the `openai` package, each tried once, at an endpoint whose worker speaks that interface."""
 
-from openai import OpenAI  # type: ignore[import-not-found]
+from typing import Any
+
+from openai import OpenAI
 
 from tests.tools.trying import tried
 
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 
 def check(holds: bool) -> None:
