@@ -9,6 +9,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from orchestrator.emulator.problems import Problem, invalid
 
 PAGE_MAX = 1000
@@ -17,19 +19,26 @@ PAGE_MAX = 1000
 T = TypeVar("T")
 
 
+class Pagination(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How to go on."""
+
+    next_cursor: str | None
+    has_next_page: bool
+
+
 class Pages:
     """Cuts lists. `size` is the most that a page holds, whatever is asked for."""
 
     def __init__(self, size: int = PAGE_MAX) -> None:
         self._size = size
 
-    def cut(self, operation: str, items: Sequence[T], query: Mapping[str, str]) -> tuple[list[T], dict[str, object]]:
+    def cut(self, operation: str, items: Sequence[T], query: Mapping[str, str]) -> tuple[list[T], Pagination]:
         """The page that `query` asks for of `items`, oldest first, and its `pagination`. Raises Problem 422."""
         size = min(_limit(query), self._size)
         left = len(items) if "cursor" not in query else min(_place(query["cursor"], operation), len(items))
         rest = max(0, left - size)
         more = _cursor(operation, rest) if rest else None
-        return list(reversed(items[rest:left])), {"nextCursor": more, "hasNextPage": more is not None}
+        return list(reversed(items[rest:left])), Pagination(next_cursor=more, has_next_page=more is not None)
 
 
 def _limit(query: Mapping[str, str]) -> int:

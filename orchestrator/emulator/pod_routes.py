@@ -11,7 +11,6 @@ from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.pod_access import READ, WRITE, Access
 from orchestrator.emulator.pod_bodies import parse_action, parse_creation, parse_modification
-from orchestrator.emulator.pod_pages import Page
 from orchestrator.emulator.pod_templates import TemplateSource
 from orchestrator.emulator.pods import PodSettings, PodWorld
 from orchestrator.emulator.problems import invalid
@@ -80,8 +79,8 @@ class PodApi:
         if wanted not in ("true", "false"):
             raise invalid(["includeClusterPods: got string, want boolean"])
         now = self._clock.now()
-        page = Page.of(request.query_params)
-        return ok(self.world.page(account, now, page, include_cluster_pods=wanted == "true"))
+        page = self.world.page(account, now, request.query_params, include_cluster_pods=wanted == "true")
+        return ok(page)
 
     async def _create(self, request: Request, account: str) -> Answer:
         creation = parse_creation(await read_body(request), strict=self._strict)

@@ -13,13 +13,14 @@ looks. The rules are the contract's (States and transitions); what it does not s
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import assert_never
 
 import msgspec
 
 from orchestrator.emulator import ids
+from orchestrator.emulator.paging import PAGE_MAX, Pages, Pagination
 from orchestrator.emulator.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.pod_bodies import (
     Creation,
@@ -31,7 +32,6 @@ from orchestrator.emulator.pod_bodies import (
     check_mounts,
     command_of,
 )
-from orchestrator.emulator.pod_pages import Page, Pagination
 from orchestrator.emulator.pod_records import (
     COMPUTING,
     OMITTED,
@@ -72,7 +72,7 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
     callers: Mapping[str, Caller] | None = None
     """Who each key stands for; None has every key that the emulator takes be one user's."""
     quotas: Mapping[str, Quota] = QUOTAS
-    page_max: int = 1000
+    page_max: int = PAGE_MAX
     """How many pods a page of the list holds at most."""
 
 
@@ -94,20 +94,29 @@ class PodWorld:
 
     def list(self, account: str, now: int, *, include_cluster_pods: bool = False) -> tuple[PodRecord, ...]:
         """The account's pods, oldest first; members of clusters only if asked for."""
-        return self.page(account, now, Page(), include_cluster_pods=include_cluster_pods).pods
+        return tuple(
+            self._record(self._advance(pod, now), now)
+            for pod in self._of(account)
+            if include_cluster_pods or pod.cluster is OMITTED
+        )
 
-    def page(self, account: str, now: int, page: Page, *, include_cluster_pods: bool = False) -> Listed:
-        """A page of them. Members of clusters are left out after it was cut, so it may be shorter (as published)."""
-        own = [pod for pod in self._pods.values() if pod.account == account]
-        part, pagination = page.cut(own, self._settings.page_max)
+    def page(self, account: str, now: int, query: Mapping[str, str], *, include_cluster_pods: bool = False) -> Listed:
+        """The page of them that `query` asks for, newest first; the contract's form, without pages, where it asks for
+        none and all fit on one. Members of clusters are left out after it was cut, so it may be shorter (as published).
+        """
+        part, pagination = Pages(self._settings.page_max).cut("pods", self._of(account), query)
+        is_paged = pagination.has_next_page or not query.keys().isdisjoint(("limit", "cursor"))
         return Listed(
             pods=tuple(
                 self._record(self._advance(pod, now), now)
                 for pod in part
                 if include_cluster_pods or pod.cluster is OMITTED
             ),
-            pagination=pagination,
+            pagination=pagination if is_paged else OMITTED,
         )
+
+    def _of(self, account: str) -> Sequence[PodState]:
+        return tuple(pod for pod in self._pods.values() if pod.account == account)
 
     def get(self, account: str, pod_id: str, now: int) -> PodRecord:
         return self._record(self._pod(account, pod_id, now), now)

@@ -83,7 +83,7 @@ async def test_a_list_is_followed_page_by_page() -> None:
     """As published: the contract shows no pages, and a service without them is asked once."""
     service = emulated(PodSettings(page_max=2))
     async with pods_of(service) as pods:
-        made = [(await pods.create(SPEC)).id for _ in range(5)]
+        made = [(await pods.create(SPEC)).id for _ in range(5)][::-1]  # newest first
         assert [pod.id for pod in await pods.list()] == made
         assert [pod.id for pod in await pods.list(limit=3)] == made[:3]
         assert [pod.id for pod in await pods.list(limit=1)] == made[:1]

@@ -176,7 +176,7 @@ def test_pages_are_followed_up_to_a_limit() -> None:
     shell = Shell()
     for name in ("a", "b", "c"):
         shell("create", name, *L4)
-    assert [pod["name"] for pod in json.loads(shell("list", "--limit", "2", "--json").stdout)] == ["a", "b"]
+    assert [pod["name"] for pod in json.loads(shell("list", "--limit", "2", "--json").stdout)] == ["c", "b"]
 
 
 def test_a_name_of_two_pods_is_refused_with_their_ids() -> None:
@@ -184,4 +184,4 @@ def test_a_name_of_two_pods_is_refused_with_their_ids() -> None:
     ids = [shell.create(), shell.create()]
     refused = shell("stop", "trainer")
     assert refused.exit_code == 2
-    assert f"2 pods are called trainer: {', '.join(ids)}" in refused.stderr
+    assert f"2 pods are called trainer: {', '.join(reversed(ids))}" in refused.stderr

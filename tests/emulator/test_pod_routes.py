@@ -72,6 +72,7 @@ async def test_a_list_comes_in_pages_for_who_asks_for_them() -> None:
     service = PodService()
     async with service.client() as http:
         pods = [await created(http) for _ in range(3)]
+        pods.reverse()  # newest first
         assert (await http.get("/pods")).json() == {"pods": pods}
         first = (await http.get("/pods?limit=2")).json()
         assert (first["pods"], first["pagination"]["hasNextPage"]) == (pods[:2], True)

@@ -263,9 +263,9 @@ async def test_a_list_comes_in_pages_newest_first() -> None:
 def test_a_cursor_outlives_what_it_points_at() -> None:
     pages = Pages(2)
     _, first = pages.cut("x", [1, 2, 3, 4], {})
-    assert pages.cut("x", [1], {"cursor": str(first["nextCursor"])})[0] == [1]
+    assert pages.cut("x", [1], {"cursor": str(first.next_cursor)})[0] == [1]
     with pytest.raises(Problem):
-        pages.cut("y", [1], {"cursor": str(first["nextCursor"])})
+        pages.cut("y", [1], {"cursor": str(first.next_cursor)})
 
 
 async def test_templates_by_v1_have_its_names_and_defaults() -> None:
