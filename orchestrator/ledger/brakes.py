@@ -28,6 +28,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overruled: Mapping[str, str] = {}
     """The brakes that people went past, each with what its setting was then: another one counts again."""
 
+    continued_at: int = 0
+    """When people had it go on for the last time that a process has heeded."""
+
 
 class OfRun(msgspec.Struct, frozen=True):
     """What is kept of one run."""

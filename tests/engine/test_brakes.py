@@ -7,17 +7,20 @@ from typing import Any
 import anyio
 import pytest
 
+from orchestrator.api import control
 from orchestrator.core.brakes import Canary, MaxFailures
 from orchestrator.core.breaker import OFF, Rules
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy
 from orchestrator.emulator.jobs import Result
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
 from orchestrator.ledger.commands import Action, NewBrakes
-from orchestrator.settings import RunSettings
+from orchestrator.settings import RunSettings, Wish
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
 from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.database import async_creator
 from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -220,6 +223,25 @@ async def test_a_canary_that_fails_holds_the_rest(tmp_path: Path) -> None:
         await p.wait(lambda: service.paid > 5)
 
     await played(tmp_path / "db", story, canary=Canary(5), max_attempts=1)
+
+
+@pytest.mark.parametrize("settings", [{"canary": Canary(5), "breaker": OFF}, {"max_failures": MaxFailures(3)}, {}])
+async def test_continue_is_heeded_that_was_said_while_nobody_was_at_work(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    clock = VirtualClock()
+
+    async def held(p: Process, service: SimulatedService, _: Handler) -> None:
+        await p.wait(lambda: p.session.is_over)
+
+    async def goes_on(p: Process, service: SimulatedService, _: Handler) -> None:
+        with anyio.fail_after(30):
+            await p.wait(lambda: service.paid > 10)
+
+    await played(tmp_path / "db", held, clock=clock, max_attempts=1, **settings)
+    around = Dependencies(clock=clock, connect=async_creator, environ={})
+    await control(tmp_path / "db", "run", Wish.CONTINUE, around)
+    await played(tmp_path / "db", goes_on, clock=clock, max_attempts=1, **settings)
 
 
 async def test_a_canary_goes_first_is_spread_and_lets_the_rest_go(tmp_path: Path) -> None:

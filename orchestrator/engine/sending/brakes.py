@@ -65,7 +65,7 @@ class RunBrakes:
         self._say, self._warn = say, warn
         self._zone = local_zone()
         self._kept = self._written = Kept()
-        self._continued_at = 0
+        self._asked_at = self._continued_at = 0
         self._breaker = Breaker(self._kept.breaker, failed=0)
         self._canary: dict[int, Job] | None = None
         self._chosen: tuple[int, ...] | None = None
@@ -82,7 +82,8 @@ class RunBrakes:
         rules_now = self._settings().breaker
         latest = await self._ledger.brakes.latest(self.run.id, rules_now.window) if rules_now.first else []
         self._kept = self._written = found.kept
-        self._chosen, self._continued_at = found.canary, found.continued_at
+        self._chosen, self._asked_at = found.canary, found.continued_at
+        self._continued_at = found.kept.continued_at
         state = found.kept.breaker
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
             state = msgspec.structs.replace(state, has_succeeded=True)
@@ -90,10 +91,14 @@ class RunBrakes:
         self._breaker.begin(rules_now, now)
 
     async def choose(self) -> None:
-        """Chooses the rows that go first, where some do and none were chosen."""
-        rows = self._settings().canary.rows
-        if not rows:
-            return
+        """Chooses the rows that go first, where some do and none were chosen; and heeds what people asked for while
+        nobody was at work.
+        """
+        if rows := self._settings().canary.rows:
+            await self._choose(rows)
+        self.go_on(self._asked_at)
+
+    async def _choose(self, rows: int) -> None:
         if self._chosen is None:
             self._chosen = await self._ledger.brakes.choose(self.run.id, rows)
         if self._canary is None:
@@ -153,10 +158,11 @@ class RunBrakes:
 
     def go_on(self, at: int) -> None:
         """People had the run go on at that time: what has stopped it counts anew, or not any more."""
-        if at <= self._continued_at:
-            return
+        settings, now = self._settings(), self._clock.now()
+        if at <= self._continued_at or (settings.canary.rows and self._canary is None):
+            return  # how the canary stands is not known yet: this is called again once it is
         self._continued_at = at
-        settings, facts, now = self._settings(), self._facts(None, 0, None), self._clock.now()
+        facts = self._facts(None, 0, None)
         shut: list[tuple[Setting[Any], Passage]] = [
             (declared_brakes.MAX_FAILURES, rules.failures(facts, now)),
             (declared_brakes.CANARY, rules.canary(facts, now)),
@@ -166,7 +172,7 @@ class RunBrakes:
             if isinstance(passage, Closed):
                 overruled[setting.key] = _text(setting, settings)
         self._breaker.go_on()
-        self._kept = msgspec.structs.replace(self._kept, overruled=overruled)
+        self._kept = msgspec.structs.replace(self._kept, overruled=overruled, continued_at=at)
 
     async def write_down(self) -> None:
         """Leaves to the next process what has changed, and says what people should hear. Raises `StorageError`."""
