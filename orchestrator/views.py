@@ -393,6 +393,9 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     clusters: list[ClusterRow]
     """The largest ones first; there may be more."""
 
+    retried_executions: int = 0
+    """How many executions failed besides, and were tried again."""
+
 
 class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """One event in the life of a job. Times are microseconds UTC."""

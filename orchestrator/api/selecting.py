@@ -13,6 +13,7 @@ from orchestrator.core.afresh import ENDED_WITH, escalated_with, reopened_with
 from orchestrator.core.error_messages import told
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
+from orchestrator.core.job import RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import counted
 from orchestrator.engine.upkeep.cancelling import UNFINISHED
@@ -100,7 +101,10 @@ async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
     kinds, total = await ledger.selection.clustered(run.id)
     largest = await ledger.selection.clusters(run.id, most=limit)
     rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
-    return Failures(run=run.name, jobs=total, kinds=kinds, clusters=rows)
+    counts = await ledger.runs.counts(run=run.id)
+    return Failures(
+        run=run.name, jobs=total, kinds=kinds, clusters=rows, retried_executions=counts.get(RETRIED_EXECUTIONS, 0)
+    )
 
 
 async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:

@@ -123,7 +123,9 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
     if as_json:
         printing.put_json(found.clusters)
     elif not found.clusters:
-        printing.say(f"{found.run} has no failures")
+        again = counted(found.retried_executions, "execution")
+        besides = f": {again} failed, and such jobs are tried again" if found.retried_executions else ""
+        printing.say(f"{found.run} has no failures{besides}")
     else:
         printing.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
         for cluster in found.clusters:

@@ -225,7 +225,7 @@ class FakeApp(FakeFlows):
 
     async def failures(self, ledger: Path, name: str | None, limit: int) -> Failures:
         self.asked.append((ledger, name, limit))
-        return Failures(run="captions", jobs=0, kinds=0, clusters=[])
+        return Failures(run="captions", jobs=0, kinds=0, clusters=[], retried_executions=2)
 
     async def results(self, request: ResultsRequest, write: Callable[[bytes], None]) -> int:
         self.asked.append((request,))
