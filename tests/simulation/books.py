@@ -75,6 +75,8 @@ class Books(NamedTuple):
     counts: Mapping[str, int]
     """Those that are not zero."""
     integrity: str
+    told_s: Mapping[str, float]
+    """How long the executions of each run took, as the service told."""
     endpoints: tuple[EndpointRow, ...]
 
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
@@ -126,6 +128,12 @@ def read_books(ledger: Path) -> Books:
                 for name, pause, cancel in rows("SELECT name, pause_requested, cancel_requested FROM runs")
             },
             counts=dict(rows("SELECT name, sum(n) FROM counts GROUP BY name HAVING sum(n) <> 0")),  # type: ignore[arg-type]
+            told_s={
+                str(name): float(s)  # type: ignore[arg-type]
+                for name, s in rows(
+                    "SELECT name, sum(total_ms) / 1000.0 FROM executions JOIN runs ON runs.id = run_id GROUP BY name"
+                )
+            },
             endpoints=tuple(
                 EndpointRow(
                     name=str(name),

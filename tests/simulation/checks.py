@@ -20,6 +20,11 @@ from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
+from tests.simulation.brake_checks import (
+    no_budget_is_passed,
+    the_rest_waits_for_the_canary,
+    what_is_healthy_is_not_stopped,
+)
 from tests.simulation.command_checks import (
     each_command_is_acknowledged_once,
     no_command_is_carried_out_twice,
@@ -444,6 +449,9 @@ CHECKS: tuple[Check, ...] = (
     no_command_stands_there_twice,
     what_was_asked_last_holds,
     who_is_stopped_sends_nothing,
+    the_rest_waits_for_the_canary,
+    no_budget_is_passed,
+    what_is_healthy_is_not_stopped,
 )
 
 

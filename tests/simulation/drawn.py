@@ -97,9 +97,24 @@ RULES: tuple[tuple[str, ...], ...] = (
 
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
-    two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble.
+    two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
+    nearly as many canaries and budgets.
     """
-    return with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed))))))
+    return with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
+
+
+def with_brakes(plan: Plan, *, share: float = 1 / 3) -> Plan:
+    """Some worlds of the swarm: a few rows go first, or runs may cost so much only, from too little to far too much.
+    Not where the service has another time, nor where nobody knows how often a job is executed.
+    """
+    chance = random.Random(f"brakes {plan.seed}")
+    if chance.random() >= share or plan.time_scale != 1.0 or plan.resumable:
+        return plan
+    return msgspec.structs.replace(
+        plan,
+        canary=chance.choice((None, "1", "3", "3:50%")),
+        budget_share=chance.choice((None, 0.2, 0.7, 20.0)),
+    )
 
 
 def with_escalation(plan: Plan, *, share: float = 1 / 3) -> Plan:

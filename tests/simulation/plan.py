@@ -190,6 +190,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     escalate: tuple[str, ...] = ()
     """What jobs are given after their troubles; `{other}` is the other endpoint of their service."""
     retry_budget: str | None = None
+    canary: str | None = None
+    """Which rows of each run go first, as it is written; None: none do."""
+    budget_share: float | None = None
+    """A run may cost so many times what its jobs cost that take the longest, each once; None: any amount."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     others: tuple[RunPlan, ...] = ()
@@ -228,6 +232,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_untold(self) -> bool:
         """Whether the services keep results for less than was agreed, without a word of it."""
         return self.time_scale != 1.0 and not self.scale_is_told
+
+    def budget_s(self, run: RunPlan) -> float | None:
+        """For so many seconds of execution `run` may pay; None: for any number."""
+        return None if self.budget_share is None else self.budget_share * run.jobs * self.seconds[1]
 
     def closed(self) -> tuple[tuple[float, float], ...]:
         """From when to when (seconds) nothing can be learned from the service, whatever the program does."""

@@ -18,6 +18,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api import run as run_program
+from orchestrator.core.brakes import Canary
 from orchestrator.core.escalation import Rule, parse_rule, problems_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
@@ -32,7 +33,7 @@ from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot
-from orchestrator.written import share
+from orchestrator.written import canary, share
 from tests.simulation.asker import Asker
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import ObservedWorld
@@ -50,6 +51,9 @@ VARIABLES = {HERE: "KEY_HERE", "elsewhere": "KEY_ELSEWHERE"}
 ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEWHERE: ENDPOINT}
 BEFALLS = frozenset({Trouble.ASLEEP, Trouble.INTERRUPT})
 """What happens to processes at a time of its own."""
+
+BRAKES = ("the canary failed", "the budget of")
+"""What is said where a brake ends a command, and nobody need wonder why."""
 
 LOOK_S = 60.0
 """How often the progress display looks."""
@@ -72,7 +76,7 @@ class View:
     def say(self, line: str) -> None:
         self._facts.said.append(line)
         self._facts.trace.say("program", line)
-        if line.endswith(": nothing more is sent"):
+        if line.endswith(": nothing more is sent") and not any(brake in line for brake in BRAKES):
             self._facts.stops.append((self._facts.true.now(), self._run))
 
     warn = say
@@ -256,6 +260,8 @@ class Play:
                 raise  # else an endpoint to escalate to was refused as the run began: the command is given again
             facts.said.append(str(error))
             facts.trace.say("program", f"stopped: {error}")
+            if any(brake in str(error) for brake in BRAKES):
+                run.held.append((facts.true.now(), str(error)))
 
     @asynccontextmanager
     async def _stopping(self, process: Process) -> AsyncIterator[anyio.CancelScope]:
@@ -314,6 +320,9 @@ class Play:
                 priority=run.plan.priority,
                 output_required=True,
                 escalate=_rules(run.plan, plan),
+                canary=Canary() if plan.canary is None or run.held else canary(plan.canary),
+                budget=0.0 if run.held else plan.budget_s(run.plan) or 0.0,
+                price_per_second=None if plan.budget_share is None else 1.0,
                 retry_budget=None if plan.retry_budget is None else share(plan.retry_budget),
                 resumable=plan.resumable,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),

@@ -1,0 +1,93 @@
+"""What must be true of canaries, budgets and breakers, whatever goes wrong: each stops what it should, and nothing else."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from orchestrator.core.breaker import Rules
+from orchestrator.core.job import FAILED_EXECUTIONS
+from orchestrator.core.lifecycle import Event
+from orchestrator.core.pipelines import WHOLE
+from orchestrator.ledger.commands import Action
+from orchestrator.written import canary
+from tests.simulation.books import Books, EventRow
+from tests.simulation.facts import Facts, RunFacts
+
+OVER = frozenset({Event.COMPLETED, Event.ABANDONED, Event.CANCELLED})
+
+
+class Story(NamedTuple):
+    """The events of a run in their order, up to the moment at which people went past its brakes."""
+
+    run: RunFacts
+    events: tuple[EventRow, ...]
+
+
+def _stories(facts: Facts, books: Books) -> Iterator[Story]:
+    runs = {run.plan.name: run for run in facts.runs}
+    for name, run in runs.items():
+        went_past = [row.asked_at for row in books.commands if row.run == name and row.action == Action.CONTINUE]
+        until = min([*(facts.moments.get(at, at) for at in went_past), *(at for at, _ in run.held)], default=math.inf)
+        ids = {job.id for job in books.jobs if job.run == name}
+        events = sorted((row for job in ids for row in books.events.get(job, ())), key=lambda row: row.id)
+        yield Story(run, tuple(row for row in events if facts.moments.get(row.at, row.at) < until))
+
+
+def the_rest_waits_for_the_canary(facts: Facts, books: Books) -> Iterator[str]:
+    """No more than the rows that go first are sent before enough of them have succeeded."""
+    if facts.plan.canary is None:
+        return
+    rules = canary(facts.plan.canary)
+    for run, events in _stories(facts, books):
+        first = min(rules.rows, run.plan.jobs)
+        sent: set[int] = set()
+        succeeded: set[int] = set()
+        for row in events:
+            if row.event == Event.CLAIMED:
+                sent.add(row.job)
+            elif row.event == Event.COMPLETED:
+                succeeded.add(row.job)
+            if len(sent) > first and len(succeeded) < math.ceil(first * rules.share / WHOLE):
+                yield f"{run.plan.name}: {len(sent)} rows were sent when {len(succeeded)} of {first} had succeeded"
+                break
+
+
+def no_budget_is_passed(facts: Facts, books: Books) -> Iterator[str]:
+    """What a run has cost is within its budget, but for what was outstanding when the last job was sent."""
+    if facts.plan.faults.absurd_times:  # of what is told nothing is true
+        return
+    faults, longest_s = facts.plan.faults, facts.plan.seconds[1]
+    if faults.dead_worker or faults.stuck_worker:
+        longest_s = max(longest_s, facts.plan.execution_timeout_s + faults.silence_s)
+    for run, events in _stories(facts, books):
+        budget_s = facts.plan.budget_s(run.plan)
+        sent = [number for number, row in enumerate(events) if row.event == Event.CLAIMED]
+        if budget_s is None or not sent or run.held or Action.CONTINUE in {row.action for row in books.commands}:
+            continue  # what comes after people went past it is not told apart
+        before = events[: sent[-1] + 1]
+        begun = sum(row.event == Event.CLAIMED for row in before)
+        ended = sum(row.event in {Event.DEFERRED, Event.RETRIED, *OVER} for row in before)
+        bound_s = budget_s + max(1, begun - ended) * longest_s
+        spent_s = books.told_s.get(run.plan.name, 0.0)
+        if spent_s > bound_s:
+            yield f"{run.plan.name} cost {spent_s:.1f} s of a budget of {budget_s:.1f} s with {begun - ended} outstanding"
+
+
+def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
+    """A canary has failed where rows have, a budget is used up where so much can have been paid, and a breaker has
+    tripped where as many executions have failed as it takes.
+    """
+    for run, events in _stories(facts, books):
+        for _, told in run.held:
+            if "the canary failed" in told and not any(row.event in OVER - {Event.COMPLETED} for row in events):
+                yield f"{run.plan.name}: nothing has failed, and {told!r}"
+            if "the budget of" in told:
+                claimed = sum(row.event == Event.CLAIMED for row in events)
+                most_s = (claimed + 1) * max(facts.plan.execution_timeout_s, facts.plan.seconds[1])
+                if most_s < (facts.plan.budget_s(run.plan) or 0):
+                    yield f"{run.plan.name}: {claimed} executions cannot have cost that much, and {told!r}"
+    if any(re.search("breaker has tripped", line) for line in facts.said):
+        failed = books.counts.get(FAILED_EXECUTIONS, 0)
+        if failed < Rules().first:
+            yield f"a breaker has tripped after {failed} failed executions"
