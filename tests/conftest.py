@@ -12,10 +12,14 @@ other is a plain function that calls `tests.simulation.run.run`.
 Hypothesis draws the same examples on every run and times none of them: a test must not depend on luck or on the machine.
 `pytest --hypothesis-profile=thorough` draws many, and others each time.
 
+What is loaded and collected is no garbage: the collector of cycles looks at what the tests make only, and more rarely. At
+its own pace an eighth of the processor time of tests in this process was its (measured).
+
 What starts real processes comes first, and then the whole runs on virtual time: these are the long tests, and none of
 them is to be what all the workers wait for at the end.
 """
 
+import gc
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -29,6 +33,8 @@ from tests.simulation.loop import VirtualLoop
 
 EXAMPLES = 60
 EXAMPLES_THOROUGH = 2_000
+GC_THRESHOLD = 10_000
+"""How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
 
 hypothesis.settings.register_profile(
     "suite",
@@ -46,6 +52,7 @@ hypothesis.settings.load_profile("suite")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_time(seed=0): the async tests of this module run on virtual time")
+    gc.set_threshold(GC_THRESHOLD)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # we may have been started in the background (&)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start must not ignore it, too
 
@@ -68,6 +75,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "virtual_time")])
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")
