@@ -316,6 +316,7 @@ PROMISES: Final = (
             "tests/core/test_firing.py::test_what_is_overdue_for_longer_than_catch_up_is_missed_to_the_microsecond",
             "tests/core/test_overlap.py::test_whatever_meets_no_fire_is_forgotten_and_never_too_many_run",
             "tests/conformance/test_pipelines.py::test_a_look_is_recorded_once_whoever_looks",
+            "tests/conformance/test_pipelines.py::test_no_watermark_goes_back_with_the_clock",
             "tests/conformance/test_handovers.py::test_each_row_that_ends_is_owed_with_its_last_step",
             "tests/conformance/test_handovers.py::test_rows_arrive_once_with_their_lineage_and_their_counts",
         ),
