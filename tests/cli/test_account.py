@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from orchestrator.cli.access import Access, Interface, confirm, connect
+from orchestrator.cli.account.endpoints import open_page
 from orchestrator.errors import UsageError
 from tests.account.accounts import Script, refused
 from tests.cli.accounts import Shell
@@ -70,7 +71,7 @@ def test_all_that_a_template_has_can_be_said(tmp_path: Path) -> None:
         (("endpoints", "create", "--template", "t", "--idle-timeout", "soon"), "--idle-timeout: "),
         (("endpoints", "create", "--template", "t", "--set", "gpuCount"), "write it as FIELD=JSON"),
         (("endpoints", "create", "--template", "t", "--set", "dataCenterIds=EU"), "this is not JSON"),
-        (("endpoints", "update", "e"), "nothing was named that should change"),
+        (("endpoints", "update", "e1"), "nothing was named that should change"),
         (("endpoints", "list", "--rest-url", "api.example"), "--rest-url: this is no URL"),
         (("templates", "list", "--graphql-key", "body"), "--graphql-key: the key goes either in the query or"),
         (
@@ -145,10 +146,10 @@ def test_an_endpoint_is_created_listed_shown_changed_and_deleted() -> None:
 
 
 def test_an_endpoint_about_which_little_is_known_is_shown_all_the_same() -> None:
-    shell = Shell(Script(httpx.Response(200, json={"id": "x"})))
-    assert shell("endpoints", "show", "x").stdout.split() == [
+    shell = Shell(Script(httpx.Response(200, json={"id": "x1"})))
+    assert shell("endpoints", "show", "x1").stdout.split() == [
         "id",
-        "x",
+        "x1",
         "name",
         "template",
         "workers",
@@ -343,3 +344,45 @@ def test_what_the_console_has_typed_is_typed_here_too(capsys: pytest.CaptureFixt
     for answer in ("yes\n", "Captions\n", ""):
         with pytest.raises(UsageError, match="not confirmed; nothing was done"):
             confirm("delete it?", yes=False, name="captions", terminal=Terminal(answer))
+
+
+def test_names_are_as_good_as_ids() -> None:
+    shell = Shell()
+    template = json.loads(shell(*SAVE, "--env", "TOKEN=hunter2", "--ports", "80/http", "--json").stdout)["id"]
+    create = ("endpoints", "create", "--template", template, "--gpu", "A", "--workers-max", "1", "--json")
+    endpoint = json.loads(shell(*create, "--name", "captions").stdout)["id"]
+    secret = json.loads(shell("secrets", "create", "hf_token", "--json", stdin="v").stdout)["id"]
+    assert json.loads(shell("endpoints", "update", "captions", "--workers-max", "3", "--json").stdout)["id"] == endpoint
+    shown = shell("endpoints", "show", "captions")
+    assert (shown.exit_code, shown.stdout.split()[:2]) == (0, ["id", endpoint])
+    opened = shell("endpoints", "open", "captions")
+    assert opened.stdout == f"https://console.runpod.io/serverless/user/endpoint/{endpoint}\n"
+    assert json.loads(shell("endpoints", "open", endpoint, "--json").stdout) == {"url": opened.stdout.strip()}
+    for given in (template, "t"):
+        of_template = shell("templates", "show", given)
+        assert (of_template.exit_code, of_template.stdout.split()[:2]) == (0, ["id", template])
+        assert "hunter2" not in of_template.output
+        assert "TOKEN" in of_template.stdout
+        assert json.loads(shell("templates", "show", given, "--json").stdout)["env"][0]["value"] == "hunter2"
+    assert shell("secrets", "rotate", "hf_token", stdin="w").stderr == "secret hf_token: has another value\n"
+    assert shell("secrets", "delete", "hf_token", "-y").stderr == f"secret {secret}: deleted\n"
+    assert shell("endpoints", "delete", "captions", "-y").stderr == f"endpoint {endpoint}: deleted\n"
+    for noun in ("endpoints", "secrets"):
+        assert shell(noun, "list", "--json").stdout == "[]\n"
+
+
+def test_a_template_is_deleted_by_its_id_and_an_unknown_one_is_said_with_the_nearest() -> None:
+    shell = Shell()
+    template = json.loads(shell(*SAVE, "--json").stdout)["id"]
+    near = shell("templates", "show", "T")
+    assert (near.exit_code, near.stderr) == (2, "error: there is no template T; the account has t\n")
+    assert shell("templates", "delete", template, "-y").stderr == "template t: deleted\n"
+    gone = shell("templates", "show", "t")
+    assert gone.stderr == "error: there is no template t; the account has no templates\n"
+
+
+def test_the_page_of_an_endpoint_is_opened_for_who_can_see_it() -> None:
+    pages: list[str] = []
+    open_page("https://console.example/e1", Terminal(), pages.append)
+    open_page("https://console.example/e2", io.StringIO(), pages.append)
+    assert pages == ["https://console.example/e1"]

@@ -1,8 +1,10 @@
-"""`orchestrator endpoints`: create, list, show, update, delete. Their jobs are `orchestrator api`'s affair."""
+"""`orchestrator endpoints`: create, list, show, open, update, delete. Their jobs are `orchestrator api`'s affair."""
 
-from collections.abc import Iterator, Mapping
+import sys
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
@@ -20,11 +22,19 @@ if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
     from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
 
+T = TypeVar("T")
+
+CONSOLE: Final = "https://console.runpod.io/serverless/user/endpoint/{}"
+"""Where the service's console has the page of an endpoint (as seen)."""
+
 _HEADINGS: Final = ("id", "name", "template", "workers", "idle", "GPU types")
 _SHOWN: Final = frozenset({"id", "name", "templateId", "workersMin", "workersMax", "idleTimeout", "gpuTypeIds"})
 
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The endpoint's id, as [bold]orchestrator endpoints list[/] shows it.")
+Endpoint = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENDPOINT", help="The endpoint's id or name, as [bold]orchestrator endpoints list[/] shows them."
+    ),
 ]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="The endpoint's name.")]
 Template = Annotated[str, typer.Option(metavar="ID", help="The serverless template that its workers start from.")]
@@ -65,7 +75,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 
 def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     """Registers `endpoints` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, list, show, update and delete serverless endpoints.")
+    group = typer.Typer(no_args_is_help=True, help="Create, list, show, open, update and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")
     endpoints = access.account_noun(group, Noun.ENDPOINTS, connect)
 
@@ -80,9 +90,9 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         return partial(_create, template, flags)
 
     @endpoints.command(**_FIELDS)
-    def update(endpoint_id: Id, template: NewTemplate = None, *, flags: Flags) -> Command:
+    def update(endpoint: Endpoint, template: NewTemplate = None, *, flags: Flags) -> Command:
         """Change what is given and nothing else. Active workers may have to be restarted to have it."""
-        return partial(_update, endpoint_id, template, flags)
+        return partial(_update, endpoint, template, flags)
 
     @endpoints.command("list")
     def list_(limit: access.AtMost = None) -> Command:
@@ -90,19 +100,24 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         return partial(_list, limit)
 
     @endpoints.command()
-    def workers(endpoint_id: Id) -> Command:
+    def workers(endpoint: Endpoint) -> Command:
         """List an endpoint's workers. By REST v2 only."""
-        return partial(_workers, endpoint_id)
+        return partial(_workers, endpoint)
 
     @endpoints.command()
-    def show(endpoint_id: Id) -> Command:
+    def show(endpoint: Endpoint) -> Command:
         """Show one endpoint; --json has all that the service says about it."""
-        return partial(_show, endpoint_id)
+        return partial(_show, endpoint)
+
+    @endpoints.command("open")
+    def open_(endpoint: Endpoint) -> Command:
+        """Open the endpoint's page in the service's console; its address is printed as well."""
+        return partial(_open, endpoint)
 
     @endpoints.command()
-    def delete(endpoint_id: Id, yes: access.Yes = False) -> Command:
+    def delete(endpoint: Endpoint, yes: access.Yes = False) -> Command:
         """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
-        return partial(_delete, endpoint_id, yes)
+        return partial(_delete, endpoint, yes)
 
 
 async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:
@@ -117,9 +132,10 @@ async def _create(template: str, flags: Flags, account: "Account", as_json: bool
     printing.say(f"endpoint {record.id}: ready for jobs")
 
 
-async def _update(endpoint_id: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
+async def _update(endpoint: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
     more = _more(flags["set_"] or ())
-    record = await account.endpoints.update(endpoint_id, _spec(template, flags), more=more, losing=printing.warn)
+    update = partial(account.endpoints.update, spec=_spec(template, flags), more=more, losing=printing.warn)
+    record = await _at(endpoint, account, update)
     _put(record, as_json)
     printing.say(f"endpoint {record.id}: updated")
 
@@ -177,11 +193,11 @@ async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
     )
 
 
-async def _workers(endpoint_id: str, account: "Account", as_json: bool) -> None:
+async def _workers(endpoint: str, account: "Account", as_json: bool) -> None:
     tables.put_list(
-        await account.endpoints.workers(endpoint_id),
+        await _at(endpoint, account, account.endpoints.workers),
         as_json=as_json,
-        none=f"endpoint {endpoint_id} has no workers",
+        none=f"endpoint {endpoint} has no workers",
         headings=("id", "status", "GPU", "data center", "started", "stale"),
         row=lambda worker: (
             worker.id,
@@ -195,8 +211,30 @@ async def _workers(endpoint_id: str, account: "Account", as_json: bool) -> None:
     )
 
 
-async def _show(endpoint_id: str, account: "Account", as_json: bool) -> None:
-    _put(await account.endpoints.show(endpoint_id), as_json)
+async def _show(endpoint: str, account: "Account", as_json: bool) -> None:
+    _put(await _at(endpoint, account, account.endpoints.show), as_json)
+
+
+async def _at(endpoint: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
+    """What `call` returns for the id of `endpoint`, which may be its name."""
+    from orchestrator.account.naming import by_name  # noqa: PLC0415
+
+    return await by_name("endpoint", endpoint, call, account.endpoints.list)
+
+
+async def _open(endpoint: str, account: "Account", as_json: bool) -> None:
+    url = CONSOLE.format((await _at(endpoint, account, account.endpoints.show)).id)
+    if as_json:
+        printing.put_json({"url": url})
+    else:
+        tables.put_lines([url])
+        open_page(url, sys.stdout, webbrowser.open)
+
+
+def open_page(url: str, seen: TextIO, show: Callable[[str], object]) -> None:
+    """Has `show` open the page, where somebody sees what is printed: a script only wants to know where it is."""
+    if seen.isatty():
+        show(url)
 
 
 def _put(record: "EndpointRecord", as_json: bool) -> None:
@@ -229,10 +267,14 @@ def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
-async def _delete(endpoint_id: str, yes: bool, account: "Account", as_json: bool) -> None:
-    if not yes:
-        record = await account.endpoints.show(endpoint_id)
-        what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
-        access.confirm(what, yes=False, name=record.name or endpoint_id)
-    await account.endpoints.delete(endpoint_id)
+async def _delete(endpoint: str, yes: bool, account: "Account", as_json: bool) -> None:
+    async def delete(endpoint_id: str) -> str:
+        if not yes:
+            record = await account.endpoints.show(endpoint_id)
+            what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
+            access.confirm(what, yes=False, name=record.name or endpoint_id)
+        await account.endpoints.delete(endpoint_id)
+        return endpoint_id
+
+    endpoint_id = await _at(endpoint, account, delete)
     tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)

@@ -1,9 +1,10 @@
 """`orchestrator secrets`: create, rotate, delete, list. No value is an argument: others on the machine see those."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from getpass import getpass
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar
 
 import typer
 
@@ -15,6 +16,8 @@ from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
+
+T = TypeVar("T")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The name under which templates refer to it: {{ RUNPOD_SECRET_name }}.")
@@ -32,8 +35,9 @@ NewValue = Annotated[
     ),
 ]
 Description = Annotated[str | None, typer.Option(metavar="TEXT", help="What it is for; everybody may read that.")]
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The secret's id, as [bold]orchestrator secrets list[/] shows it.")
+Secret = Annotated[
+    str,
+    typer.Argument(metavar="SECRET", help="The secret's id or name, as [bold]orchestrator secrets list[/] shows them."),
 ]
 
 
@@ -49,14 +53,14 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
         return partial(_create, name, value, description)
 
     @secrets.command()
-    def rotate(secret_id: Id, value: NewValue = None, description: Description = None) -> Command:
+    def rotate(secret: Secret, value: NewValue = None, description: Description = None) -> Command:
         """Put another value in the place of the one there is, read as for create. What runs keeps the old one."""
-        return partial(_rotate, secret_id, value, description)
+        return partial(_rotate, secret, value, description)
 
     @secrets.command()
-    def delete(secret_id: Id, yes: access.Yes = False) -> Command:
-        """Delete a secret by its id. Asks first."""
-        return partial(_delete, secret_id, yes)
+    def delete(secret: Secret, yes: access.Yes = False) -> Command:
+        """Delete a secret. Asks first."""
+        return partial(_delete, secret, yes)
 
     @secrets.command("list")
     def list_(limit: access.AtMost = None) -> Command:
@@ -71,11 +75,9 @@ async def _create(name: str, source: str, description: str | None, account: "Acc
     printing.say(f"secret {secret.name}: created as {secret.id}")
 
 
-async def _rotate(
-    secret_id: str, source: str | None, description: str | None, account: "Account", as_json: bool
-) -> None:
+async def _rotate(given: str, source: str | None, description: str | None, account: "Account", as_json: bool) -> None:
     value = None if source is None and description is not None else _value(source or "-")
-    secret = await account.secrets.rotate(secret_id, value, description=description)
+    secret = await _at(given, account, partial(account.secrets.rotate, value=value, description=description))
     if as_json:
         printing.put_json(secret)
     printing.say(f"secret {secret.name}: {'described anew' if value is None else 'has another value'}")
@@ -99,10 +101,21 @@ def _piped(stream: BinaryIO) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-async def _delete(secret_id: str, yes: bool, account: "Account", as_json: bool) -> None:
-    access.confirm(f"delete secret {secret_id}?", yes=yes)
-    await account.secrets.delete(secret_id)
+async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> None:
+    async def delete(secret_id: str) -> str:
+        await account.secrets.delete(secret_id)
+        return secret_id
+
+    access.confirm(f"delete secret {given}?", yes=yes, name=given)
+    secret_id = await _at(given, account, delete)
     tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
+
+
+async def _at(secret: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
+    """What `call` returns for the id of `secret`, which may be its name."""
+    from orchestrator.account.naming import by_name  # noqa: PLC0415
+
+    return await by_name("secret", secret, call, account.secrets.list)
 
 
 async def _list(limit: int | None, account: "Account", as_json: bool) -> None:

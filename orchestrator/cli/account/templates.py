@@ -1,7 +1,8 @@
-"""`orchestrator templates`: save, delete, list."""
+"""`orchestrator templates`: save, show, delete, list."""
 
 import os
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 _FROM_ENVIRONMENT: Final = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
 CONTAINER: Final = "Container"
+
+_HEADINGS: Final = ("id", "name", "image", "for", "disk", "volume", "env")
+
+Given = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEMPLATE", help="The template's id or name, as [bold]orchestrator templates list[/] shows them."
+    ),
+]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The template's name, which no other template has.")]
 Image = Annotated[str, typer.Option(metavar="IMAGE:TAG", help="Container image.", rich_help_panel=CONTAINER)]
@@ -62,16 +72,21 @@ RegistryAuth = Annotated[
 
 def add_templates(commands: typer.Typer, connect: Connect) -> None:
     """Registers `templates` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Save, delete and list templates.")
+    group = typer.Typer(no_args_is_help=True, help="Save, show, delete and list templates.")
     commands.add_typer(group, name="templates")
     templates = access.account_noun(group, interfaces.Noun.TEMPLATES, connect)
 
     _add_save(templates)
 
     @templates.command()
-    def delete(name: Name, yes: access.Yes = False) -> Command:
-        """Delete a template by its name. Asks first. One that was in use is tried again for up to two minutes."""
-        return partial(_delete, name, yes)
+    def show(template: Given) -> Command:
+        """Show one template. The values of its environment variables are in --json only."""
+        return partial(_show, template)
+
+    @templates.command()
+    def delete(template: Given, yes: access.Yes = False) -> Command:
+        """Delete a template. Asks first. One that was in use is tried again for up to two minutes."""
+        return partial(_delete, template, yes)
 
     @templates.command("list")
     def list_(limit: access.AtMost = None) -> Command:
@@ -151,7 +166,39 @@ def _text(path: Path) -> str:
         raise UsageError(f"--readme {path}: cannot be read as text ({type(error).__name__})") from None
 
 
-async def _delete(name: str, yes: bool, account: "Account", as_json: bool) -> None:
+async def _show(given: str, account: "Account", as_json: bool) -> None:
+    from orchestrator.account.naming import id_of, looks_like_an_id  # noqa: PLC0415
+
+    template = await account.templates.show(given) if looks_like_an_id(given) else None
+    if template is None:
+        known = {each.id: each for each in await account.templates.list()}
+        template = known[id_of("template", given, known.values())]
+    if as_json:
+        printing.put_json(template)
+    else:
+        tables.put(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
+
+
+def _lines(template: "Template") -> Iterator[tuple[str, object]]:
+    yield from zip(_HEADINGS, _row(template), strict=True)
+    yield "start", template.docker_args
+    yield "ports", template.ports
+    yield "mounted at", template.volume_mount_path
+    yield "registry", template.container_registry_auth_id
+    yield "readme", template.readme
+
+
+async def _name_of(given: str, account: "Account") -> str:
+    """The name of the template that has this id, or this name: it is deleted by its name."""
+    from orchestrator.account.naming import looks_like_an_id  # noqa: PLC0415
+
+    known = await account.templates.list() if looks_like_an_id(given) else ()
+    is_name = any(each.name == given for each in known)
+    return given if is_name else next((each.name for each in known if each.id == given), given)
+
+
+async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> None:
+    name = await _name_of(given, account)
     access.confirm(f"delete template {name!r}?", yes=yes)
     await account.templates.delete(name, waiting=printing.say)
     tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
@@ -162,7 +209,7 @@ async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
         await account.templates.list(limit=limit),
         as_json=as_json,
         none="the account has no templates",
-        headings=("id", "name", "image", "for", "disk", "volume", "env"),
+        headings=_HEADINGS,
         row=_row,
     )
 
