@@ -3,19 +3,18 @@
 Nothing of them leaves the ledger: who asks gets values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable
+from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
-from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.sqlite.database import Database, Parameters
 from orchestrator.ledger.writer import Block, Then, Transaction, Writer
 
-Result = TypeVar("Result")
-Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Written = TypeVar("Written")
 
 
 class Doors:
@@ -43,15 +42,17 @@ class Doors:
 
     async def rows(self, query: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
         """What one question is answered."""
-        async with self.reading() as connection:
-            return (await connection.execute(query, parameters)).all()
+        if self._view is None:
+            return await self._database.asked(query, parameters, Result.all)
+        return (await self._view.execute(query, parameters)).all()
 
     async def value(self, query: Executable, parameters: Parameters | None = None) -> Any:
         """The first value of the first row; None without one."""
-        async with self.reading() as connection:
-            return (await connection.execute(query, parameters)).scalar()
+        if self._view is None:
+            return await self._database.asked(query, parameters, Result.scalar)
+        return (await self._view.execute(query, parameters)).scalar()
 
-    async def write(self, block: Block[Result], then: Then | None = None) -> Result:
+    async def write(self, block: Block[Written], then: Then | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
 
         `then` is called after the feed has told of this transaction, and before it tells of the next one.

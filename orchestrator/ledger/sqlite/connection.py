@@ -54,9 +54,10 @@ class ThreadedConnection(aiosqlite.Connection):
             raise
 
     async def rollback(self) -> None:
-        """Rolls back; what was put off never happened."""
+        """Rolls back; what was put off never happened. Who began nothing need not change threads."""
         self._waiting.clear()
-        await super().rollback()
+        if self.in_transaction:
+            await super().rollback()
 
     def cursor(self) -> Any:  # aiosqlite's is typed as a wrapped coroutine
         """A cursor; nothing is asked of the database yet."""

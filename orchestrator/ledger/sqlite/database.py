@@ -1,24 +1,25 @@
-"""The two doors to the database, and nothing else that opens a connection.
+"""The doors to the database, and nothing else that opens a connection: to write, to read, and to ask one question.
 
-Both doors shield *before* they take a connection: without that, some cancelled writes were committed although the
+All doors shield *before* they take a connection: without that, some cancelled writes were committed although the
 caller saw a cancellation, and one cancelled read could keep the process from ever exiting. Inside a door there is SQL
 only, and little of it.
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import aiosqlite
 import anyio
-from sqlalchemy import event
+from sqlalchemy import Executable, Result, event
 from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from orchestrator import declared
 from orchestrator.errors import StorageError
@@ -35,9 +36,14 @@ CHECKPOINT_PAGES: Final = 8_000
 
 CACHE_KIB: Final = 64 * 1024
 
+BEGINS: Final = "begins"
+"""The option of connections by which they do without a transaction."""
+
 DAMAGE_ROWS_MAX: Final = 100
 """So many faults of the file are asked for; more say nothing new."""
 
+Found = TypeVar("Found")
+Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Connect = Callable[[], Awaitable[aiosqlite.Connection]]
 """Makes a raw connection to the database file; the simulation brings one without a thread."""
 
@@ -68,13 +74,14 @@ class Database:
         self.path = path
         self._writer = _engine(connect, connections=1, begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS)
         self._readers = _engine(connect, connections=READERS_MAX, begin="BEGIN", pragmas=READER_PRAGMAS)
+        self._askers = self._readers.sync_engine.execution_options(**{BEGINS: False})
 
     async def open_readers(self) -> None:
         """Opens all connections that there will be: later the system may let us open no more files.
 
         Raises `StorageError`.
         """
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
+        with _shielded(self.path):
             async with AsyncExitStack() as open_at_once:
                 for _ in range(READERS_MAX):
                     await open_at_once.enter_async_context(self._readers.connect())
@@ -85,16 +92,32 @@ class Database:
 
         Raises `StorageError` where the file cannot be written or read.
         """
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
+        with _shielded(self.path):
             async with self._writer.begin() as connection:
                 yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A read transaction: one view of the ledger, which must be let go within a second."""
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
+        with _shielded(self.path):
             async with self._readers.begin() as connection:
                 yield connection
+
+    async def asked(
+        self, question: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]
+    ) -> Found:
+        """What is `found` in the answer to one question, which is a view of its own without a transaction.
+
+        Half of what a question costs is what stands around it: so there is one change of threads, and one greenlet for
+        all of SQLAlchemy's steps. Raises `StorageError`.
+        """
+
+        def ask() -> Found:
+            with self._askers.connect() as connection:
+                return found(connection.execute(question, parameters))
+
+        with _shielded(self.path):
+            return await greenlet_spawn(ask)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed; our own commits leave it as it is.
@@ -118,7 +141,7 @@ class Database:
         None of a ledger that an older version made. Raises `StorageError`.
         """
         free = await self._free_pages()
-        with anyio.CancelScope(shield=True), storage_errors(self.path):
+        with _shielded(self.path):
             async with self._writer.connect() as connection:
                 raw = (await connection.get_raw_connection()).driver_connection
                 assert raw is not None
@@ -222,9 +245,17 @@ def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[st
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin_explicitly(connection: Any) -> None:
-        connection.exec_driver_sql(begin)
+        if connection.get_execution_options().get(BEGINS, True):
+            connection.exec_driver_sql(begin)
 
     return engine
+
+
+@contextmanager
+def _shielded(path: Path) -> Iterator[None]:
+    """No cancellation comes between; errors are of `path`."""
+    with anyio.CancelScope(shield=True), storage_errors(path):
+        yield
 
 
 @contextmanager
