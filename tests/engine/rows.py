@@ -2,7 +2,9 @@
 
 import functools
 import hashlib
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from orchestrator.formats.rows import Row
@@ -31,6 +33,8 @@ def _migrated() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
         migrations.migrate(path)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # as each that was in use: the change costs a sync
         return path.read_bytes()
 
 

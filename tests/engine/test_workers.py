@@ -218,6 +218,7 @@ def killed(place: Place, at_s: float = 0.5) -> None:
 
     assert run_until_crash(dies) is not None
     assert place.bounds == (0, 10)
+    place.emulator._workers._running.clear()  # their tasks died with that world: to cancel them would never end
 
 
 def test_after_a_kill_runs_tidy_puts_them_back_once(place: Place) -> None:

@@ -227,7 +227,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if self._suspended or self._dead:
             self._put_aside()
         self._sort_cancelled()
-        ready = select(0)
+        # Whoever calls from a thread is among what is ready already, and there is nothing else to ask the system for.
+        ready = [] if timeout_s == 0 and self._only_wakes_itself() else select(0)
         if ready or timeout_s == 0:
             self._charge_for_round()
             return ready
@@ -239,6 +240,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now_s += timeout_s
         return []
 
+    def _only_wakes_itself(self) -> bool:
+        """Whether no socket is watched but the one by which threads end a wait."""
+        return len(self._selector.get_map()) == 1  # type: ignore[attr-defined]  # asyncio's own selector
+
     def _sort_cancelled(self) -> None:
         """Let tasks that are cancelled together wake in the order in which they were made.
 
@@ -246,8 +251,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         seed would cancel in another order on every run.
         """
         handles: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # asyncio's own queue
+        if len(handles) < 2:
+            return
         waking = tuple(handles)
-        if len(waking) < 2 or not any(map(_cancelled_task, waking)):
+        if not any(map(_cancelled_task, waking)):
             return
         for _ in waking:
             handles.popleft()  # in place: a thread may append meanwhile
