@@ -210,6 +210,8 @@ def killed(place: Place, at_s: float = 0.5) -> None:
         async with anyio.create_task_group() as group:
 
             async def pull() -> None:
+                while place.bounds != (0, 10):  # noqa: ASYNC110  nobody tells of it
+                    await anyio.sleep(0.001)
                 await anyio.sleep(at_s)
                 crash.pull()
 
