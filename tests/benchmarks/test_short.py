@@ -121,7 +121,7 @@ def test_what_a_second_process_asks_is_seen_soon_and_done_to_all_jobs_that_are_m
 
 
 def test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page() -> None:
-    figures = outputs.large_ledger(jobs=24, output_bytes=6_000_000)
+    figures = outputs.large_ledger(jobs=18, output_bytes=6_000_000)
     assert {name: value_of(f"{name}: peak memory", figures) < 200 for name in ("resume", "results", "verify")} == {
         "resume": True, "results": True, "verify": True
     }  # fmt: skip
