@@ -43,6 +43,8 @@ NUMBER_BYTES: Final = 8
 PLAYED: Final = (
     ("run", "in.jsonl", "--endpoint", "ep1", "--listen", "127.0.0.1:0", "--output", "out.jsonl", "--quiet", *FAST),
     ("status",),
+    ("resume", "in", "--quiet"),
+    ("results", "in"),
 )
 """What the process that forks does itself, before it does."""
 
