@@ -43,6 +43,10 @@ PENDING_BYTES_MAX: Final = 8 * MIB
 GATHER_S: Final = 0.015
 """After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
 
+UNFINISHED_S: Final = 2.0
+"""So long what nobody waits for may wait for the transaction of somebody else's: that jobs were found unfinished. A
+process that dies before knows a little less of how long their results are safe, and asks a little sooner."""
+
 ANSWER_S_MAX: Final = BUSY_TIMEOUT_MS / 1000 + 20
 """The ledger counts as unusable once no transaction has ended for this long while somebody waits. It is looked at as
 often, so that a caller learns of it within twice this time; a timer for each caller would cost more than its wait."""
@@ -135,6 +139,7 @@ class Writer:
         self._gather_s = gather_s
         self._pending: deque[_Entry[object]] = deque()
         self._under_way: Sequence[_Entry[object]] = ()
+        self._unfinished: dict[int, Job] = {}
         self._transactions = 0
         self._bytes = 0
         self._has_room = anyio.Event()
@@ -179,8 +184,10 @@ class Writer:
         await entry.wait()
 
     def record_unfinished(self, job: Job) -> None:
-        """Writes `job.unfinished_at` with the next batch; nobody waits for it."""
-        self._put(_Entry(unfinished=(job,)))
+        """Writes `job.unfinished_at` with the next batch of others, or soon; nobody waits for it."""
+        if not self._unfinished:
+            asyncio.get_running_loop().call_later(UNFINISHED_S, self._wake)
+        self._unfinished[job.id] = job
 
     async def run(self, block: Block[Result], then: Then | None = None) -> Result:
         """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
@@ -238,6 +245,9 @@ class Writer:
             raise StorageError(f"{self._database.path}: the ledger is closed")
         self._bytes += entry.bytes
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
+        self._wake()
+
+    def _wake(self) -> None:
         self._wakeup.set()
 
     async def _drain(self) -> bool:
@@ -245,6 +255,9 @@ class Writer:
         the start, has no company to wait for.
         """
         is_alone = len(self._pending) == 1 and self._pending[0].block is not None
+        if self._unfinished:  # ahead of a block, with which a batch ends
+            self._pending.appendleft(_Entry(unfinished=tuple(self._unfinished.values())))
+            self._unfinished = {}
         while self._pending:
             batch = self._under_way = self._take_batch()
             try:

@@ -150,6 +150,8 @@ async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_subm
         job = await brought_to(ledger, State.OUTSTANDING, AT)
         for change in ({"submission": 5}, {"attempt": 9}, {"id": 9}):
             ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 50 * S, **change))
+            await ledger.apply([])
+            assert (await job_now(ledger)).unfinished_at == job.unfinished_at
         ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 60 * S))
         await ledger.apply([])
         assert (await job_now(ledger)).unfinished_at == AT + 60 * S

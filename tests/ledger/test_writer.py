@@ -283,6 +283,22 @@ async def test_what_was_handed_over_before_the_end_is_written(tmp_path: Path) ->
         assert (await job_now(ledger)).unfinished_at == AT + 77 * S
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_what_nobody_waits_for_is_written_with_what_somebody_hands_over_or_soon(
+    tmp_path: Path, is_alone: bool
+) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger)
+        job = await brought_to(ledger, State.OUTSTANDING, AT)
+        for seconds in (76, 77):
+            ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + seconds * S))
+        await anyio.sleep(writer.UNFINISHED_S / 2)
+        assert (await job_now(ledger)).unfinished_at == job.unfinished_at, "a transaction of its own"
+
+        await (anyio.sleep(writer.UNFINISHED_S) if is_alone else ledger.runs.count(1, "remarks"))
+        assert (await job_now(ledger)).unfinished_at == AT + 77 * S
+
+
 async def test_a_ledger_that_does_not_answer_is_given_up_and_nothing_is_written_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
