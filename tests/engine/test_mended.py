@@ -107,10 +107,9 @@ async def test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_
         sent = transport.times("run")
         assert len([gap for gap in gaps(sent) if gap < 0.5]) < 50, "after the first, single ones"
         assert await p.counts() == {"queued": 50}
-        assert {tuple(await p.story(n)) for n in range(1, 51)} <= {
-            (),
-            *(("claimed", "deferred") * n for n in range(400)),
-        }
+        for n in range(1, 51):
+            story = await p.story(n)
+            assert story == (["claimed", "deferred"] * len(story))[: len(story)]
 
 
 async def test_nobody_probes_an_endpoint_that_is_well(tmp_path: Path) -> None:
