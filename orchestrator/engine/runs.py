@@ -113,6 +113,12 @@ class RunSession(Standing):
     async def count_anew(self) -> None:
         """Jobs may have come that no step tells of."""
         await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
+        await self.jobs_came()
+
+    async def jobs_came(self) -> None:
+        """There are jobs that no step has told of: of the first ones those are chosen that go ahead of the others."""
+        if self._is_sending:
+            await self.brakes.choose()
         self.wake()
 
     def wake(self) -> None:

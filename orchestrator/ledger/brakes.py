@@ -123,11 +123,12 @@ class Brakes(Noun):
         await self._doors.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept)})
 
     async def choose(self, run: int, most: int) -> tuple[int, ...]:
-        """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input."""
+        """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input, where it has any."""
 
         async def block(transaction: Transaction) -> tuple[int, ...]:
             chosen = tuple((await transaction.connection.execute(_SPREAD, {"run": run, "most": most})).scalars())
-            await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
+            if chosen:
+                await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
             return chosen
 
         return await self._doors.write(block)

@@ -58,6 +58,7 @@ async def test_rows_that_go_first_are_spread_over_the_input(open_backend: OpenBa
         assert 1 not in await ledger.brakes.choose(run.id, 3)
         other = await a_run(ledger, name="other", rows=0)
         assert await ledger.brakes.choose(other.id, 3) == ()
+        assert (await ledger.brakes.of(other.id)).canary is None, "its rows are yet to come, and some of them go first"
 
 
 async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> None:

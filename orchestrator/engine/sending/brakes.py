@@ -99,9 +99,9 @@ class RunBrakes:
         self.go_on(self._asked_at)
 
     async def _choose(self, rows: int) -> None:
-        if self._chosen is None:
+        if not self._chosen:  # a run whose rows are yet to come has none that could go first
             self._chosen = await self._ledger.brakes.choose(self.run.id, rows)
-        if self._canary is None:
+        if self._canary is None and self._chosen:
             self._canary_ids = frozenset(self._chosen)
             self._canary = {}  # what steps tell from now on is newer
             known = await self._ledger.jobs.of(self._chosen)

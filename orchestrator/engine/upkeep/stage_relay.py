@@ -172,7 +172,7 @@ class StageRelay:
         finally:
             self._under_way.discard(relay.to_run)
         if session is not None:
-            session.wake()
+            await session.jobs_came()
 
     def _is_cancelled(self, relay: Relay) -> bool:
         session = self.session_of(relay.to_run)
