@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import are_pools
-from orchestrator.account.graphql import GraphQL, GraphQLError, Word, literal, read_nothing
+from orchestrator.account.graphql import ByGraphQL, GraphQLError, Word, literal, read_nothing
 from orchestrator.account.interfaces import USE_V2, CannotSayError
 from orchestrator.account.templates import Losing
 from orchestrator.client.refusals import Refusal
@@ -49,19 +49,8 @@ _saved: Final = msgspec.json.Decoder(_Saved).decode
 _myself: Final = msgspec.json.Decoder(_Myself).decode
 
 
-class EndpointsGraphQL:
+class EndpointsGraphQL(ByGraphQL):
     """The account's endpoints, by GraphQL."""
-
-    interface = Interface.GRAPHQL
-
-    def __init__(self, graphql: GraphQL) -> None:
-        self._graphql = graphql
-
-    def __repr__(self) -> str:
-        return repr(self._graphql)
-
-    async def is_there(self) -> bool:
-        return await self._graphql.is_there()
 
     async def create(self, fields: Fields) -> EndpointRecord:
         wanted = _input(fields)

@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import are_pools
 from orchestrator.account.interfaces import USE_V2, CannotSayError
-from orchestrator.account.rest import Rest, decoded, encoded
+from orchestrator.account.rest import ByRest, decoded, encoded
 from orchestrator.account.templates import Losing
 from orchestrator.core.interfaces import Interface
 from orchestrator.core.responses import Answer
@@ -17,19 +17,12 @@ _PATH: Final = "/v1/endpoints"
 _one: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class EndpointsV1:
+class EndpointsV1(ByRest):
     """`/v1/endpoints`."""
 
     interface = Interface.V1
-
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
-
-    def __repr__(self) -> str:
-        return f"v1 {self._rest!r}"
-
-    async def is_there(self) -> bool:
-        return await self._rest.has(_PATH, in_pages=False)
+    path = _PATH
+    in_pages = False
 
     async def create(self, fields: Fields) -> EndpointRecord:
         doing = "endpoints create"

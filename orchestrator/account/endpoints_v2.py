@@ -12,7 +12,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import GpuPools
 from orchestrator.account.interfaces import CannotSayError
-from orchestrator.account.rest import Rest, decoded, encoded
+from orchestrator.account.rest import ByRest, Rest, decoded, encoded
 from orchestrator.account.templates import Losing, tell_lost_variables
 from orchestrator.client.records import known_members
 from orchestrator.client.refusals import AnswerError
@@ -57,20 +57,15 @@ _VCPUS: Final = 2
 _one: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class EndpointsV2:
+class EndpointsV2(ByRest):
     """`/v2/serverless`."""
 
     interface = Interface.V2
+    path = _PATH
 
     def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+        super().__init__(rest)
         self._gpus = GpuPools(rest)
-
-    def __repr__(self) -> str:
-        return f"v2 {self._rest!r}"
-
-    async def is_there(self) -> bool:
-        return await self._rest.has(_PATH)
 
     async def create(self, fields: Fields) -> EndpointRecord:
         doing = "endpoints create"

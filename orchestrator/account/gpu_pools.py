@@ -5,7 +5,7 @@ Which pool has which types, only the catalog of REST v2 says; it is read once, w
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,14 @@ _POOL: Final = re.compile(r"[A-Z]+(_[A-Z0-9]+)*_[0-9]+(_[A-Z0-9]+)*")
 """`AMPERE_24`, `ADA_48_PRO`; names of types have spaces and small letters."""
 
 _PATH: Final = "/v2/catalog/gpus"
+
+
+T = TypeVar("T")
+
+
+async def gpu_types(rest: Rest, kind: type[T]) -> list[T]:
+    """The GPU types of the catalog, each as a `kind`. Raises what `Rest` does."""
+    return await rest.all("the catalog of GPUs", _PATH, "gpus", kind, in_pages=False)
 
 
 def are_pools(names: Collection[str]) -> tuple[str, ...]:
@@ -71,7 +79,7 @@ class GpuPools:
     async def _catalog(self) -> Mapping[str, str]:
         """The pool of each type that has one."""
         if self._pool_of is None:
-            types = await self._rest.all("the catalog of GPUs", _PATH, "gpus", _GpuType, in_pages=False)
+            types = await gpu_types(self._rest, _GpuType)
             self._pool_of = {each.id: each.pool for each in types if each.pool}
         return self._pool_of
 

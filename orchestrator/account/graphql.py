@@ -23,6 +23,7 @@ from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedE
 from orchestrator.client.retrying import repeated
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
+from orchestrator.core.interfaces import Interface
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
@@ -132,6 +133,22 @@ class GraphQL:
             except (ValueError, RecursionError):  # its text may quote environment variables
                 problem = "the answer lacks what was asked for"
         raise AnswerError("; ".join(filter(None, (f"{doing}: {problem}", consequence))))
+
+
+class ByGraphQL:
+    """What a noun's form is by GraphQL, whichever the noun."""
+
+    interface: Interface = Interface.GRAPHQL
+
+    def __init__(self, graphql: GraphQL) -> None:
+        self._graphql = graphql
+
+    def __repr__(self) -> str:
+        return repr(self._graphql)
+
+    async def is_there(self) -> bool:
+        """Whether the service has this interface at all."""
+        return await self._graphql.is_there()
 
 
 def _response(answer: Answer) -> _Response | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.account.gpu_pools import gpu_types
 from orchestrator.account.rest import Rest, decoded
 from orchestrator.client import Service
 from orchestrator.client.serverless import checked_id, service_url
@@ -37,12 +38,7 @@ class _Type(msgspec.Struct):
     price: _Amounts = msgspec.field(default_factory=_Amounts)
 
 
-class _Catalog(msgspec.Struct):
-    gpus: list[_Type]
-
-
 _endpoint: Final = msgspec.json.Decoder(_Endpoint)
-_catalog: Final = msgspec.json.Decoder(_Catalog)
 
 
 class EndpointPrices:
@@ -62,8 +58,7 @@ class EndpointPrices:
         gpu = decoded(doing, answer, _endpoint.decode).gpu
         if gpu is None or not gpu.pools:
             return None
-        doing = "catalog gpus"
-        types = decoded(doing, await self._rest.get(doing, "/v2/catalog/gpus"), _catalog.decode).gpus
+        types = await gpu_types(self._rest, _Type)
         wanted = [each for each in types if each.pool == gpu.pools[0] and each.id not in gpu.excluded_types]
         priced = [(each.price.serverless, each.id) for each in wanted if each.price.serverless is not None]
         if not priced:

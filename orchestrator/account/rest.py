@@ -35,6 +35,7 @@ from orchestrator.client.refusals import (
 from orchestrator.client.serverless import checked_id, key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
+from orchestrator.core.interfaces import Interface
 from orchestrator.core.rate_windows import Window, read_windows
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer
@@ -131,8 +132,7 @@ class Rest:
         """What the list at `path` holds under `name`, page by page, each as a `kind`; at most the first `limit`.
 
         One that is not `in_pages` is asked for as a whole; what comes is read all the same. A bare list is one page.
-        Raises `AnswerError`, also for pages that cannot
-        be followed.
+        Raises `AnswerError`, also for pages that cannot be followed.
         """
         found: list[T] = []
         if limit is not None and limit < 1:
@@ -230,6 +230,25 @@ class Rest:
                 self.notify(reason, wait_s)
                 told = True
             await anyio.sleep(wait_s)
+
+
+class ByRest:
+    """What a noun's form is by one version of REST, whichever the noun: the collection at `path`."""
+
+    interface: Interface
+    path: str
+    in_pages = True
+    """Whether lists of it come in pages."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def __repr__(self) -> str:
+        return f"{self.interface} {self._rest!r}"
+
+    async def is_there(self) -> bool:
+        """Whether the service has this interface at all."""
+        return await self._rest.has(self.path, in_pages=self.in_pages)
 
 
 def _success(answer: Answer, doing: str, caution: str, redactor: Redactor) -> Answer:

@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
+from orchestrator.account.graphql import ByGraphQL, Value, literal, read_nothing
 from orchestrator.account.interfaces import Form, Forms
-from orchestrator.account.rest import Rest, decoded, encoded
+from orchestrator.account.rest import ByRest, decoded, encoded
 from orchestrator.client.serverless import checked_id
 from orchestrator.core.interfaces import Interface
 from orchestrator.errors import UsageError
@@ -107,19 +107,12 @@ def _check(of: str, value: str | None, description: str | None) -> None:
 _one: Final = msgspec.json.Decoder(Secret).decode
 
 
-class SecretsV2:
+class SecretsV2(ByRest):
     """By REST v2, `/v2/account/secrets` (as observed)."""
 
     interface = Interface.V2
-
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
-
-    def __repr__(self) -> str:
-        return f"v2 {self._rest!r}"
-
-    async def is_there(self) -> bool:
-        return await self._rest.has(_PATH, in_pages=False)
+    path = _PATH
+    in_pages = False
 
     async def create(self, name: str, value: str, description: str | None) -> Secret:
         doing = f"secrets create {name}"
@@ -171,19 +164,8 @@ _description_updated: Final = msgspec.json.Decoder(_DescriptionUpdated).decode
 _myself: Final = msgspec.json.Decoder(_Myself).decode
 
 
-class SecretsGraphQL:
+class SecretsGraphQL(ByGraphQL):
     """By GraphQL: `secretCreate` and `secretDelete` (contract), the other operations as observed."""
-
-    interface = Interface.GRAPHQL
-
-    def __init__(self, graphql: GraphQL) -> None:
-        self._graphql = graphql
-
-    def __repr__(self) -> str:
-        return repr(self._graphql)
-
-    async def is_there(self) -> bool:
-        return await self._graphql.is_there()
 
     async def create(self, name: str, value: str, description: str | None) -> Secret:
         wanted: dict[str, Value] = {"name": name, "value": value}

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.graphql import GraphQL, Value, literal, read_nothing
+from orchestrator.account.graphql import ByGraphQL, Value, literal, read_nothing
 from orchestrator.account.templates import Losing, Template, tell_lost_variables, variables_of
-from orchestrator.core.interfaces import Interface
 
 _FIELDS: Final = (
     "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
@@ -48,19 +47,8 @@ _NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeI
 """In the place of what the service does not know, which is null."""
 
 
-class TemplatesGraphQL:
+class TemplatesGraphQL(ByGraphQL):
     """The account's templates, by GraphQL."""
-
-    interface = Interface.GRAPHQL
-
-    def __init__(self, graphql: GraphQL) -> None:
-        self._graphql = graphql
-
-    def __repr__(self) -> str:
-        return repr(self._graphql)
-
-    async def is_there(self) -> bool:
-        return await self._graphql.is_there()
 
     async def save(self, template: Template, losing: Losing) -> Template:
         doing = f"templates save {template.name}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.account.interfaces import GONE, CannotSayError
-from orchestrator.account.rest import ProblemError, Rest, decoded, encoded, unknown
+from orchestrator.account.rest import ByRest, ProblemError, decoded, encoded, unknown
 from orchestrator.account.templates import Losing, Template, tell_lost_variables, variables_of
 from orchestrator.client.refusals import AnswerError
 from orchestrator.client.serverless import checked_id
@@ -24,28 +24,16 @@ MOUNT_PATH: Final = "/workspace"
 _record: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _TemplatesRest(ABC):
-    """What both have in common: paths, listing, and that deletion is by id."""
-
-    def __init__(self, rest: Rest, version: Interface) -> None:
-        self._rest = rest
-        self.interface = version
-        self._path = f"/{version}/templates"
-        self._in_pages = version is Interface.V2
-
-    def __repr__(self) -> str:
-        return f"{self.interface} {self._rest!r}"
-
-    async def is_there(self) -> bool:
-        return await self._rest.has(self._path, in_pages=self._in_pages)
+class _TemplatesRest(ByRest, ABC):
+    """What both have in common: listing, and that deletion is by id."""
 
     async def save(self, template: Template, losing: Losing) -> Template:
         doing = f"templates save {template.name}"
         body = self._body(template)
         if template.id is None:
-            answer = await self._rest.post(doing, self._path, encoded(body), hidden=_values(template))
+            answer = await self._rest.post(doing, self.path, encoded(body), hidden=_values(template))
         else:
-            path = f"{self._path}/{checked_id(template.id, 'template')}"
+            path = f"{self.path}/{checked_id(template.id, 'template')}"
             self._compare(template, self._read(doing, await self._rest.get(doing, path)), losing)
             answer = await self._rest.patch(doing, path, encoded(body), hidden=_values(template))
         return self._read(doing, answer, changed=True)
@@ -55,12 +43,12 @@ class _TemplatesRest(ABC):
         found = next((each for each in await self.list(None) if each.name == name), None)
         if found is None:
             raise unknown(doing, "template not found")
-        await self._rest.delete(doing, f"{self._path}/{checked_id(found.id or '', 'template')}")
+        await self._rest.delete(doing, f"{self.path}/{checked_id(found.id or '', 'template')}")
 
     async def show(self, template_id: str) -> Template | None:
         doing = f"templates show {template_id:.80}"
         try:
-            answer = await self._rest.get(doing, f"{self._path}/{checked_id(template_id, 'template')}")
+            answer = await self._rest.get(doing, f"{self.path}/{checked_id(template_id, 'template')}")
         except ProblemError as error:
             if error.status not in GONE or not await self.is_there():
                 raise
@@ -70,7 +58,7 @@ class _TemplatesRest(ABC):
     async def list(self, limit: int | None) -> tuple[Template, ...]:
         doing = "templates list"
         records = await self._rest.all(
-            doing, self._path, "templates", dict[str, Any], limit=limit, in_pages=self._in_pages
+            doing, self.path, "templates", dict[str, Any], limit=limit, in_pages=self.in_pages
         )
         return tuple(self._template(doing, record) for record in records)
 
@@ -101,8 +89,8 @@ class _TemplatesRest(ABC):
 class TemplatesV2(_TemplatesRest):
     """`/v2/templates`: there is no readme, and no volume under 10 GB."""
 
-    def __init__(self, rest: Rest) -> None:
-        super().__init__(rest, Interface.V2)
+    interface = Interface.V2
+    path = "/v2/templates"
 
     def _body(self, template: Template) -> Mapping[str, Any]:
         if template.readme is not None:
@@ -161,8 +149,9 @@ _V1_UNSAID: Final[Mapping[str, Any]] = {
 class TemplatesV1(_TemplatesRest):
     """`/v1/templates`: the container's command is a list."""
 
-    def __init__(self, rest: Rest) -> None:
-        super().__init__(rest, Interface.V1)
+    interface = Interface.V1
+    path = "/v1/templates"
+    in_pages = False
 
     def _body(self, template: Template) -> Mapping[str, Any]:
         is_new = template.id is None
