@@ -1,14 +1,14 @@
 """An `Account` that is the emulator's, or a script; with everything that was sent and logged kept."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import msgspec
 
-from orchestrator.account import Account
+from orchestrator.account import Account, EnvironmentVariable
 from orchestrator.client import Service
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.interfaces import Interface
@@ -19,6 +19,18 @@ from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 URL = "http://emulator"
 ALL = {"base_url": URL, "rest_url": URL, "graphql_url": GRAPHQL_URL}
 URLS = {"rest_url": "http://emulator", "graphql_url": GRAPHQL_URL}
+
+TEMPLATE: Mapping[str, Any] = {
+    "name": "t",
+    "image_name": "me/worker:1",
+    "container_disk_in_gb": 7,
+    "volume_in_gb": 0,
+    "is_serverless": True,
+    "docker_args": "python -u h.py",
+    "env": (EnvironmentVariable(key="A", value="1"), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_hf }}")),
+    "ports": "8888/http,22/tcp",
+}
+"""What each interface has the words for."""
 
 
 def client_of(account: Emulated, clock: Clock | None = None, *, key: str = KEY, **settings: Any) -> Account:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, Template
+from orchestrator.account import Account, EndpointSpec, Template
 from orchestrator.account.bounds import EndpointBounds
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
@@ -18,23 +18,11 @@ from orchestrator.core.interfaces import Interface
 from orchestrator.core.lending import Bounds
 from orchestrator.emulator.endpoints import EndpointInput
 from orchestrator.errors import OrchestratorError, UsageError
-from tests.account.accounts import ALL, URL, Script, met_by
+from tests.account.accounts import ALL, TEMPLATE, URL, Script, met_by
 from tests.emulator.accounts import KEY, account, carrier
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
-
-TEMPLATE: Mapping[str, Any] = {
-    "name": "t",
-    "image_name": "me/worker:1",
-    "container_disk_in_gb": 7,
-    "volume_in_gb": 0,
-    "is_serverless": True,
-    "docker_args": "python -u h.py",
-    "env": (EnvironmentVariable(key="A", value="1"), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_hf }}")),
-    "ports": "8888/http,22/tcp",
-}
-
 
 SAVED = {"imageName": "me/worker:1", "containerDiskInGb": 5, "volumeInGb": 0, "isServerless": True}
 

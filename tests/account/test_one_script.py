@@ -13,22 +13,11 @@ from orchestrator.account.rest import ProblemError
 from orchestrator.client import Service
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from tests.account.accounts import ALL, URL, met_by
+from tests.account.accounts import ALL, TEMPLATE, URL, met_by
 from tests.emulator.accounts import KEY, account
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
-
-TEMPLATE: Mapping[str, Any] = {
-    "name": "t",
-    "image_name": "me/worker:1",
-    "container_disk_in_gb": 7,
-    "volume_in_gb": 0,
-    "is_serverless": True,
-    "docker_args": "python -u h.py",
-    "env": (EnvironmentVariable(key="A", value="1"), EnvironmentVariable(key="B", value="{{ RUNPOD_SECRET_hf }}")),
-    "ports": "8888/http,22/tcp",
-}
 
 
 async def endpoints_story(client: Account, gpu: str) -> list[object]:

@@ -10,8 +10,8 @@ import typer
 from orchestrator.cli import access, printing
 from orchestrator.cli.access import Command, Noun
 from orchestrator.cli.account.pod_commands import PodId, at_pod, watch, with_limits
-from orchestrator.cli.account.templates import CONTAINER
-from orchestrator.cli.account.variables import Env, EnvFile, unshown, variables
+from orchestrator.cli.account.templates import CONTAINER, Env
+from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.options import Flags
 from orchestrator.cli.tables import plain
 from orchestrator.errors import UsageError

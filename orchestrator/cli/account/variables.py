@@ -21,15 +21,6 @@ _CONFIDENTIAL: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.I
 
 HIDDEN: Final = "(not shown)"
 
-Env = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Environment variable; KEY=env:NAME takes the value from here. Secrets: KEY='{{ RUNPOD_SECRET_name }}'."
-        " Repeatable.",
-        rich_help_panel=CONTAINER,
-    ),
-]
 EnvFile = Annotated[
     str | None,
     typer.Option(

@@ -68,7 +68,7 @@ class RunBrakes:
         self._asked_at = self._continued_at = 0
         self._breaker = Breaker(self._kept.breaker, failed=0)
         self._canary: dict[int, Job] | None = None
-        self._chosen: tuple[int, ...] | None = None
+        self._chosen: tuple[int, ...] = ()
         self._canary_ids: frozenset[int] = frozenset()
         self._is_canary_told = False
         self._claiming = 0
@@ -82,7 +82,7 @@ class RunBrakes:
         rules_now = self._settings().breaker
         latest = await self._ledger.brakes.latest(self.run.id, rules_now.window) if rules_now.first else []
         self._kept = self._written = found.kept
-        self._chosen, self._asked_at = found.canary, found.continued_at
+        self._chosen, self._asked_at = found.canary or (), found.continued_at
         self._continued_at = found.kept.continued_at
         state = found.kept.breaker
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
