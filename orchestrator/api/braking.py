@@ -13,7 +13,6 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.breaker import Phase
 from orchestrator.core.costs import Costs, Took
 from orchestrator.core.lifecycle import State
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands import Action, NewBrakes
@@ -132,7 +131,7 @@ def _costs(run: Run, own: Took, like: Took, outstanding: int) -> Mapping[str, Co
     price = run.settings.price_per_second
     if price is None:
         return {}
-    longest_ms = run.settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    longest_ms = run.settings.policy.timeout_ms
     costs = Costs(price=price, took=own, like=like, longest_ms=longest_ms)
     spent, expected = costs.spent, costs.expected(outstanding)
     return {

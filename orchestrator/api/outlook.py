@@ -12,7 +12,6 @@ from orchestrator.core.health import Health
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.planning import Batch, Known, Terms, plan
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.declared_plan import PlanFigures, PlanRequest
 from orchestrator.engine.local import LOCAL_WORKERS
 from orchestrator.engine.observers.view import View
@@ -68,10 +67,9 @@ def line_of(
 
 def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = None) -> Terms:
     """What is to be kept of a run with these settings that begins at `now`."""
-    timeout_ms = settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     return Terms(
         ttl_us=settings.ttl_us,
-        execution_timeout_us=timeout_ms * MILLISECOND_US,
+        execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
         finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
         budget=settings.budget or None,
         price=price_there if settings.price_per_second is None else Price(settings.price_per_second),

@@ -2,10 +2,10 @@
 service how it is, and has it planned (`core.planning`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -17,6 +17,7 @@ from orchestrator.api.asking import service_state
 from orchestrator.api.identity import check_given
 from orchestrator.api.outlook import executions_at, known_of, line_of, terms_of
 from orchestrator.api.sampling import probed
+from orchestrator.client import Service
 from orchestrator.core.costs import Price
 from orchestrator.core.experience import Execution
 from orchestrator.core.health import Health
@@ -47,6 +48,8 @@ REPEATS_COUNTED_MAX: Final = 5_000_000
 
 DIGEST_BYTES: Final = 8
 """So much of an input's digest tells it from the others, where nothing depends on it."""
+
+T = TypeVar("T")
 
 
 async def plan(
@@ -117,21 +120,31 @@ async def _health(
 
 async def _workers_there(connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str) -> int | None:
     """How many workers the endpoint may have, as its settings in the account say; None where they cannot be seen."""
-    if url == LOCAL or not connection.api_key or not knows_account(connection.rest_url, url):
-        return None
-    with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
-        async with given.service(connection, given.clock) as service:
-            return (await given.bounds(service, connection.rest_url).show(endpoint)).most
-    return None
+
+    async def ask(service: Service) -> int | None:
+        return (await given.bounds(service, connection.rest_url).show(endpoint)).most
+
+    return await _of_account(connection, given, url, ask)
 
 
 async def _price_there(connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str) -> Price | None:
     """What a second of a worker costs, as the account's catalog says; None where that cannot be seen."""
+
+    async def ask(service: Service) -> Price | None:
+        return await given.prices(service, connection.rest_url).per_second(endpoint)
+
+    return await _of_account(connection, given, url, ask)
+
+
+async def _of_account(
+    connection: ConnectionSettings, given: Dependencies, url: str, ask: Callable[[Service], Awaitable[T | None]]
+) -> T | None:
+    """What the account that goes with the service says; None where there is none, or it says nothing in time."""
     if url == LOCAL or not connection.api_key or not knows_account(connection.rest_url, url):
         return None
     with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
         async with given.service(connection, given.clock) as service:
-            return await given.prices(service, connection.rest_url).per_second(endpoint)
+            return await ask(service)
     return None
 
 

@@ -15,7 +15,7 @@ from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener, connection_of, key_of
 from orchestrator.api.options import check_together
 from orchestrator.core.addresses import leads_to_loopback
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, TTL_MS_DEFAULT, Policy, format_duration
+from orchestrator.core.policy import TTL_MS_DEFAULT, Policy, format_duration
 from orchestrator.core.resuming import long_policy
 from orchestrator.errors import UsageError
 from orchestrator.formats.compression import bare_name
@@ -164,7 +164,7 @@ def warnings(request: RunRequest) -> tuple[str, ...]:
     settings = request.settings or RunSettings()
     policy = long_policy(settings.policy) if settings.resumable else settings.policy
     ttl_ms = policy.ttl_ms or TTL_MS_DEFAULT
-    timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    timeout_ms = policy.timeout_ms
     if ttl_ms < timeout_ms:
         found.append(
             f"the TTL ({format_duration(ttl_ms * MILLISECOND_US)}) is shorter than the execution timeout"

@@ -14,7 +14,6 @@ import msgspec
 
 from orchestrator.core.names import nearest
 from orchestrator.core.policy import (
-    EXECUTION_TIMEOUT_MS_DEFAULT,
     EXECUTION_TIMEOUT_MS_MAX,
     Policy,
     decode_policy,
@@ -318,7 +317,7 @@ def policy_with(policy: Policy, given: bytes | None) -> Policy:
     found = decoded(given)
     if found.timeout_ms is None and found.percent == UNCHANGED:
         return policy
-    timeout_ms = found.timeout_ms or policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+    timeout_ms = found.timeout_ms or policy.timeout_ms
     longer_ms = min(timeout_ms * found.percent // UNCHANGED, EXECUTION_TIMEOUT_MS_MAX)
     return msgspec.structs.replace(policy, execution_timeout_ms=longer_ms)
 

@@ -36,6 +36,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     low_priority: bool | None = msgspec.field(default=None, name="lowPriority")
     """True: the job does not make the endpoint start workers."""
 
+    @property
+    def timeout_ms(self) -> int:
+        """The longest that a worker may run the job, where the request does not say, too."""
+        return self.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+
 
 _WIRE_NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Policy))
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from orchestrator.core.compact import compact
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, EXECUTION_TIMEOUT_MS_MIN, TTL_MS_MAX, Policy
+from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_MIN, TTL_MS_MAX, Policy
 from orchestrator.core.policy import format_duration as told_duration
 from orchestrator.core.responses import Record
 from orchestrator.units import MILLISECOND_US, MINUTE_US, SECOND_US
@@ -248,16 +248,16 @@ def long_policy(policy: Policy, *, executed_ms: int = 0, execution_us: int | Non
     more than is left of `execution_us`, the execution that all segments may take.
     """
     timeout_ms = policy.execution_timeout_ms
-    ttl_ms = policy.ttl_ms or min(TTL_MS_MAX, (timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) + QUEUE_MS)
+    ttl_ms = policy.ttl_ms or min(TTL_MS_MAX, policy.timeout_ms + QUEUE_MS)
     if execution_us is not None:
         left_ms = max(execution_us // MILLISECOND_US - executed_ms, EXECUTION_TIMEOUT_MS_MIN)
-        timeout_ms = min(timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT, left_ms)
+        timeout_ms = min(policy.timeout_ms, left_ms)
     return msgspec.structs.replace(policy, execution_timeout_ms=timeout_ms, ttl_ms=ttl_ms)
 
 
 def soft_us(policy: Policy) -> int:
     """How long after its beginning the worker of a segment with this policy should give the job back by itself."""
-    timeout_us = (policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * MILLISECOND_US
+    timeout_us = policy.timeout_ms * MILLISECOND_US
     return timeout_us - min(timeout_us // SOFT_SHARE, SOFT_US_MAX)
 
 

@@ -57,13 +57,14 @@ class Services:
             raise UsageError(
                 f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"
             )
-        if not self.is_reachable(run) and not is_same_account(run.service_url, self._connection.serverless_url):
+        if self.is_reachable(run):
+            return
+        if not is_same_account(run.service_url, self._connection.serverless_url):
             raise UsageError(f"{run.name} {whose(run.service_url)}; the process that works on this ledger has another")
-        if not self.is_reachable(run):
-            raise UsageError(
-                f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
-                f" with {declared.SERVICE_KEY} {run.service_url}=env:NAME"
-            )
+        raise UsageError(
+            f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
+            f" with {declared.SERVICE_KEY} {run.service_url}=env:NAME"
+        )
 
     async def of(self, run: Run, settings: RunSettings) -> Service:
         """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""

@@ -49,14 +49,14 @@ from orchestrator.core.retry import backoff_us
 from orchestrator.core.stuck import QUEUED
 from orchestrator.engine.collecting.segments import Segments
 from orchestrator.engine.collecting.validators import GOOD, Validators
-from orchestrator.engine.collecting.verdicts import finished, in_trouble
+from orchestrator.engine.collecting.verdicts import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import SECOND_US
 
 IDLE_S: Final = 5.0
 
@@ -65,9 +65,6 @@ TROUBLES: Final = 4
 
 TROUBLES_IN_OUTAGE: Final = 3
 """To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
-
-TORN_BYTES_MAX: Final = MIB
-"""How much is kept of an answer that cannot be decoded."""
 
 TTL_OVER: Final = "the job's TTL ran out at the service"
 

@@ -8,12 +8,15 @@ from orchestrator.core import job as transitions
 from orchestrator.core.escalation import next_step, own_policy
 from orchestrator.core.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
 from orchestrator.core.owing import BY_PEOPLE, CancelWhy
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.core.responses import Failure, Record, Trouble, failure_of, verdict_of
 from orchestrator.core.resuming import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.retry import Abandon, backoff_us, decide
 from orchestrator.engine.collecting.validators import GOOD, Judged
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.units import MIB
+
+TORN_BYTES_MAX: Final = MIB
+"""How much is kept of an answer that cannot be decoded."""
 
 GIVEN_UP: Final = "given up, as its run wants it after such trouble"
 STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
@@ -115,14 +118,13 @@ def in_trouble(
             wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
             return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
     policy = own_policy(settings.policy, job.policy, job.escalated)
-    timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
     decision = decide(
         job,
         trouble,
         limits=settings.limits,
         now=now,
         retention_us=endpoint.retention_us(job.run),
-        execution_timeout_us=endpoint.here_us(timeout_ms * 1000),
+        execution_timeout_us=endpoint.here_us(policy.timeout_ms * 1000),
         queue_us=endpoint.durations.queue.p95_us or 0,
         is_retained=is_retained and end is None and not endpoint.ids.are_repeated,
     )

@@ -21,7 +21,6 @@ from orchestrator.core.executions import Ended, ended_by
 from orchestrator.core.gates import Closed, Passage
 from orchestrator.core.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
 from orchestrator.core.lifecycle import TERMINAL, Event, State
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT
 from orchestrator.core.wording import counted
 from orchestrator.declaration import Setting
 from orchestrator.engine.endpoint import Endpoint
@@ -269,7 +268,7 @@ class RunBrakes:
 
     @property
     def _longest_ms(self) -> int:
-        return self._settings().policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
+        return self._settings().policy.timeout_ms
 
     def _budgets(self, settings: RunSettings, endpoint: Endpoint | None, at_endpoint: int) -> Iterator[BudgetFacts]:
         price = settings.price_per_second

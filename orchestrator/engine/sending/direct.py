@@ -7,13 +7,10 @@ from orchestrator.core.job import Job, Transition, outcome_of
 from orchestrator.core.openai import Answered, Unreadable
 from orchestrator.core.responses import Record, Trouble
 from orchestrator.engine.collecting.validators import GOOD, Validators
-from orchestrator.engine.collecting.verdicts import finished, in_trouble
+from orchestrator.engine.collecting.verdicts import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.ledger.history import Took
-from orchestrator.units import MIB, MILLISECOND_US
-
-UNREADABLE_BYTES_MAX = MIB
-"""How much is kept of an answer that cannot be read."""
+from orchestrator.units import MILLISECOND_US
 
 UNREADABLE = "the answer is no JSON"
 
@@ -31,7 +28,7 @@ class DirectAnswers:
         job = msgspec.structs.replace(job, sent_at=sent_at)
         self._endpoint.throughput.observe(now)
         if isinstance(outcome, Unreadable):
-            raw = outcome.raw[:UNREADABLE_BYTES_MAX]
+            raw = outcome.raw[:TORN_BYTES_MAX]
             told = outcome_of(job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
             self._endpoint.failed(job.run, UNREADABLE)
             return in_trouble(self._endpoint, job, told, reason=UNREADABLE)

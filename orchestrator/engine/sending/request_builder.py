@@ -10,7 +10,6 @@ from orchestrator.core.escalation import decoded, policy_with
 from orchestrator.core.notice import hook_url, token
 from orchestrator.core.openai import Via, asked
 from orchestrator.core.policy import (
-    EXECUTION_TIMEOUT_MS_DEFAULT,
     TTL_MS_DEFAULT,
     Policy,
     decode_policy,
@@ -93,7 +92,7 @@ class RequestBuilder:
         its answer may take.
         """
         if self.via is Via.OPENAI:
-            return self._timeout_us(self._policy(payload))
+            return self._policy(payload).timeout_ms * MILLISECOND_US
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
     def body(self, claim: Claim) -> bytes:
@@ -122,12 +121,8 @@ class RequestBuilder:
             request = asked(payload.input)
         except ValueError as error:
             raise UnusableInputError(str(error)) from None
-        within_us = self._timeout_us(self._policy(payload, given=claim.job.escalated))
+        within_us = self._policy(payload, given=claim.job.escalated).timeout_ms * MILLISECOND_US
         return Question(request.route, request.body, self._here_us(within_us) / SECOND_US)
-
-    @staticmethod
-    def _timeout_us(policy: Policy) -> int:
-        return (policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * MILLISECOND_US
 
     def is_set(self, name: str) -> bool:
         """Whether the environment variable `name` is set."""

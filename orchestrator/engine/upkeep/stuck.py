@@ -12,7 +12,7 @@ from orchestrator import declared
 from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.escalation import own_policy
 from orchestrator.core.owing import CancelWhy
-from orchestrator.core.policy import EXECUTION_TIMEOUT_MS_DEFAULT, format_duration
+from orchestrator.core.policy import format_duration
 from orchestrator.core.stuck import Suspect, running_us_max, waiting_us_max
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.endpoints import Endpoints
@@ -71,7 +71,7 @@ class Stuck:
         longest_us = {
             run: running_us_max(
                 NOTHING_LEARNED if settings.resumable else learned,  # what others took says nothing of a segment
-                (settings.policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT) * 1000,
+                settings.policy.timeout_ms * MILLISECOND_US,
             )
             for run, settings in endpoint.settings_of.items()
         }
@@ -88,8 +88,7 @@ class Stuck:
         if not suspect.has_own:
             return 0
         policy = own_policy(endpoint.settings_of[suspect.run].policy, suspect.policy, suspect.escalated)
-        timeout_ms = policy.execution_timeout_ms or EXECUTION_TIMEOUT_MS_DEFAULT
-        return running_us_max(NOTHING_LEARNED, timeout_ms * MILLISECOND_US)
+        return running_us_max(NOTHING_LEARNED, policy.timeout_ms * MILLISECOND_US)
 
     def _stalled(self, endpoint: Endpoint) -> list[Suspect]:
         """Resumable jobs that have had nothing new to report for as long as their runs allow."""
