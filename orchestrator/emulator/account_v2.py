@@ -19,7 +19,7 @@ from orchestrator.emulator.problems import Problem, invalid, not_found
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.secrets import Secret, Secrets
 from orchestrator.emulator.shapes import Shape
-from orchestrator.emulator.template_bodies import DISK_GB, parse_template, problem_of, shown_template, template_after
+from orchestrator.emulator.template_bodies import DISK_GB, parse_template, shown_template, template_after
 from orchestrator.emulator.templates import Template, Templates
 
 SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
@@ -84,33 +84,21 @@ class AccountV2Api:
         blank = Template(
             id=self._templates.new_id(), name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0
         )
-        return ok(shown_template(self._put(template_after(blank, body))), HTTPStatus.CREATED)
+        return ok(shown_template(self._templates.put(template_after(blank, body))), HTTPStatus.CREATED)
 
     async def _get_template(self, request: Request, _account: str) -> Answer:
         return ok(shown_template(self._own_template(request)))
 
     async def _update_template(self, request: Request, _account: str) -> Answer:
         body = parse_template(await read_body(request), create=False)
-        return ok(shown_template(self._put(template_after(self._own_template(request), body))))
+        return ok(shown_template(self._templates.put(template_after(self._own_template(request), body))))
 
     async def _delete_template(self, request: Request, _account: str) -> Answer:
-        try:
-            self._templates.forget(self._own_template(request), self._clock.now())
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        self._templates.forget(self._own_template(request), self._clock.now())
         return NOTHING
 
     def _own_template(self, request: Request) -> Template:
-        try:
-            return self._templates.own(request.path_params["template_id"])
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
-
-    def _put(self, template: Template) -> Template:
-        try:
-            return self._templates.put(template)
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        return self._templates.own(request.path_params["template_id"])
 
     # --- secrets
 
@@ -165,10 +153,7 @@ class AccountV2Api:
         return NOTHING
 
     def _find_secret(self, request: Request) -> Secret:
-        try:
-            return self._secrets.find(request.path_params["secret_id"])
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        return self._secrets.find(request.path_params["secret_id"])
 
     # --- the catalog
 

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.answers import Answer, ConnectionCut
+from orchestrator.emulator.answers import Answer, ConnectionCut, Refusal
 from orchestrator.emulator.front import Front
 from orchestrator.emulator.pod_access import Access, Caller, exceeded
 from orchestrator.emulator.problems import Problem
@@ -95,7 +95,10 @@ class RestV2:
                 )
             if operation.scope is not None:
                 caller.check(operation.scope)
-            answer = await operation.call(request, caller.account(request.headers.get("x-team-id")))
+            try:
+                answer = await operation.call(request, caller.account(request.headers.get("x-team-id")))
+            except Refusal as refusal:
+                raise _problem_of(refusal) from None
             return msgspec.structs.replace(answer, changes=request.method != "GET")
 
 
@@ -128,6 +131,12 @@ async def _check_length(request: Request, bytes_max: int) -> None:
         raise ConnectionCut from None
     if length > bytes_max:
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
+
+
+def _problem_of(refusal: Refusal) -> Problem:
+    """What a refusal of an older interface is in v2: what is used cannot be deleted is a 400 there (as observed)."""
+    status = HTTPStatus.BAD_REQUEST if refusal.status == HTTPStatus.CONFLICT else refusal.status
+    return Problem(status, refusal.error)
 
 
 def _failed() -> Problem:

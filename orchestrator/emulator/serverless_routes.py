@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.answers import Answer, Refusal
+from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.dates import iso
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import WorkerView
@@ -21,7 +21,7 @@ from orchestrator.emulator.pod_records import Omitted
 from orchestrator.emulator.problems import Problem, invalid
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.serverless_bodies import EndpointBody, parse_endpoint_v2, settings_of, shown_endpoint
-from orchestrator.emulator.template_bodies import DISK_GB, contained, problem_of
+from orchestrator.emulator.template_bodies import DISK_GB, contained
 from orchestrator.emulator.templates import Template, Templates, Variable
 from orchestrator.units import SECOND_US
 
@@ -86,10 +86,7 @@ class ServerlessApi:
     async def _create(self, request: Request, _account: str) -> Answer:
         body = parse_endpoint_v2(await read_body(request), create=True)
         settings, newer = settings_of(body)
-        try:
-            endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
         return ok(self._shown(endpoint), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, _account: str) -> Answer:
@@ -105,10 +102,7 @@ class ServerlessApi:
             name = present.name if body.name is None else f"{body.name}-template"  # a shared one, too (as observed)
             source = self._source(body) or present
             template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
-        try:
-            after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
         return ok(self._shown(after))
 
     async def _delete(self, request: Request, _account: str) -> Answer:
@@ -143,10 +137,7 @@ class ServerlessApi:
         }
 
     def _find(self, request: Request) -> Endpoint:
-        try:
-            return self._endpoints.find(request.path_params["endpoint_id"])
-        except Refusal as refusal:
-            raise problem_of(refusal) from None
+        return self._endpoints.find(request.path_params["endpoint_id"])
 
     def _shown(self, endpoint: Endpoint) -> dict[str, object]:
         return shown_endpoint(endpoint, self._template_of(endpoint))

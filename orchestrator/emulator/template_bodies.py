@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -20,7 +19,6 @@ from orchestrator.emulator.pod_bodies import (
     parse_args,
 )
 from orchestrator.emulator.pod_records import OMITTED, Omitted
-from orchestrator.emulator.problems import Problem
 from orchestrator.emulator.shapes import Shape
 from orchestrator.emulator.templates import Template, Variable
 
@@ -256,9 +254,3 @@ def shown_template_v1(template: Template) -> dict[str, object]:
         "env": {variable.key: variable.value for variable in template.env},
         "ports": [port.strip() for port in (template.ports or "").split(",") if port.strip()],
     }
-
-
-def problem_of(refusal: Refusal) -> Problem:
-    """What a refusal of an older interface is in v2: what is used cannot be deleted is a 400 there (as observed)."""
-    status = HTTPStatus.BAD_REQUEST if refusal.status == HTTPStatus.CONFLICT else refusal.status
-    return Problem(status, refusal.error)
