@@ -46,8 +46,8 @@ class Account:
         own, clock = service.headers, service.clock
         headers = {**own, **(team_header(team_id) if team_id else {})}
         url = service_url(base_url)
-        pods = Rest(url, headers, service.transport_to(url), clock)
-        self.pods = Pods(pods)
+        newer = Rest(url, headers, service.transport_to(url), clock)
+        self.pods = Pods(newer)
         """Those of the team, if there is one."""
         url = service_url(rest_url)
         older = Rest(url, own, service.transport_to(url), clock)
@@ -62,24 +62,24 @@ class Account:
             return Forms(noun, interface, [of[each] for each in order])
 
         endpoints: dict[Interface, EndpointForm] = {
-            Interface.V2: EndpointsV2(pods),
+            Interface.V2: EndpointsV2(newer),
             Interface.V1: EndpointsV1(older),
             Interface.GRAPHQL: EndpointsGraphQL(graphql),
         }
         self.endpoints = Endpoints(forms(Noun.ENDPOINTS, endpoints))
         """To create, change and delete them."""
         templates: dict[Interface, TemplateForm] = {
-            Interface.V2: TemplatesV2(pods),
+            Interface.V2: TemplatesV2(newer),
             Interface.V1: TemplatesV1(older),
             Interface.GRAPHQL: TemplatesGraphQL(graphql),
         }
         self.templates = Templates(forms(Noun.TEMPLATES, templates), clock)
         secrets: dict[Interface, SecretForm] = {
-            Interface.V2: SecretsV2(pods),
+            Interface.V2: SecretsV2(newer),
             Interface.GRAPHQL: SecretsGraphQL(graphql),
         }
         self.secrets = Secrets(forms(Noun.SECRETS, secrets))
-        self._rests = (pods, older)
+        self._rests = (newer, older)
 
     def __repr__(self) -> str:
         return f"Account({self.service!r})"

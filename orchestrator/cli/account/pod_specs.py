@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli import access, printing
 from orchestrator.cli.access import Command, Noun
 from orchestrator.cli.account.pod_commands import PodId, at_pod, watch, with_limits
-from orchestrator.cli.account.templates import CONTAINER, Env
+from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth
 from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.options import Flags
 from orchestrator.cli.tables import plain
@@ -37,10 +37,6 @@ Disk = Annotated[
 Port = Annotated[
     list[str] | None,
     typer.Option(metavar="PORT/PROTOCOL", help="As in 8888/http or 22/tcp. Repeatable.", rich_help_panel=CONTAINER),
-]
-RegistryAuth = Annotated[
-    str | None,
-    typer.Option(metavar="ID", help="Saved registry credentials, for a private image.", rich_help_panel=CONTAINER),
 ]
 Template = Annotated[
     str | None,
