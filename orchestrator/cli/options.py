@@ -6,9 +6,10 @@ given": the value may still come from the environment or the file (see `config`)
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,6 +22,7 @@ Flags = Mapping[str, Any]
 """The values of all flags and arguments of a command, by parameter name."""
 
 _TOLD = ("flags", "choices")
+_STYLE_BEGINS: Final = re.compile(r"\[(?=[a-z#/@])")
 
 
 def option(setting: Setting[Any], means: str | None = None) -> Any:
@@ -28,10 +30,15 @@ def option(setting: Setting[Any], means: str | None = None) -> Any:
     return typer.Option(
         str(setting),
         metavar=setting.form.metavar,
-        help=means or setting.help,
+        help=means or _as_markup(setting.help),
         rich_help_panel=None if means else setting.panel,
         autocompletion=among(setting.form.words or words_of(setting.form.metavar)),
     )
+
+
+def _as_markup(text: str) -> str:
+    """Plain `text` as Rich's markup, which would take what stands in brackets for a style."""
+    return _STYLE_BEGINS.sub(r"\[", text)
 
 
 def flags_of(*settings: Setting[Any]) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """How help looks: no types, and an example with each command."""
 
+import re
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 from typer.main import get_command
 
 from orchestrator.cli import build
@@ -45,6 +48,21 @@ def test_an_example_is_a_command_line_of_its_command(path: str) -> None:
     with COMMAND_LINE.make_context("orchestrator", list(words), resilient_parsing=True) as context:
         assert context is not None
     assert words[: len(path.split())] == path.split() or path.endswith(" list")
+
+
+def texts_of(command: Any) -> Iterator[str]:
+    """What is written for the help of `command`, of its parameters, and of the commands below it."""
+    yield from (command.help or "", command.epilog or "")
+    yield from (getattr(param, "help", None) or "" for param in command.params)
+    for inner in getattr(command, "commands", {}).values():
+        yield from texts_of(inner)
+
+
+def test_no_help_loses_what_stands_in_brackets() -> None:
+    for text in texts_of(COMMAND_LINE):
+        assert Text.from_markup(text).plain == re.sub(r"\[(?:bold|/)\]", "", text).replace("\\[", "[")
+    said = " ".join(invoke(FakeApp(), "run", "--help", COLUMNS="300").stdout.split())
+    assert "its addresses stand in [profile.NAME] of the configuration file" in said
 
 
 def test_the_endpoint_is_told_to_be_required() -> None:
