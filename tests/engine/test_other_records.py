@@ -170,17 +170,23 @@ async def test_a_cancel_that_is_answered_with_another_job_is_owed_still(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("comes_after_s", "output"), [(5, b'"r-1"'), (None, b'"of another"')], ids=["comes", "is lost"]
+    ("are_repeated", "comes_after_s", "output"),
+    [(True, 5, b'"r-1"'), (True, None, b'"of another"'), (False, 5, b'"r-1"'), (False, None, b'"of another"')],
+    ids=["comes", "is lost", "is in doubt and comes", "is in doubt and is lost"],
 )
 async def test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while(
-    tmp_path: Path, comes_after_s: float | None, output: bytes
+    tmp_path: Path, are_repeated: bool, comes_after_s: float | None, output: bytes
 ) -> None:
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output="of another"))
     async with process(tmp_path / "db", transport, jobs=1, webhooks=True) as p:
-        assert p.endpoint.ids.give("r-9", 98)
-        assert not p.endpoint.ids.give("r-9", 99)
+        ids = p.endpoint.ids
+        if are_repeated:
+            assert ids.give("r-9", 98)
+            assert not ids.give("r-9", 99)
         await p.begin()
         await p.until(State.OUTSTANDING)
+        if not are_repeated:
+            assert ids.contradict("r-1", 99, None), "a webhook of a job whose answer was lost bore this one's id"
         p.collector.hint(1)
         await anyio.sleep(comes_after_s or WEBHOOK_SLACK_US / SECOND - 1)
         assert transport.of("status")

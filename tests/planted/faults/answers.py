@@ -121,7 +121,6 @@ FAULTS: tuple[Fault, ...] = (
         old="            return Uncertain(SAME_ID)\n",
         new="            return outcome\n",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
-        worlds=("swapped", 0, 12),
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
@@ -152,9 +151,9 @@ FAULTS: tuple[Fault, ...] = (
         old="            self._doubted.add(hash(remote_id))\n",
         new="",
         tests=(
-            "tests/core/test_given_ids.py::test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice",
+            GIVEN + "test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice",
+            OTHER + "test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while",
         ),
-        worlds=("swarm", 79, 1),
     ),
     Fault(
         name="a job has the result of the one whose webhook has brought its id",
@@ -200,7 +199,6 @@ FAULTS: tuple[Fault, ...] = (
         old="            if self.refused_submissions.are_lasting:\n",
         new="            if True:\n",
         tests=(REFUSED + "test_a_refusal_that_does_not_last_a_minute_ends_nothing",),
-        worlds=("refused", 0, 1),
     ),
     Fault(
         name="the first refusal of a question ends the run",
