@@ -32,6 +32,7 @@ def test_whatever_else_is_a_name(text: str) -> None:
 
 def test_a_name_leads_to_its_id_and_an_id_to_itself() -> None:
     assert [id_of("endpoint", given, THINGS) for given in ("captions", "b2", "d4")] == ["a1", "b2", "d4"]
+    assert id_of("endpoint", "b2", (Thing("e5", "b2"), *THINGS)) == "b2", "another one is called so"
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,19 @@ async def test_at_the_end_it_has_failed_with_what_was_said(
         assert (failed.output == b"<html>") is (trouble == "invalid_output")
 
 
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_secret_in_an_answer_is_not_kept(tmp_path: Path, status: int) -> None:
+    transport = Scripted(openai=Reply(status, b'{"error":"Bearer rpa_OTHER_KEY"}'))
+    keys = {"https://other.example": "rpa_OTHER_KEY"}
+    settings = replace(DIRECT, max_attempts=1)
+    async with process(tmp_path / "db", transport, jobs=requests(1), settings=settings, keys=keys) as p:
+        await p.begin()
+        await p.finish()
+        [ended] = [*await p.results(), *await p.failures()]
+        assert "Bearer [the API key of https://other.example]" in f"{ended.output!r} {ended.message}"
+        assert "rpa_OTHER_KEY" not in repr(ended)
+
+
 async def test_outputs_are_judged_as_everywhere(tmp_path: Path) -> None:
     wanted = schema(tmp_path, {"type": "object", "required": ["text"]})
     transport = Scripted(openai=in_turn(GOOD, Reply(body=b'{"text":"a"}')))

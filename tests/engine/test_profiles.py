@@ -19,6 +19,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.profiles import address_of, place
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent
+from orchestrator.engine.services import Services
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
@@ -150,3 +151,14 @@ async def test_a_run_without_a_profile_is_not_for_a_profile(tmp_path: Path) -> N
         other = replace(accounts.request("work"), name="other")
         assert (await run(other, Silent(), accounts.around)).jobs["succeeded"] == 3
         assert await accounts.places() == [(URL, ENDPOINT), (f"{URL}#work", ENDPOINT)]
+
+
+async def test_a_key_is_for_another_address_of_its_account_but_for_no_other_account(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path, VirtualClock())
+    async with anyio.create_task_group() as outer:
+        services = Services(accounts.connection("home"), accounts.around, Silent(), outer)
+        services.use_key_for(place(URL, "work"))
+        assert services.at(place(URL, "work")) is None
+        services.use_key_for(elsewhere := place("https://elsewhere.example", "home"))
+        assert services.at(elsewhere) is not None
+        await services.aclose()

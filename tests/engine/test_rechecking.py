@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from orchestrator.api import job_show, recheck
@@ -88,6 +89,20 @@ async def test_without_attempts_left_they_have_failed_and_are_results_again_once
         assert ((await counts(d))["succeeded"], (await counts(d))["failed"]) == (9, 1)
         assert await contradictions(d) == ()
         assert d.service.paid == 10
+
+
+async def test_of_a_cancelled_run_nothing_is_tried_again(tmp_path: Path) -> None:
+    async with desk(tmp_path, workers=1, seconds=lambda _: 10.0) as d:
+        async with d.orchestrator() as orc:
+            run = await orc.submit(numbers(10), endpoint=ENDPOINT, name="captions", max_attempts=3)
+            await anyio.sleep(75)
+            await run.cancel()
+            await run.wait()
+            succeeded = run.counts["succeeded"]
+        assert 3 < succeeded < 10
+        found = await recheck(d.ledger, "captions", changed(d, maximum=2), d.dependencies)
+        assert (found.rejected, found.again) == (succeeded - 3, 0)
+        assert ((await counts(d))["succeeded"], (await counts(d))["failed"]) == (3, succeeded - 3)
 
 
 async def test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on(tmp_path: Path) -> None:

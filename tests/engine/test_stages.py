@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.lineage import flow_lineage
+from orchestrator.api.rechecking import wanted_of
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.job import reopened
 from orchestrator.core.lifecycle import State
@@ -118,6 +119,8 @@ async def test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input(tmp_
         await leads_to_the_input(p, [job.job for job in index], first.id)
         assert await handed_over(p, f"{name}/caption", f"{name}/embed") == [1, 2, 3, 4, 5, 0]
         assert await handed_over(p, f"{name}/embed", f"{name}/index") == [1] * 15
+        with pytest.raises(UsageError, match="is a stage of a flow, and what it brought is in the next one"):
+            await wanted_of(p.ledger, first, {})
 
 
 async def leads_to_the_input(p: Flowing, jobs: Sequence[int], first: int) -> None:
@@ -235,6 +238,30 @@ async def test_too_many_failed_rows_of_a_later_stage_hold_the_flow(tmp_path: Pat
         flow = await p.flow(name)
         assert flow.state is FlowState.HELD
         assert "rows of embed have failed" in flow.why
+
+
+async def test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any(tmp_path: Path) -> None:
+    """Its run is served before it has rows, and these come one page after the other."""
+    transport, is_waited_for = service(), True
+    finished = transport.scripts["status"]
+    assert callable(finished)
+
+    def status(asked: Asked) -> Reply:
+        is_of_embed = int(asked.remote_id.removeprefix("r-")) >= ROWS
+        return says("IN_PROGRESS", asked.remote_id) if is_waited_for and is_of_embed else finished(asked)
+
+    transport.scripts["status"] = status
+    pipeline = three_stages(tmp_path, rows=ROWS)
+    caption, embed, index = pipeline.stages
+    embed = replace(embed, settings={**embed.settings, "canary": ("2",)})
+    async with flowing(tmp_path, transport=transport) as p:
+        name = await triggered(p, replace(pipeline, stages=(caption, embed, index)))
+        await anyio.sleep(120)
+        assert 1 <= len(transport.of("run")) - ROWS <= 2
+        is_waited_for = False
+        await p.idle()
+        assert await p.states() == {name: "succeeded"}
+        assert len(await ended(p, f"{name}/embed")) == 10
 
 
 class Killing:

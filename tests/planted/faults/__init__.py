@@ -26,6 +26,7 @@ from tests.planted.faults import (
     rules,
     selecting,
     validating,
+    whose,
 )
 from tests.planted.faults.fault import Fault
 
@@ -50,6 +51,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *escalating.FAULTS,
     *direct.FAULTS,
     *accounts.FAULTS,
+    *whose.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -33,4 +33,32 @@ FAULTS: tuple[Fault, ...] = (
         new='        if record.status == "TIMED_OUT":\n',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),
     ),
+    Fault(
+        name="requests past the queue take the places of those into it",
+        path="orchestrator/core/openai.py",
+        old="        return Operation.OPENAI if self is Via.OPENAI else Operation.RUN\n",
+        new="        return Operation.RUN\n",
+        tests=(f"{_HERE}test_the_limits_of_that_operation_bind",),
+    ),
+    Fault(
+        name="a model that a worker does not have is an endpoint that is not there",
+        path="orchestrator/core/openai.py",
+        old="        if result.status == _UNKNOWN and is_of_worker:\n",
+        new="        if False:\n",
+        tests=("tests/core/test_openai.py::test_everything_else_means_what_it_means_of_a_run",),
+    ),
+    Fault(
+        name="a request past the queue may lead anywhere",
+        path="orchestrator/core/openai.py",
+        old="    if ROUTE.fullmatch(found.openai_route) is None:\n",
+        new='    if not found.openai_route.startswith("/"):\n',
+        tests=("tests/core/test_openai.py::test_what_is_no_request_is_told_to_its_author",),
+    ),
+    Fault(
+        name="what a worker past the queue says is kept with the secrets in it",
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="        if isinstance(result, Answer) and (is_direct or result.status >= 300):",
+        new="        if isinstance(result, Answer) and result.status >= 300:",
+        tests=(f"{_HERE}test_a_secret_in_an_answer_is_not_kept",),
+    ),
 )

@@ -84,4 +84,18 @@ FAULTS: tuple[Fault, ...] = (
         new="1",
         tests=("tests/engine/test_command_stage.py::test_tries_are_counted_across_processes",),
     ),
+    Fault(
+        name="each process tries a command as often as all of them together may",
+        path="orchestrator/engine/upkeep/command_stage.py",
+        old="self.run.settings.max_attempts, 1 + group.tries\n",
+        new="self.run.settings.max_attempts, 1\n",
+        tests=("tests/engine/test_command_stage.py::test_tries_are_counted_across_processes",),
+    ),
+    Fault(
+        name="a command that is wanted again has the tries that it had",
+        path="orchestrator/ledger/groups.py",
+        old=".values(is_due=0, failed_job=None, tries=0)",
+        new=".values(is_due=0, failed_job=None)",
+        tests=("tests/engine/test_command_stage.py::test_tries_are_counted_across_processes",),
+    ),
 )

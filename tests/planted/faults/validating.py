@@ -61,4 +61,27 @@ FAULTS: tuple[Fault, ...] = (
             "tests/core/test_rechecking.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
         ),
     ),
+    Fault(
+        name="a cancelled run whose outputs are judged anew goes on",
+        path="orchestrator/engine/upkeep/rechecking.py",
+        old="max_attempts=0 if is_cancelled else settings.max_attempts)",
+        new="max_attempts=settings.max_attempts)",
+        tests=("tests/engine/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
+    ),
+    Fault(
+        name="what comes after outputs were judged anew is judged by the old rules",
+        path="orchestrator/engine/upkeep/rechecking.py",
+        old="        self.settings_of[run.id] = settings\n",
+        new="",
+        tests=(
+            "tests/engine/test_rechecking.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
+        ),
+    ),
+    Fault(
+        name="outputs are judged anew that are in the next stage already",
+        path="orchestrator/api/rechecking.py",
+        old="    if await ledger.handovers.is_handed_on(run.id):\n",
+        new="    if False:\n",
+        tests=("tests/engine/test_stages.py::test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input",),
+    ),
 )
