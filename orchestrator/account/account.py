@@ -46,13 +46,13 @@ class Account:
         own, clock = service.headers, service.clock
         headers = {**own, **(team_header(team_id) if team_id else {})}
         url = service_url(base_url)
-        newer = Rest(url, headers, service.transport_to(url), clock)
+        newer = Rest(url, headers, service.transport_to(url), clock, service.sleep)
         self.pods = Pods(newer)
         """Those of the team, if there is one."""
         url = service_url(rest_url)
-        older = Rest(url, own, service.transport_to(url), clock)
+        older = Rest(url, own, service.transport_to(url), clock, service.sleep)
         url = service_url(graphql_url)
-        graphql = GraphQL(url, own, service.transport_to(url), key_place=graphql_key)
+        graphql = GraphQL(url, own, service.transport_to(url), service.sleep, key_place=graphql_key)
         there = elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
 
         def forms(noun: Noun, of: Mapping[Interface, F]) -> Forms[F]:

@@ -20,7 +20,7 @@ import msgspec
 from orchestrator.account.interfaces import GONE
 from orchestrator.client.backends import Request, header_table
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
-from orchestrator.client.retrying import repeated
+from orchestrator.client.retrying import Sleep, repeated
 from orchestrator.client.serverless import key_of
 from orchestrator.client.transport import Transport
 from orchestrator.core.interfaces import Interface
@@ -59,10 +59,16 @@ class _Response(msgspec.Struct, frozen=True):
 
 
 class GraphQL:
-    """The service's GraphQL address. `url` has no query; `headers` are `request_headers`."""
+    """The service's GraphQL address. `url` has no query; `headers` are `request_headers`; `sleep` as of `repeated`."""
 
     def __init__(
-        self, url: httpx.URL, headers: Mapping[bytes, bytes], transport: Transport, *, key_place: KeyPlace = "query"
+        self,
+        url: httpx.URL,
+        headers: Mapping[bytes, bytes],
+        transport: Transport,
+        sleep: Sleep,
+        *,
+        key_place: KeyPlace = "query",
     ) -> None:
         headers, api_key = dict(headers), key_of(headers)
         self._shown = str(url)
@@ -73,6 +79,7 @@ class GraphQL:
         self._headers = header_table({**headers, b"Content-Type": b"application/json"})
         self._redactor = partial(Redactor, {HIDDEN: api_key})
         self._transport = transport
+        self._sleep = sleep
 
     def __repr__(self) -> str:
         return f"GraphQL({self._shown!r})"
@@ -85,7 +92,7 @@ class GraphQL:
         """
         if query.startswith("mutation"):
             return await self._ask(doing, query, read, hidden, consequence=UNKNOWN)
-        return await repeated(partial(self._ask, doing, query, read, hidden, consequence=""))
+        return await repeated(partial(self._ask, doing, query, read, hidden, consequence=""), self._sleep)
 
     async def ask_known(
         self, doing: str, head: str, more: Sequence[str], read: Callable[[bytes], T]

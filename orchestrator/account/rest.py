@@ -32,6 +32,7 @@ from orchestrator.client.refusals import (
     read_refusal,
     telling,
 )
+from orchestrator.client.retrying import Sleep
 from orchestrator.client.serverless import checked_id, key_of
 from orchestrator.client.transport import Transport
 from orchestrator.clock import Clock
@@ -94,8 +95,8 @@ def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed
 class Rest:
     """The REST interface at `base`, `{base_url}`, spoken to by one user.
 
-    `headers` are `request_headers`, and for a team also `team_header`. Calls raise `ProblemError`, `NotSent` and
-    `Unanswered`.
+    `headers` are `request_headers`, and for a team also `team_header`. `sleep` waits before a question is asked
+    again. Calls raise `ProblemError`, `NotSent` and `Unanswered`.
     """
 
     def __init__(
@@ -104,12 +105,14 @@ class Rest:
         headers: Mapping[bytes, bytes],
         transport: Transport,
         clock: Clock,
+        sleep: Sleep = anyio.sleep,
     ) -> None:
         self._base = str(base)
         self._headers = dict(headers)
         self._key = key_of(self._headers)
         self._transport = transport
         self._clock = clock
+        self._sleep = sleep
         self._quotas = Quotas()
         self.notify: Callable[[str, float], None] | None = None
         """Told why a request waits, and for how many seconds; may be set at any time."""
@@ -194,7 +197,7 @@ class Rest:
                 except (NotSent, Unanswered):
                     if pause_s is None or method != "GET":
                         raise
-                await anyio.sleep(pause_s)
+                await self._sleep(pause_s)
 
     def _may_repeat(self, method: str, error: ProblemError, pause_s: float) -> bool:
         """Whether another try may help and does no harm; a 429 makes it wait."""

@@ -27,7 +27,7 @@ from orchestrator.client.job_request import (
 )
 from orchestrator.client.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.refusals import JobRefusedError, read_refusal, telling
-from orchestrator.client.retrying import repeated
+from orchestrator.client.retrying import Sleep, repeated
 from orchestrator.client.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.streams import JobStream
 from orchestrator.client.transport import REQUEST_S_MAX
@@ -63,8 +63,9 @@ class EndpointJobs:
     service refuses, `NotSent` where the request never left, and `Unanswered` where no usable answer came.
     """
 
-    def __init__(self, api: ServerlessEndpoint) -> None:
+    def __init__(self, api: ServerlessEndpoint, sleep: Sleep) -> None:
         self._api = api
+        self._sleep = sleep
         self._notify: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
@@ -156,7 +157,7 @@ class EndpointJobs:
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, f"stream/{job_id}", records.read_stream)
-        return await repeated(ask, unanswered=False)
+        return await repeated(ask, self._sleep, unanswered=False)
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
@@ -220,14 +221,14 @@ class EndpointJobs:
             within_s=OPENAI_S_MAX,
             coming=told,
         )
-        answer = await (repeated(call) if text is None else call())
+        answer = await (repeated(call, self._sleep) if text is None else call())
         if told is not None:
             told(200, b"\n")  # the last line need not have an end
         return answer
 
     async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
         """The answer to a question, which is asked again while that may help."""
-        return await repeated(partial(self._once, doing, operation, path, read))
+        return await repeated(partial(self._once, doing, operation, path, read), self._sleep)
 
     async def _once(
         self,

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-import anyio
 import tenacity
 
 from orchestrator.client.refusals import RefusedError
@@ -20,16 +19,18 @@ RETRY_AFTER_S_MAX: Final = 30.0
 """A service that wants a longer pause is reported instead of obeyed in silence."""
 
 T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+"""Waits so many seconds."""
 
 _growing: Final = tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX)
 
 
-async def repeated(ask: Callable[[], Awaitable[T]], *, unanswered: bool = True) -> T:
+async def repeated(ask: Callable[[], Awaitable[T]], sleep: Sleep, *, unanswered: bool = True) -> T:
     """What `ask` returns, in the end; or raises its last error.
 
     It is called up to `TRIES` times, while the connection fails, the service does, or wants a short pause. Not after
     `Unanswered`, where `unanswered` says so: what an answer that was cut off held may be gone. The pauses grow, and are
-    as long as the service wants.
+    as long as the service wants; `sleep` makes them.
     """
 
     def may_help(error: BaseException) -> bool:
@@ -42,7 +43,7 @@ async def repeated(ask: Callable[[], Awaitable[T]], *, unanswered: bool = True) 
         wait=_pause_s,
         retry=tenacity.retry_if_exception(may_help),
         reraise=True,
-        sleep=anyio.sleep,
+        sleep=sleep,
     )
     return await asking(ask)
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Self
 
+import anyio
 import httpx
 
 from orchestrator.client.jobs import EndpointJobs
 from orchestrator.client.places import Places
 from orchestrator.client.rate_limiter import RateLimiter
+from orchestrator.client.retrying import Sleep
 from orchestrator.client.serverless import ServerlessEndpoint, endpoint_url, request_headers, service_url
 from orchestrator.client.transport import Transport, environment_proxy
 from orchestrator.clock import Clock, SystemClock
@@ -19,7 +21,8 @@ class Service:
 
     `clock` is the system's where none is brought. `limits` replaces rows of the contract's table for each endpoint.
     `transport` is what carries the requests, by default aiohttp; then the environment's proxy is used if `trust_env`,
-    since behind a proxy nothing else works. Raises `UsageError` for a URL or a key that cannot be used.
+    since behind a proxy nothing else works. `sleep` waits before a question is asked again. Raises `UsageError` for a
+    URL or a key that cannot be used.
     """
 
     def __init__(
@@ -32,8 +35,10 @@ class Service:
         pacing: Pacing = "even",
         transport: httpx.AsyncBaseTransport | None = None,
         trust_env: bool = True,
+        sleep: Sleep = anyio.sleep,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.sleep = sleep
         url = service_url(serverless_url)
         self._url = str(url)
         self.headers = request_headers(api_key)
@@ -65,7 +70,9 @@ class Service:
             self._transport.check_proxy()
             limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)
             base = endpoint_url(self._url, endpoint_id)
-            endpoint = EndpointJobs(ServerlessEndpoint(base, self.headers, limiter, self._transport, self.clock))
+            endpoint = EndpointJobs(
+                ServerlessEndpoint(base, self.headers, limiter, self._transport, self.clock), self.sleep
+            )
             self._endpoints[endpoint_id] = endpoint
         return endpoint
 

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import httpx
 import msgspec
 
 from orchestrator.account import Account, EnvironmentVariable
 from orchestrator.client import Service
+from orchestrator.client.retrying import Sleep
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.interfaces import Interface
 from orchestrator.emulator.account import Account as Emulated
@@ -54,8 +57,22 @@ class Script(Replies):
         return query
 
 
-def scripted(script: Script, *, key: str = KEY, clock: Clock | None = None, **settings: Any) -> Account:
-    service = Service("https://api.example", key, clock or SystemClock(), transport=httpx.MockTransport(script))
+class Waits:
+    """Remembers how long somebody would have waited."""
+
+    def __init__(self) -> None:
+        self.waited_s: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.waited_s.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+
+def scripted(
+    script: Script, *, key: str = KEY, clock: Clock | None = None, sleep: Sleep = anyio.sleep, **settings: Any
+) -> Account:
+    carrier = httpx.MockTransport(script)
+    service = Service("https://api.example", key, clock or SystemClock(), transport=carrier, sleep=sleep)
     return Account(service, **{**URLS, **settings})
 
 

@@ -9,16 +9,19 @@ from orchestrator.cli.account.secrets import add_secrets
 from orchestrator.cli.account.templates import add_templates
 from orchestrator.core.interfaces import Interface
 from orchestrator.emulator.account import Account as Emulated
-from tests.account.accounts import Script, client_of, scripted
+from tests.account.accounts import Script, Waits, client_of, scripted
 from tests.cli.command_line import Result, call_only
 from tests.emulator.accounts import KEY, account
 
 
 class Shell:
-    """A command line whose account is emulated, or answers as a script says. `access` is that of the last command."""
+    """A command line whose account is emulated, or answers as a script says, whose pauses are not waited for. `access`
+    is that of the last command.
+    """
 
     def __init__(self, script: Script | None = None, *, key: str = KEY, connect: Connect | None = None) -> None:
         self.script = script
+        self.waits = Waits()
         self.key = key
         self.connect = connect or self._connect
         self.account: Emulated = account()
@@ -34,4 +37,6 @@ class Shell:
         more: dict[str, Any] = {"graphql_key": access.graphql_key, "key": access.key, "interface": access.interface}
         if access.interface is not Interface.AUTO:  # of the older ones where nobody chooses, as their tests expect
             more["base_url"] = "http://emulator"
-        return client_of(self.account, **more) if self.script is None else scripted(self.script, **more)
+        return (
+            client_of(self.account, **more) if self.script is None else scripted(self.script, sleep=self.waits, **more)
+        )

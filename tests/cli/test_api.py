@@ -3,12 +3,15 @@
 from contextlib import nullcontext
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
 from orchestrator.errors import StorageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.views import RunStatus
+from tests.account.accounts import Script, Waits, scripted
+from tests.cli.command_line import add_calls, call_only
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.cli.service import KEY, ok, refusal, service
 from tests.client.raw_server import closed_port, response
@@ -146,10 +149,14 @@ def test_the_events_of_an_openai_answer_stand_one_a_line() -> None:
     ],
 )
 def test_a_success_without_a_status_is_said_so_and_is_no_defect(body: str, message: str) -> None:
-    with service(*[ok(body)] * 5) as served:
-        result = served.api("status", "abc", "job-1")
+    waits = Waits()
+    account = scripted(Script(httpx.Response(200, text=body)), sleep=waits)
+    result = call_only(
+        [add_calls], lambda _: account, ["api", "status", "abc1", "job-1"], environment={"ORCHESTRATOR_API_KEY": KEY}
+    )
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.splitlines()[-1] == f"error: status of job-1: {message}"
+    assert waits.waited_s == [0.5, 1.0, 2.0]
 
 
 def test_openai_without_a_body_is_a_get() -> None:
