@@ -17,6 +17,7 @@ from orchestrator.core.placeholders import placeholders
 from orchestrator.core.policy import Policy
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Group, Kind, Setting, duration, one_of, parsed, texts, whole
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import STANDARD_INPUT, InputSettings, OutputSettings, RunSettings
 from orchestrator.units import SECOND_US
 
@@ -253,7 +254,7 @@ STAGE_CHECKED: Final[Settings] = (declared.SCHEMA, declared.CHECK, declared.ESCA
 """What of them has to be usable besides: it names files, or holds templates."""
 
 STAGE_RUN: Final[Settings] = (
-    *(declared.ENDPOINT, declared.SERVERLESS_URL, *STAGE_FILES, declared.INCLUDE, declared.BODY_BYTES_MAX),
+    *(declared.ENDPOINT, PROFILE, declared.SERVERLESS_URL, *STAGE_FILES, declared.INCLUDE, declared.BODY_BYTES_MAX),
     *(
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)

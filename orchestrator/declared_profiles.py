@@ -23,6 +23,12 @@ KEY: Final[Setting[str]] = Setting(
 )
 
 
+def words_for(place: str) -> list[str]:
+    """The words of a command line that choose the account whose what is at `place` is."""
+    profile = profile_of(place)
+    return [] if profile is None else PROFILE.words(profile)
+
+
 def whose(place: str) -> str:
     """Whose what is at `place` is, and how a command is told."""
     profile = profile_of(place)

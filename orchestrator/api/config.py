@@ -8,7 +8,7 @@ that the user wrote. Values stay text until a command asks for them: what it doe
 
 import difflib
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -77,7 +77,9 @@ OF_PROFILES: Final = Section(
     ENVIRONMENT_PREFIX,
     PROFILES_TABLE,
 )
-"""What can be said of one. Who names it means all of that: it wins over variables, and over what the file says else."""
+"""What can be said of one. Who names it means all of that: it wins over variables, which may be another account's even
+where it says nothing, and over what the file says else.
+"""
 
 _TABLE_FOR_EACH_PROFILE: Final = (
     f'{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key = "env:WORK_KEY";'
@@ -110,6 +112,7 @@ class Choices:
         flags: Layer,
         named: str | None,
         profile: Layer | None = None,
+        profiles: Sequence[str] = (),
     ) -> None:
         self._section = section
         self._given = {**file, **environment, **(profile or {}), **flags}
@@ -120,6 +123,9 @@ class Choices:
             in_flags=frozenset(flags),
         )
         """What the next command has without a flag."""
+
+        self.profiles = profiles
+        """The accounts that the file has tables for."""
 
     @classmethod
     def of(cls, given: Mapping[str, object], said: Callable[[Setting[Any]], str] = str) -> Self:
@@ -182,7 +188,9 @@ def choose(
     if section is RUNS:
         chosen = {**file, **set_here, **flags}
         file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], chosen.get(declared.ENDPOINT.key))}
-        profile = _of_profile(path, tables[PROFILES_TABLE], chosen.get(declared_profiles.PROFILE.key))
+        if (its_name := chosen.get(declared_profiles.PROFILE.key)) is not None:
+            set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
+        profile = _of_profile(path, tables[PROFILES_TABLE], its_name)
     return Choices(
         section,
         file=file,
@@ -190,6 +198,7 @@ def choose(
         flags=flags,
         named=None if named is None else str(named),
         profile=profile,
+        profiles=tuple(tables[PROFILES_TABLE]),
     )
 
 
@@ -260,11 +269,11 @@ def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given |
         return {}
     name = chosen.texts[-1]
     if name not in found:
+        if path is None:
+            raise UsageError(f"{chosen.origin} {name:.80}: there is no {CONFIGURATION_DEFAULT} here that has profiles")
         near = difflib.get_close_matches(name, found, n=1)
         there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
-        raise UsageError(
-            f"{chosen.origin}: {path or CONFIGURATION_DEFAULT} has no [{PROFILES_TABLE}.{name:.80}]; {there}"
-        )
+        raise UsageError(f"{chosen.origin}: {path} has no [{PROFILES_TABLE}.{name:.80}]; {there}")
     return found[name]
 
 

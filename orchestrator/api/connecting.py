@@ -22,8 +22,14 @@ def connection_of(
 ) -> ConnectionSettings:
     """How the service is reached by the account that was chosen; `among` is what the command takes, None for all.
 
-    `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`.
+    `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`, and for a key that was given
+    beside a profile that was not.
     """
+    if key and choices[declared_profiles.PROFILE] is not None and not choices.is_told(declared_profiles.PROFILE):
+        raise UsageError(
+            f"{choices.origin(declared_profiles.PROFILE)} chooses an account, and api_key= may be another's: give"
+            " profile= as well, or unset the variable"
+        )
     connection = ConnectionSettings(**choices.fields(ConnectionSettings, among))
     return msgspec.structs.replace(
         connection,
@@ -36,6 +42,8 @@ def key_of(choices: Choices, environment: Mapping[str, str], *, needed: bool, ot
     """The API key of the account that was chosen: without a profile, see `api_key`. Raises `UsageError`."""
     variable: str | None = choices[declared_profiles.KEY]
     if variable is None:
+        if choices.profiles:
+            otherwise = f"\nor choose an account: {declared_profiles.PROFILE} {'|'.join(choices.profiles)}{otherwise}"
         return api_key(environment, needed=needed, otherwise=otherwise)
     key = api_key(environment, needed=False, variables=(variable,))
     if not key:

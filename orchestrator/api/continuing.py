@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from orchestrator import declared
-from orchestrator.core.profiles import profile_of
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Setting
-from orchestrator.declared_profiles import PROFILE
+from orchestrator.declared_profiles import words_for
 from orchestrator.errors import UsageError
 from orchestrator.formats.replace import is_stream
 from orchestrator.settings import (
@@ -78,8 +77,7 @@ def _command(verb: str, name: str, words: Sequence[str]) -> str:
 
 def _account(request: RunRequest) -> list[str]:
     """Whose the run is. The next command may be given without the variable that said so."""
-    profile = profile_of(request.connection.serverless_url)
-    return [] if profile is None else PROFILE.words(profile)
+    return words_for(request.connection.serverless_url)
 
 
 def _configuration(request: RunRequest) -> tuple[list[str], Configuration]:

@@ -18,7 +18,7 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
 from orchestrator.core.findings import Diagnosis
-from orchestrator.core.profiles import is_same_account, profile_of
+from orchestrator.core.profiles import address_of, is_same_account, profile_of, with_profile
 from orchestrator.core.service_rules import COLD_START, is_starting
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.engine.dependencies import Dependencies
@@ -149,7 +149,7 @@ class _Round:
                     profile = profile_of(url)
                     how = f"set ORCHESTRATOR_API_KEY, or give {declared.SERVICE_KEY}"
                     how = how if profile is None else f"give {PROFILE} {profile}"
-                    not_asked.append(f"{url}: there is no API key for it; {how}")
+                    not_asked.append(f"{with_profile(address_of(url), url)}: there is no API key for it; {how}")
         return [self._states[target] for target in targets if target in self._states], not_asked
 
     def _connection_to(self, url: str, *, is_only: bool) -> ConnectionSettings:

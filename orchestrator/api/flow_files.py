@@ -28,9 +28,11 @@ from orchestrator.core.flow_paths import moment, path
 from orchestrator.core.pipelines import INPUT, Pipeline, Stage, run_name
 from orchestrator.core.placeholders import Moment, Word, expanded, placeholders, variables
 from orchestrator.core.policy import format_duration
+from orchestrator.core.profiles import address_of, place, profile_of
 from orchestrator.core.reusing import Reuse
 from orchestrator.core.stages import on_the_way
 from orchestrator.declared_pipelines import run_settings
+from orchestrator.declared_profiles import PROFILE, whose
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
@@ -193,14 +195,26 @@ class LocalFiles:
             return known
         choices = _choices(stage)
         endpoint = shlex.join(stage.command) if stage.command else stage.settings[declared.ENDPOINT.key][-1]
-        url = choices[declared.SERVERLESS_URL] or self.connection.serverless_url
         return await self.ledger.runs.create(
             name=name,
-            service_url=LOCAL if stage.command or is_local(endpoint) else url.rstrip("/"),
+            service_url=LOCAL if stage.command or is_local(endpoint) else self._place(stage, choices),
             endpoint=endpoint,
             source=told,
             settings=settings,
         )
+
+    def _place(self, stage: Stage, choices: Choices) -> str:
+        """Where the endpoint of `stage` is. Raises `UsageError` where its profile is not ours, or is elsewhere."""
+        ours = self.connection.serverless_url.rstrip("/")
+        profile = choices[PROFILE]
+        if profile is not None and profile != profile_of(ours):
+            raise UsageError(f"the stage {stage.name} {whose(place(address_of(ours), profile))}; nothing was sent")
+        url = (choices[declared.SERVERLESS_URL] or ours).rstrip("/")
+        if url in (ours, address_of(ours)):
+            return ours
+        if profile is not None:
+            raise UsageError(f"the stage {stage.name} is at {url}, and its profile {profile} at {address_of(ours)}")
+        return url
 
     async def _take_in(self, run: Run, stage: Stage, source: Source, settings: RunSettings) -> None:
         choices, places = _choices(stage), Places()

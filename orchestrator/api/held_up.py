@@ -6,6 +6,7 @@ from typing import Final
 from orchestrator import declared
 from orchestrator.core.facts import LedgerState, RunState, Sending
 from orchestrator.core.webhook_health import WebhookHealth
+from orchestrator.declared_profiles import words_for
 from orchestrator.ledger import held_since
 from orchestrator.ledger.commands import Action
 from orchestrator.ledger.control import Wishes
@@ -37,6 +38,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         name=run.name,
         endpoint=run.endpoint,
         service_url=run.service_url,
+        flags=words_for(run.service_url),
         counts=seen.counts.get(run.id, {}),
         is_paused=wishes.pause,
         is_cancelled=wishes.cancel,

@@ -14,6 +14,7 @@ from orchestrator.api.remembering import check_account, told
 from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.profiles import endpoint_at
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -119,7 +120,7 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: Vi
     url, endpoint = _target(request, known)
     if (known.service_url, known.endpoint) == (url, endpoint):
         return known
-    before = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
+    before = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
     is_for = f"the run {known.name!r} of this ledger is for the endpoint {before}"
     try:
         await _rebind(ledger, known, url, endpoint, alone=alone)

@@ -84,6 +84,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     reuse_version: str | None = None
 
     endpoint: Function | str | None = None
+    profile: str | None = None
     serverless_url: str | None = None
     output: str | PathLike[str] | None = None
     errors: str | PathLike[str] | None = None

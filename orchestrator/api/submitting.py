@@ -16,7 +16,7 @@ from orchestrator.api.naming import run_named
 from orchestrator.api.options import Function, named, settings_from
 from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
-from orchestrator.core.profiles import is_same_account
+from orchestrator.core.profiles import endpoint_at, is_same_account
 from orchestrator.declared_profiles import whose
 from orchestrator.engine.intake import turn_to_take_in
 from orchestrator.engine.local import absolute, is_local
@@ -143,7 +143,7 @@ class Submission:
 
     async def _rebound(self, ledger: Ledger, known: Run, url: str, endpoint: str) -> Run:
         """`known`, at another endpoint, if that of before never took a job of it."""
-        at = known.endpoint if known.service_url == LOCAL else f"{known.endpoint} at {known.service_url}"
+        at = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
         try:
             await self.host.rebind(known, url, endpoint)
         except UsageError as error:

@@ -6,7 +6,7 @@ or their script: whatever goes wrong is one line and an exit code.
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
@@ -152,6 +152,7 @@ def _access(part: Interface | interfaces.Noun, choices: Choices) -> Access:
     else:
         spoken_to = tuple(_PART_OF[each] for each in interfaces.tried(part, choice, there))
         spoken_to += (Interface.JOBS,) if part is interfaces.Noun.ENDPOINTS else ()
+    _check_profile(choices, spoken_to)
     return Access(
         urls={each: url(each) for each in spoken_to},
         key=key_of(choices, os.environ, needed=True),
@@ -160,6 +161,21 @@ def _access(part: Interface | interfaces.Noun, choices: Choices) -> Access:
         interface=choice,
         limits=limits or CONTRACT_LIMITS,
     )
+
+
+def _check_profile(choices: Choices, spoken_to: Sequence[Interface]) -> None:
+    """Raises `UsageError` where some part of the profile's service is elsewhere, and nobody has said where one of these
+    is: its key would go to the public service, where it is no key.
+    """
+    profile = choices[PROFILE]
+    elsewhere = [each.value for each in Interface if choices[each.value] not in (None, each.value.unset)]
+    unsaid = [each.value for each in spoken_to if choices[each.value] is None]
+    if profile is not None and elsewhere and unsaid:
+        [setting, *_] = unsaid
+        raise UsageError(
+            f"the profile {profile} has a {elsewhere[0].key} of its own and no {setting.key}: its key is not for"
+            f" {setting.unset} unless you say so; add {setting.key} to [profile.{profile}], or give {setting}"
+        )
 
 
 def to_endpoints(choices: Choices) -> Access:

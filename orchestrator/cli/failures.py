@@ -21,6 +21,9 @@ STARVED: Final = (
 
 _WORDS_OF_WANT: Final = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
 
+KEY_CHARS_MIN: Final = 16
+"""What is shorter is taken for a word; the service's keys are three times as long."""
+
 _RANKS: Final = (*RANKS, MemoryError, KeyboardInterrupt, ReaderLeftError, BrokenPipeError)
 """When several tasks failed, the cause: a full disk makes the others fail, not the other way round."""
 
@@ -47,8 +50,9 @@ def write_crash_report(error: BaseException, folders: Iterable[Path], environmen
     It lands in the first of `folders` that takes it; returns where, or None.
     """
     text = "".join(traceback.TracebackException.from_exception(error, capture_locals=False).format())
-    for variable in API_KEY_VARIABLES:
-        if key := environment.get(variable, "").strip():
+    for variable, value in environment.items():
+        key = value.strip()
+        if key and (variable in API_KEY_VARIABLES or _may_be_key(key)):
             text = text.replace(key, f"[{variable}]")
     for folder in folders:
         path = folder / f"orchestrator-crash-{os.getpid()}.log"
@@ -60,6 +64,11 @@ def write_crash_report(error: BaseException, folders: Iterable[Path], environmen
             continue
         return path
     return None
+
+
+def _may_be_key(value: str) -> bool:
+    """Whether a variable of any name may hold an API key, as a profile's does: it is no word, and no path."""
+    return len(value) >= KEY_CHARS_MIN and value.isascii() and not set(value) & set(" /\n")
 
 
 def defect_message(error: BaseException, report: Path | None) -> str:

@@ -16,6 +16,7 @@ from orchestrator.cli.figures import window
 from orchestrator.cli.nouns import ShownGroup
 from orchestrator.cli.options import also
 from orchestrator.core.pacing import Limit, Operation, parse_limit
+from orchestrator.core.profiles import endpoint_at
 from orchestrator.errors import UsageError
 from orchestrator.views import EndpointLimits, OperationLimits
 
@@ -123,7 +124,7 @@ def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
 
 
 def _put(endpoint: EndpointLimits) -> None:
-    printing.headline(f"{endpoint.endpoint} at {endpoint.service_url}, used by {', '.join(endpoint.runs)}")
+    printing.headline(f"{endpoint_at(endpoint.endpoint, endpoint.service_url)}, used by {', '.join(endpoint.runs)}")
     tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
 
 

@@ -27,6 +27,7 @@ from orchestrator.cli.figures import (
 )
 from orchestrator.cli.options import also
 from orchestrator.core import wording
+from orchestrator.core.profiles import endpoint_at, with_profile
 from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 from orchestrator.views import LastProcess, RunsShown, RunStatus
@@ -160,7 +161,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
     jobs = {state: n for state, n in run.jobs.items() if n and state != "total"}
     rows = {
         "run": run.run,
-        "endpoint": f"{run.endpoint} at {run.service_url}",
+        "endpoint": endpoint_at(run.endpoint, run.service_url),
         "input": ", ".join(map(_input, run.source.splitlines())),
         "since (UTC)": _minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
@@ -194,7 +195,8 @@ def _minute(at: int) -> str:
 
 def _remark(run: RunStatus) -> str:
     """What the table has no room for."""
-    return f"{run.run} at {run.endpoint}: {'; '.join(_parts(run)) or 'nothing left to do'}"
+    at = with_profile(f"{run.run} at {run.endpoint}", run.service_url)
+    return f"{at}: {'; '.join(_parts(run)) or 'nothing left to do'}"
 
 
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:

@@ -37,7 +37,10 @@ PROBABLE: Final = "it has probably happened, look before you repeat it"
 
 _MEANINGS: Final[Mapping[int, Words]] = {
     400: ("the service takes the request for malformed", "check what was given"),
-    401: ("the service refused the API key", "check ORCHESTRATOR_API_KEY: the key is wrong or lacks permission"),
+    401: (
+        "the service refused the API key",
+        "check ORCHESTRATOR_API_KEY, or the profile's variable: the key is wrong or lacks permission",
+    ),
     402: ("the account's balance does not allow it", "add to the balance and repeat the command"),
     403: ("the API key has no permission for this", "use a key that has"),
     404: ("the service does not know it, or it is not this account's", "check the id and the service URL"),

@@ -43,7 +43,8 @@ _BY_REASON: Final[Mapping[str, Cause]] = {
 }
 
 _ADVICE: Final[Mapping[Cause, str]] = {
-    Cause.KEY_REFUSED: "set ORCHESTRATOR_API_KEY to a key that may use this endpoint, and give the command again",
+    Cause.KEY_REFUSED: "set ORCHESTRATOR_API_KEY, or the profile's variable, to a key that may use this"
+    " endpoint, and give the command again",
     Cause.ENDPOINT_UNKNOWN: "see whether the endpoint's id and the service's URL are right, and it is still there",
     Cause.STOPPED: "mend what it says; a process at work tries again by itself, at most every 10 minutes",
 }
@@ -143,7 +144,7 @@ def _no_process(facts: Facts, run: RunState, sentence: str, evidence: tuple[str,
         about=run.name,
         sentence=sentence,
         evidence=(*at_work, *evidence),
-        advice=facts.command("resume", run.name),
+        advice=facts.resume(run),
         needs_person=True,
     )
 
@@ -160,7 +161,7 @@ def _expiring(facts: Facts) -> Iterator[Finding]:
             about=run.name,
             sentence=EXPIRING,
             evidence=(f"{run.at_service:,} at the service; {when}",),
-            advice=advice if facts.is_worked_on else facts.command("resume", run.name),
+            advice=advice if facts.is_worked_on else facts.resume(run),
             needs_person=True,
         )
 
@@ -198,7 +199,7 @@ def _refusal(facts: Facts, run: RunState) -> str | None:
 def _of_refusal(facts: Facts, run: RunState, refusal: str) -> Finding:
     """Nobody works any more, or the process at work finds out anew whether it was mended."""
     cause = _cause_of(refusal)
-    again = "" if facts.is_worked_on else f": {facts.command('resume', run.name)}"
+    again = "" if facts.is_worked_on else f": {facts.resume(run)}"
     return Finding(
         cause=cause,
         about=run.name,

@@ -8,6 +8,7 @@ import msgspec
 
 from orchestrator.core.health import Health
 from orchestrator.core.lifecycle import State
+from orchestrator.core.profiles import endpoint_at
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US
 
@@ -32,6 +33,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     endpoint: str
     service_url: str = ""
+    flags: Sequence[str] = ()
+    """What a command is told so that it has the key of its account."""
+
     elsewhere: Sequence[str] = ()
     """Other endpoints of its service, to which jobs of it were sent again."""
 
@@ -148,7 +152,7 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What people know it by."""
-        return f"{self.endpoint} at {self.service_url}"
+        return endpoint_at(self.endpoint, self.service_url)
 
 
 class WebhookState(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +187,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def command(self, *words: str) -> str:
         """What to paste: `orchestrator`, these words, and where the ledger is."""
         return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+
+    def resume(self, run: RunState) -> str:
+        """What to paste so that `run` goes on."""
+        return self.command("resume", run.name, *run.flags)
 
     def service_of(self, run: RunState) -> ServiceState | None:
         """What the endpoint of `run` answered; None where it was not asked."""

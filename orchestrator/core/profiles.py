@@ -35,6 +35,17 @@ def profile_of(place: str) -> str | None:
     return place.partition(_MARK)[2] or None
 
 
+def endpoint_at(endpoint: str, place: str) -> str:
+    """What people know an endpoint at `place` by."""
+    return with_profile(f"{endpoint} at {address_of(place)}", place)
+
+
+def with_profile(what: str, place: str) -> str:
+    """`what`, which is at `place`, for people: with the profile, if any, as another account may have its like."""
+    profile = profile_of(place)
+    return what if profile is None else f"{what} (profile {profile})"
+
+
 def is_same_account(one: str, other: str) -> bool:
     """Whether both places are of the same profile, or of none."""
     return profile_of(one) == profile_of(other)

@@ -59,7 +59,10 @@ _WAY: Final[Mapping[Hurdle | None, tuple[Cause, str, str]]] = {
 }
 
 _REFUSED: Final[Mapping[int, tuple[Cause, str]]] = {
-    401: (Cause.KEY_REFUSED, "set ORCHESTRATOR_API_KEY to a key that is good for this service"),
+    401: (
+        Cause.KEY_REFUSED,
+        "set ORCHESTRATOR_API_KEY, or the profile's variable, to a key that is good for this service",
+    ),
     403: (Cause.KEY_REFUSED, "use a key that may use this endpoint, or give this one the permission"),
     404: (
         Cause.ENDPOINT_UNKNOWN,

@@ -67,6 +67,7 @@ class ServedEmulator:
             "ORCHESTRATOR_BASE_URL": self.origin,
             "ORCHESTRATOR_GRAPHQL_URL": f"{self.origin}/graphql",
             "ORCHESTRATOR_API_KEY": self.key,
+            "ORCHESTRATOR_PROFILE": "",  # one would win over these
             **dict.fromkeys(("RUNPOD_API_KEY", "OPENAI_API_KEY"), self.key),
             **dict.fromkeys(_ORIGINS, self.origin),
             **dict.fromkeys(_GRAPHQL, f"{self.origin}/graphql"),

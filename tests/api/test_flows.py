@@ -33,6 +33,7 @@ from orchestrator.client import Service
 from orchestrator.clock import Clock
 from orchestrator.core.flows import FlowState
 from orchestrator.core.pipelines import Pipeline
+from orchestrator.core.profiles import place
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings import ConnectionSettings, ServeRequest, Wish
@@ -105,6 +106,26 @@ async def test_a_tick_fires_what_is_due_and_works_until_nothing_is_left(tmp_path
     assert [(stage.rows_in, stage.done, stage.waiting) for stage in shown.stages] == [(2, 2, 0)]
     async with opened(desk.ledger, clock=desk.clock) as ledger:
         assert (await run_named(ledger, "p@20260102T000000Z")).name == "p@20260102T000000Z/caption"
+
+
+async def test_a_stage_of_a_profile_is_sent_with_no_other_key(tmp_path: Path) -> None:
+    """Neither is its run another account's where the file says the address that the profile has anyway."""
+    desk = Desk(tmp_path)
+    pipeline = a_pipeline(tmp_path, every(24))
+    [stage, *_] = pipeline.stages
+    own = {"profile": ("work",), "serverless-url": (URL,)}
+    await desk.applies(pipeline, stages=(msgspec.structs.replace(stage, settings={**stage.settings, **own}),))
+    for profile, outcome in (("home", "failed"), (None, "failed"), ("work", "succeeded")):
+        desk.request = msgspec.structs.replace(
+            desk.request, connection=ConnectionSettings(serverless_url=place(URL, profile), api_key="key")
+        )
+        await anyio.sleep(DAY_S)
+        [flow] = await desk.tick()
+        assert flow.endswith(outcome)
+    async with opened(desk.ledger, clock=desk.clock) as ledger:
+        assert [run.service_url for run in await ledger.runs.all()] == [f"{URL}#work"]
+    failed = await flow_show(desk.ledger, "p@20260102T000000Z", desk.dependencies)
+    assert "the stage caption belongs to the profile work: add --profile work; nothing was sent" in str(failed)
 
 
 async def test_a_tick_without_a_ledger_is_refused_and_makes_none(tmp_path: Path) -> None:

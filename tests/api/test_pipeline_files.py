@@ -131,7 +131,7 @@ def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
     of_process = {setting.key for setting in declared.RUN} - {each.key for each in declared_pipelines.STAGE_RUN}
     assert of_process == {
         *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key"),
-        *("rest-url", "ledger", "config", "profile"),
+        *("rest-url", "ledger", "config"),
         *("name", "overwrite", "afresh", "retry-failed", "give-up-after", "max-failures"),
         *("dry-run", "detach", "log-file", "log-format", "json", "quiet"),
     }

@@ -71,6 +71,7 @@ class FakeFlows:
             is_all=False,
         )
         self.flow = flow_status()
+        self.served: list[ServeRequest] = []
         self.shown: FlowShown | None = None
         self.fires = Fires(pipeline="captions", fires=(AT, AT + HOUR_US), known=0, zone="UTC")
         self.was_known = False
@@ -80,6 +81,7 @@ class FakeFlows:
         self.troubles: list[Trouble] = []
 
     async def tick(self, request: ServeRequest, view: View, *, stop: anyio.Event, within_us: int | None) -> Ticked:
+        self.served.append(request)
         self.asked.append((request.ledger, within_us))
         return self.ticked
 
@@ -88,6 +90,7 @@ class FakeFlows:
         return Asked(pipeline=name, flows=(FLOW,), known=int(self.was_known), held_by=self.held_by)
 
     async def wait_for_flow(self, request: ServeRequest, name: str, view: View, *, stop: anyio.Event) -> FlowStatus:
+        self.served.append(request)
         self.asked.append((request.ledger, name))
         return self.flow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator.cli.failures import defect_message, leading_failure, write_crash_report
+from orchestrator.cli.failures import KEY_CHARS_MIN, defect_message, leading_failure, write_crash_report
 from orchestrator.cli.printing import ReaderLeftError
 from orchestrator.errors import (
     InputError,
@@ -172,6 +172,9 @@ def test_a_crash_report_goes_where_there_is_room_or_nowhere(tmp_path: Path) -> N
     missing = tmp_path / "missing"
     written = write_crash_report(error, [missing, tmp_path], {})
     assert written is not None
+    key = "k" * KEY_CHARS_MIN
+    write_crash_report(ValueError(f"not {key}, not short"), [tmp_path], {"OF_WORK": key, "RUNPOD_API_KEY": "short"})
+    assert "not [OF_WORK], not [RUNPOD_API_KEY]" in written.read_text()
     assert written.parent == tmp_path
     assert write_crash_report(error, [missing], {}) is None
 

@@ -1,15 +1,22 @@
 """Profiles of several accounts in the configuration file: which key and which addresses a command has."""
 
+import shlex
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.account import Account
+from orchestrator.api.program import Orchestrator
 from orchestrator.cli.access import Access, Interface
-from orchestrator.cli.account.pods import add_pods
+from orchestrator.cli.account import add_account
+from orchestrator.cli.helping import EXAMPLES
+from orchestrator.core.profiles import profile_of
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings import SERVERLESS_URL_DEFAULT
-from tests.cli.command_line import call_only
+from orchestrator.settings import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from tests.cli.command_line import add_calls, call_only
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_config import write
 from tests.cli.test_request import asked, refused
@@ -45,18 +52,78 @@ def test_a_profile_brings_its_own_key_and_addresses_over_all_but_flags() -> None
     assert whose(by_flag) == ("http://127.0.0.1:1#work", "key-of-work")
 
 
-@pytest.mark.parametrize(
-    "words", [("resume", "in"), ("serve",), ("doctor", *RUN[2:]), ("runs", "tidy"), ("plan", *RUN[1:])]
-)
-def test_every_command_that_sends_takes_a_profile(words: tuple[str, ...]) -> None:
+def test_addresses_that_a_profile_does_not_say_are_no_variables() -> None:
+    """Those are of another account, or of an emulator, and would get this one's key."""
     write(TWO)
-    app = FakeApp()
-    invoke(app, *words, "--profile", "home", **KEYS)
-    request: Any = [*app.requests, *(each[0] for each in app.asked)][0]
-    assert whose(getattr(request, "run", request)) == (f"{SERVERLESS_URL_DEFAULT}#home", "key-of-home")
+    variables = dict.fromkeys(("ORCHESTRATOR_SERVERLESS_URL", "ORCHESTRATOR_REST_URL"), "https://other.example")
+    home = asked("--endpoint", "abc123", "--profile", "home", **KEYS, **variables)
+    assert whose(home) == (f"{SERVERLESS_URL_DEFAULT}#home", "key-of-home")
+    assert home.connection.rest_url == REST_URL_DEFAULT
+    nobody = asked("--endpoint", "abc123", **KEYS, **variables)
+    assert (*whose(nobody), nobody.connection.rest_url) == (
+        *("https://other.example", "key-of-nobody"),
+        "https://other.example",
+    )
 
 
-def test_the_commands_of_an_account_take_it_too() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("resume", "in"), ("serve",), ("doctor", *RUN[2:]), ("runs", "tidy"), ("plan", *RUN[1:])),
+        *(("tick",), ("trigger", "captions", "--wait"), RUN),
+    ],
+)
+@pytest.mark.parametrize("profile", ["work", "home"])
+def test_every_command_that_sends_takes_a_profile(words: tuple[str, ...], profile: str) -> None:
+    write(TWO)
+    by_variable = {"ORCHESTRATOR_PROFILE": profile}
+    for given, variables in (((f"--profile={profile}",), KEYS), ((), KEYS | by_variable)):
+        app = FakeApp()
+        invoke(app, *words, *given, **variables)
+        sent: list[Any] = [*app.requests, *app.served, *(each[0] for each in app.asked)]
+        request = getattr(sent[0], "run", sent[0])
+        assert profile_of(request.connection.serverless_url) == profile
+        assert request.connection.api_key == KEYS[f"{profile.upper()}_KEY"]
+
+
+ELSEWHERE = """
+[profile.NAME]
+key = "env:NAME_KEY"
+rest-url = "https://NAME.example"
+base-url = "https://NAME.example"
+serverless-url = "https://NAME.example"
+graphql-url = "https://NAME.example"
+"""
+OF_ACCOUNT = [
+    example
+    for path, example in EXAMPLES.items()
+    if path.split()[0] in ("api", "pods", "endpoints", "templates", "secrets")
+]
+
+
+@pytest.mark.parametrize("profile", ["work", "home"])
+def test_no_command_of_an_account_has_a_key_or_an_address_of_another(profile: str) -> None:
+    write("".join(ELSEWHERE.replace("NAME", name) for name in ("work", "home")))
+    seen: list[Access] = []
+
+    def connect(access: Access) -> Account:
+        seen.append(access)
+        raise UsageError("that is enough")
+
+    variables = {"work_KEY": "key-of-work", "home_KEY": "key-of-home", "ORCHESTRATOR_API_KEY": "key-of-nobody"}
+    variables |= {"HF_TOKEN": "hf", "ORCHESTRATOR_BASE_URL": "https://other.example"}
+    for example in OF_ACCOUNT:
+        words = ["{}" if word.endswith(".json") else word for word in shlex.split(example)]
+        call = partial(call_only, [add_account, add_calls], connect)
+        flag = call([*words, "--profile", profile], environment=variables)
+        variable = call(words, environment={**variables, "ORCHESTRATOR_PROFILE": profile})
+        assert "that is enough" in flag.stderr, (example, flag.stderr)
+        assert "that is enough" in variable.stderr, (example, variable.stderr)
+    assert {access.key for access in seen} == {f"key-of-{profile}"}
+    assert {url for access in seen for url in access.urls.values()} == {f"https://{profile}.example"}
+
+
+def test_the_commands_of_an_account_take_what_the_file_says_of_all() -> None:
     write(TWO)
     seen: list[Access] = []
 
@@ -65,11 +132,37 @@ def test_the_commands_of_an_account_take_it_too() -> None:
         raise UsageError("that is enough")
 
     for profile in ("work", "home"):
-        call_only([add_pods], connect, ["pods", "list", "--profile", profile], environment=KEYS)
+        call_only([add_account], connect, ["pods", "list", "--profile", profile], environment=KEYS)
     assert [(access.key, access.urls[Interface.PODS], access.team) for access in seen] == [
         ("key-of-work", "https://pods.work.example", "red"),
         ("key-of-home", "https://api.runpod.io", "nobody"),
     ]
+
+
+def test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service() -> None:
+    write('[profile.lab]\nkey = "env:LAB_KEY"\nserverless-url = "https://lab.example"')
+    listed = invoke(FakeApp(), "pods", "list", "--profile", "lab", LAB_KEY="key-of-lab")
+    assert listed.stderr == (
+        "error: the profile lab has a serverless-url of its own and no base-url: its key is not for"
+        " https://api.runpod.io unless you say so; add base-url to [profile.lab], or give --base-url\n"
+    )
+
+
+def test_who_has_no_key_or_no_file_is_told_of_the_accounts_that_there_are() -> None:
+    write(TWO)
+    assert "or choose an account: --profile work|home\nor run without an account" in refused(*RUN)
+    Path("orchestrator.toml").unlink()
+    assert "--profile work: there is no orchestrator.toml here that has profiles" in refused(
+        *RUN, "--profile", "work", WORK_KEY="k"
+    )
+
+
+def test_a_program_s_own_key_is_not_for_a_profile_of_the_shell() -> None:
+    write(TWO)
+    around = Dependencies(environ={**KEYS, "ORCHESTRATOR_PROFILE": "work"})
+    with pytest.raises(UsageError, match="ORCHESTRATOR_PROFILE chooses an account, and api_key= may be another's"):
+        Orchestrator(api_key="key-of-home", _dependencies=around)
+    Orchestrator(api_key="key-of-work", profile="work", _dependencies=around)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
     assert finding.advice == "orchestrator resume 'night run'"
     elsewhere = replace(NOBODY, flags=("--ledger", "my l.db"))
     assert of(RUN, elsewhere)[0].advice == "orchestrator resume 'night run' --ledger 'my l.db'"
+    of_work = replace(RUN, flags=("--profile", "work"))
+    assert of(of_work, NOBODY)[0].advice == "orchestrator resume 'night run' --profile work"
     queued = replace(RUN, counts={"queued": 2})
     assert found(replace(queued, is_paused=True), NOBODY) == [Cause.PAUSED]
     assert found(replace(queued, is_cancelled=True), NOBODY) == []

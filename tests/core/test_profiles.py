@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.profiles import address_of, is_same_account, parse_profile, place, profile_of
+from orchestrator.core.profiles import address_of, endpoint_at, is_same_account, parse_profile, place, profile_of
 
 URL = "https://api.example"
 
@@ -11,6 +11,7 @@ URL = "https://api.example"
 def test_a_place_has_the_address_and_the_profile(profile: str | None) -> None:
     there = place(URL, profile)
     assert (address_of(there), profile_of(there)) == (URL, profile)
+    assert endpoint_at("abc123", there) == f"abc123 at {URL}" + ("" if profile is None else f" (profile {profile})")
     assert is_same_account(there, place("https://elsewhere.example", profile))
     assert not is_same_account(there, place(URL, "other"))
 

@@ -153,7 +153,8 @@ async def test_every_variable_of_the_tools_points_here() -> None:
     """Those that say where something is: none may be left that leads to the service itself."""
     async with emulator.serve(endpoints={"llm": double}) as service:
         environment = service.environment()
-    urls = {name: value for name, value in environment.items() if not name.endswith("_KEY")}
+    assert environment["ORCHESTRATOR_PROFILE"] == "", "one that is set would win over all of this"
+    urls = {name: value for name, value in environment.items() if not name.endswith(("_KEY", "_PROFILE"))}
     assert all(value.startswith(service.origin) for value in urls.values())
     assert {name for name in urls if name.startswith("RUNPOD_")} == {
         *("RUNPOD_API_BASE_URL", "RUNPOD_HAPI_URL", "RUNPOD_CONSOLE_URL", "RUNPOD_ENDPOINT_BASE_URL"),

@@ -102,6 +102,7 @@ async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Pa
             connection = accounts.connection(profile)
             found = await doctor(DoctorRequest(ledger=accounts.ledger, connection=connection), accounts.around)
             assert "give --profile work" in str(found.not_asked)
+            assert found.findings[0].advice.startswith("orchestrator resume night --profile work")
             with anyio.move_on_after(60):
                 await serve(ServeRequest(ledger=accounts.ledger, connection=connection), None, accounts.around)
             async with Orchestrator(

@@ -28,6 +28,27 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="a key goes to where a variable of another account says",
+        path="orchestrator/api/config.py",
+        old="{key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}",
+        new="dict(set_here)",
+        tests=("tests/cli/test_profiles.py::test_addresses_that_a_profile_does_not_say_are_no_variables",),
+    ),
+    Fault(
+        name="the key of another service goes to the public one",
+        path="orchestrator/cli/access.py",
+        old="    if profile is not None and elsewhere and unsaid:\n",
+        new="    if False:\n",
+        tests=("tests/cli/test_profiles.py::test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service",),
+    ),
+    Fault(
+        name="a stage of one account is sent with the key of another",
+        path="orchestrator/api/flow_files.py",
+        old="        if profile is not None and profile != profile_of(ours):\n",
+        new="        if False:\n",
+        tests=("tests/api/test_flows.py::test_a_stage_of_a_profile_is_sent_with_no_other_key",),
+    ),
+    Fault(
         name="an input that cannot be read to its end is taken for a defect",
         path="orchestrator/formats/reading.py",
         old="    except OSError as error:\n        yield",
