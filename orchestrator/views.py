@@ -484,17 +484,3 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     input: msgspec.Raw | None
     output: msgspec.Raw | str | None
     """What it gave; as text where that is no JSON."""
-
-
-class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs that a command would change."""
-
-    run: str
-    where: str
-    """The filter of the jobs, with the cluster that was named."""
-
-    count: int
-    execution_s: float | None
-    """What the executions of these took last, all in all, by the first ones; None where the service did not say."""
-
-    sample: tuple[JobRow, ...]

@@ -100,15 +100,16 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
     for run in await ledger.runs.elsewhere(None if only is None else only.id):
         elsewhere.setdefault(run.id, []).append(run.endpoint)
 
-    def state(run: Run) -> RunState:
+    async def state(run: Run) -> RunState:
         found = run_state(run, seen, present, safe_s.get(run.id), now)
-        found = replace(found, elsewhere=elsewhere.get(run.id, ()))
+        is_of_flow = bool(found.unfinished or found.asked) and await ledger.flows.part(run.id) is not None
+        found = replace(found, elsewhere=elsewhere.get(run.id, ()), is_of_flow=is_of_flow)
         return replace(found, waited_us=now - since[run.id]) if run.id in since else found
 
     return Facts(
         ledger=ledger_state(request.ledger, seen, held_by, now),
         webhook_url=present.webhook_url,
-        runs=[state(run) for run in runs],
+        runs=[await state(run) for run in runs],
     )
 
 

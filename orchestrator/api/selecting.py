@@ -23,13 +23,13 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.runs import Run
 from orchestrator.ledger.selection import Cluster, SelectedJob
 from orchestrator.ledger.stories import Story
+from orchestrator.settings import LOCAL
 from orchestrator.views import (
     CheckpointView,
     ClusterRow,
     Failures,
     FoundJobs,
     JobRow,
-    JobsPreview,
     SegmentView,
     SubmissionView,
     TimelineStep,
@@ -45,6 +45,23 @@ TRIES: Final = 3
 
 RANK_MAX: Final = 1_000
 """The kinds of failures that have a number; there are rarely more than a few dozen."""
+
+
+class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that a command would change."""
+
+    run: str
+    where: str
+    """The filter of the jobs, with the cluster that was named."""
+
+    count: int
+    execution_s: float | None
+    """What the executions of these took last, all in all, by the first ones; None where the service did not say."""
+
+    is_paid: bool
+    """Whether a service executes them, rather than a command or a function on this machine."""
+
+    sample: tuple[JobRow, ...]
 
 
 async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
@@ -150,6 +167,7 @@ async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsP
         where=where,
         count=whole.n,
         execution_s=whole.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
+        is_paid=run.service_url != LOCAL,
         sample=tuple(map(_row, first[:TRIES])),
     )
 

@@ -49,7 +49,6 @@ from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
-    JobsPreview,
     RunControl,
     RunsShown,
     RunStatus,
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
     from orchestrator.api.rechecking import RecheckedRun
     from orchestrator.api.rerunning import Rerun
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
+    from orchestrator.api.selecting import JobsPreview
     from orchestrator.api.verifying import Verification
     from orchestrator.api.working_off import Ticked
     from orchestrator.engine.upkeep.workers import PutBack
@@ -184,13 +184,13 @@ class App(Protocol):
 
     async def cancel_jobs(self, ledger: Path, name: str, where: str) -> RunControl: ...
 
-    async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> JobsPreview: ...
+    async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> "JobsPreview": ...
 
     async def recheck(
         self, ledger: Path, name: str, changes: Mapping[str, Any], *, dry_run: bool = False
     ) -> "RecheckedRun": ...
 
-    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview: ...
+    async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> "JobsPreview": ...
 
     async def rename(self, ledger: Path, name: str, to: str) -> "Renamed": ...
 

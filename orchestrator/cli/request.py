@@ -53,7 +53,7 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
     named = choices[declared.NAME]
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
-    check_together(settings, str)
+    check_together(settings, choices.origin)
     connection = connection_of(choices, environment, key="")
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
     key = "" if local else key_of(choices, environment, needed=True, otherwise=_OTHERWISE)

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,7 +20,10 @@ from orchestrator.core.wording import counted, shortened
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import Chosen
-from orchestrator.views import JobsPreview, RunControl
+from orchestrator.views import RunControl
+
+if TYPE_CHECKING:
+    from orchestrator.api.selecting import JobsPreview  # at run time `--help` would pay for it
 
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting
@@ -87,7 +90,8 @@ async def _retry(
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
         return await _nothing(load, preview.run, ledger, as_json=as_json)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
-    printing.say(f"executed, and paid, once more at least: {counted(preview.count, 'job')}{cost}")
+    what = "executed, and paid," if preview.is_paid else "executed"
+    printing.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")
     for line in sample_lines(preview):
         printing.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
@@ -137,7 +141,7 @@ def failed_with(trouble: str | None, error: str, chars_max: int = SAMPLE_WIDTH) 
     return f"{trouble}: {said}" if trouble not in {None, Trouble.FAILED} and said else said or trouble or ""
 
 
-def sample_lines(preview: JobsPreview) -> Iterator[str]:
+def sample_lines(preview: "JobsPreview") -> Iterator[str]:
     """The first of the jobs, and how many more there are."""
     for job in preview.sample:
         yield f"  {job.custom_id}, {failed_with(job.class_, job.error or '', SAMPLE_WIDTH) or job.state}"

@@ -30,6 +30,12 @@ _WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared
 LEFT_EXIT_CODE: Final = 1
 """Something could not be put back."""
 
+Output = Annotated[
+    str | None,
+    options.option(
+        declared.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
+    ),
+]
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
 
@@ -67,7 +73,7 @@ def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
         return partial(_delete, load, name, yes)
 
     @runs.command()
-    @also(carry_out, **options.flags_of(*_WRITTEN), **flags, json=JsonOfOne)
+    @also(carry_out, **{**options.flags_of(*_WRITTEN), "output": Output}, **flags, json=JsonOfOne)
     def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
         """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
         return partial(_export, load, name, where, choices), ledger_of(choices)

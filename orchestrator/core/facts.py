@@ -39,6 +39,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: Sequence[str] = ()
     """Other endpoints of its service, to which jobs of it were sent again."""
 
+    is_of_flow: bool = False
+    """Whether it carries out a stage of a flow, which goes on with its pipeline."""
+
     counts: Mapping[str, int]
     is_paused: bool = False
     is_cancelled: bool = False
@@ -189,8 +192,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
 
     def resume(self, run: RunState) -> str:
-        """What to paste so that `run` goes on."""
-        return self.command("resume", run.name, *run.flags)
+        """What to paste so that `run` goes on: with its pipeline, where it is of a flow."""
+        words = ("tick",) if run.is_of_flow else ("resume", run.name)
+        return self.command(*words, *run.flags)
 
     def service_of(self, run: RunState) -> ServiceState | None:
         """What the endpoint of `run` answered; None where it was not asked."""

@@ -14,6 +14,7 @@ from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.long_jobs import RunProgress
 from orchestrator.api.rechecking import RecheckedRun
+from orchestrator.api.selecting import JobsPreview
 from orchestrator.api.verifying import Verification
 from orchestrator.core.bottlenecks import Line
 from orchestrator.core.findings import Diagnosis
@@ -39,7 +40,6 @@ from orchestrator.views import (
     EndpointLimits,
     Failures,
     FoundJobs,
-    JobsPreview,
     LastProcess,
     MarginSummary,
     RunControl,
@@ -287,7 +287,7 @@ class FakeApp(FakeFlows):
 
     async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
         self.asked.append((ledger, name, where, cluster))
-        return JobsPreview(run="captions", where=where, count=2, execution_s=None, sample=())
+        return JobsPreview(run="captions", where=where, count=2, execution_s=None, is_paid=True, sample=())
 
     async def recheck(
         self, ledger: Path, name: str, changes: Mapping[str, Any], *, dry_run: bool = False

@@ -249,6 +249,16 @@ def test_a_file_that_is_not_toml_is_refused() -> None:
     assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith("orchestrator.toml: this is not TOML: ")
 
 
+def test_what_does_not_fit_is_named_as_it_was_set() -> None:
+    told = "is for resumable jobs; give --resumable too"
+    assert refused("run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_STALL_AFTER="2h") == (
+        f"ORCHESTRATOR_STALL_AFTER {told}"
+    )
+    write('progress-every = "5m"')
+    for command in ("run", "plan"):
+        assert refused(command, "i.jsonl", "--endpoint", LOCAL) == f"progress-every in orchestrator.toml {told}"
+
+
 def test_a_wrong_variable_is_named() -> None:
     message = refused("run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_QUIET="perhaps")
     assert message == 'ORCHESTRATOR_QUIET: "perhaps" is neither true nor false'

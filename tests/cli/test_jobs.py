@@ -18,6 +18,7 @@ from orchestrator.core.filter_text import cluster_name
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger import open_ledger
+from orchestrator.settings import LOCAL
 from tests.cli.command_line import Result, call
 from tests.cli.fake_api import FakeApp, invoke
 from tests.factories import S, a_row, an_outcome
@@ -227,6 +228,14 @@ def test_what_is_to_be_tried_again_is_shown_first(night: Callable[..., Result]) 
         2,
         "executed, and paid, once more at least: 3 jobs",
     )
+
+
+def test_what_no_service_executes_is_not_paid(tmp_path: Path) -> None:
+    ledger = a_night(tmp_path)
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE endpoints SET service_url = ?", (LOCAL,))
+    told = call(load_api, ("retry", "night", "--ledger", str(ledger)), environment={})
+    assert told.stderr.startswith("executed once more at least: 3 jobs")
 
 
 def test_where_nothing_has_failed_there_is_nothing_to_retry(tmp_path: Path) -> None:

@@ -68,6 +68,12 @@ def test_a_run_is_exported_to_the_files_that_are_named() -> None:
     assert result.stderr == "captions: 1,234 results in o.jsonl, 5 errors in e.jsonl\n"
 
 
+def test_the_help_of_export_tells_of_no_file_that_grows() -> None:
+    told = invoke(FakeApp(), "runs", "export", "--help").stdout
+    assert "Where the results are written. Default: where the run has them" in " ".join(told.replace("│", " ").split())
+    assert ".partial" not in told
+
+
 def test_what_is_gone_is_sent_anew_once_somebody_agrees() -> None:
     app = FakeApp(runs=[run_status(outstanding=3, succeeded=7)])
     refused = invoke(app, "runs", "resend", "captions", "--outstanding")

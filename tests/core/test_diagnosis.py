@@ -56,6 +56,7 @@ def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
     [finding] = of(RUN, NOBODY)
     assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, diagnosis.NOBODY)
     assert finding.advice == "orchestrator resume 'night run'"
+    assert of(replace(RUN, is_of_flow=True), NOBODY)[0].advice == "orchestrator tick"
     elsewhere = replace(NOBODY, flags=("--ledger", "my l.db"))
     assert of(RUN, elsewhere)[0].advice == "orchestrator resume 'night run' --ledger 'my l.db'"
     of_work = replace(RUN, flags=("--profile", "work"))

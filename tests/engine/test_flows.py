@@ -9,17 +9,21 @@ import anyio
 import msgspec
 import pytest
 
+from orchestrator.api.doctoring import doctor
 from orchestrator.core.flows import FlowKind
 from orchestrator.core.pipelines import WHOLE, Overlap
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.ledger.commands import Action, NewName
+from orchestrator.settings import ConnectionSettings, DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.ledger.ledgers import obeyed
 from tests.ledger.pipelines import applied, every
-from tests.simulation.clock import EPOCH_AT
+from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -256,6 +260,19 @@ async def test_a_run_that_is_renamed_under_its_flow_is_still_its_run(tmp_path: P
         transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
         await anyio.sleep(600)
         assert (await p.flow(FIRST)).state == "succeeded"
+
+
+async def test_doctor_advises_what_goes_on_with_a_flow(tmp_path: Path) -> None:
+    transport = Scripted(run=accepting(), status=lambda asked: says("IN_PROGRESS", asked.remote_id))
+    clock = VirtualClock()
+    async with flowing(tmp_path, transport=transport, clock=clock) as p:
+        await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
+        p.scheduler.on_change()
+        await anyio.sleep(390)
+        p.engine.in_flight.cancel_scope.cancel()
+    ledger, around = tmp_path / "l.db", Dependencies(clock=clock, connect=async_creator, environ={})
+    found = await doctor(DoctorRequest(ledger=ledger, connection=ConnectionSettings(api_key="")), around)
+    assert {each.advice for each in found.findings} == {f"orchestrator tick --ledger {ledger}"}
 
 
 async def test_who_asks_for_flows_before_a_process_carries_out_any_is_heard(tmp_path: Path) -> None:
