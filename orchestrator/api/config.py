@@ -65,6 +65,9 @@ EMULATE_TABLE: Final = "emulate"
 ENDPOINTS_TABLE: Final = "endpoints"
 """What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
 
+ENDPOINT_NAME: Final = "endpoint_name"
+"""Beside the flags, what the chosen endpoint is called: a table may stand for that."""
+
 _TABLE_FOR_EACH: Final = f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]"
 
 PROFILES_TABLE: Final = "profile"
@@ -113,6 +116,7 @@ class Choices:
         named: str | None,
         profile: Layer | None = None,
         profiles: Sequence[str] = (),
+        endpoints: Sequence[str] = (),
     ) -> None:
         self._section = section
         self._given = {**file, **environment, **(profile or {}), **flags}
@@ -126,6 +130,9 @@ class Choices:
 
         self.profiles = profiles
         """The accounts that the file has tables for."""
+
+        self.endpoints = endpoints
+        """The endpoints, by id or name, that it has tables for."""
 
     @classmethod
     def of(cls, given: Mapping[str, object], said: Callable[[Setting[Any]], str] = str) -> Self:
@@ -187,7 +194,9 @@ def choose(
     profile: Layer = {}
     if section is RUNS:
         chosen = {**file, **set_here, **flags}
-        file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], chosen.get(declared.ENDPOINT.key))}
+        endpoint = chosen.get(declared.ENDPOINT.key)
+        it = [str(given.get(ENDPOINT_NAME)), *(() if endpoint is None else endpoint.texts[-1:])]
+        file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], it)}
         if (its_name := chosen.get(declared_profiles.PROFILE.key)) is not None:
             set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
         profile = _of_profile(path, tables[PROFILES_TABLE], its_name)
@@ -199,6 +208,7 @@ def choose(
         named=None if named is None else str(named),
         profile=profile,
         profiles=tuple(tables[PROFILES_TABLE]),
+        endpoints=tuple(tables[ENDPOINTS_TABLE]),
     )
 
 
@@ -242,17 +252,17 @@ def _of_file(path: Path | None, members: Mapping[str, object], section: Section)
     return _layer(members, section, where)
 
 
-def _of_endpoint(path: Path | None, tables: Mapping[str, object], chosen: Given | None) -> Layer:
-    """What the file says of the endpoint that was chosen. What it says of the others is checked, too."""
-    found: Layer = {}
+def _of_endpoint(path: Path | None, tables: Mapping[str, object], chosen: Sequence[str]) -> Layer:
+    """What the file says of the endpoint that was `chosen`, by its name or by its id, which wins. What it says of the
+    others is checked, too.
+    """
+    found: dict[str, Layer] = {}
     for endpoint, members in tables.items():
         where = f"[{ENDPOINTS_TABLE}.{endpoint}] of {path}"
         if not isinstance(members, dict):
             raise UsageError(f"{path}: {_TABLE_FOR_EACH}")
-        layer = _layer(members, OF_ENDPOINTS, where)
-        if chosen is not None and chosen.texts[-1] == endpoint:
-            found = layer
-    return found
+        found[endpoint] = _layer(members, OF_ENDPOINTS, where)
+    return {key: text for each in chosen for key, text in found.get(each, {}).items()}
 
 
 def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given | None) -> Layer:

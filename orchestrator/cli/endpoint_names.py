@@ -1,22 +1,28 @@
 """Names of endpoints in the place of their ids: `--endpoint captions`.
 
 What looks like an id is one, and needs no key and no request. A name is looked up once, among the account's endpoints,
-before anything else is done; the ledger only ever has ids. Where nobody has said where the account of another service
+before anything else is done; the ledger only ever has ids. So it is with the endpoints to which `--escalate` leads, and
+where the configuration file has a table for a name. Where nobody has said where the account of another service
 is (`--serverless-url` alone), there is nobody to ask, and whatever was given is taken for an id.
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import typer
 
-from orchestrator import declared
-from orchestrator.api.config import Choices, choose
+from orchestrator import declared, declared_brakes
+from orchestrator.api.config import ENDPOINT_NAME, RUNS, Choices, choose
 from orchestrator.cli import access
 from orchestrator.cli.access import Connect
 from orchestrator.cli.execution import execute, exit_if_refused
 from orchestrator.cli.options import Flags
+from orchestrator.core.escalation import Rule, endpoints_of
+from orchestrator.core.profiles import address_of, profile_of
+from orchestrator.declared_profiles import PROFILE
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import LOCAL, SERVERLESS_URL_DEFAULT
 
@@ -27,39 +33,103 @@ _ADDRESSES: Final = (declared.BASE_URL, declared.REST_URL, declared.GRAPHQL_URL)
 
 
 def with_endpoint_id(flags: Flags, connect: Connect = access.connect, *, told_only: bool = False) -> Flags:
-    """`flags`, with the id of the endpoint that was named, wherever that was. Ends the command where there is none.
+    """`flags`, with the ids of the endpoints that were named, wherever that was. Ends the command where one has none.
 
-    `told_only`: the command takes it from its flag alone.
+    `told_only`: the command takes its endpoint from its flag alone.
     """
     with exit_if_refused():
         choices = choose(flags, os.environ)
         if told_only and not choices.is_told(declared.ENDPOINT):
             return flags
         given = choices.text(declared.ENDPOINT)
-        if given is None or not is_looked_up(given, choices):
+        if given is None or given.startswith(LOCAL):
+            return flags
+        rules = (choices[declared.ESCALATE] or ()) if declared.ESCALATE.name in flags else ()
+        names = [each for each in (given, *endpoints_of(rules)) if is_looked_up(each, choices)]
+        by_table = given not in names and _has_tables_of_names(flags, choices)
+        if not names and not by_table:
             return flags
         way = access.to_endpoints(choices)
-    found: list[str] = []
+    ids: dict[str, str] = {}
+    its_name = given
 
     async def look() -> int:
+        nonlocal its_name
         account = connect(way)
         async with account.service:
-            found.append(await endpoint_id(given, account))
+            for each in names:
+                ids[each] = await endpoint_id(each, account)
+            if by_table:
+                its_name = await _name_of(given, account)
         return 0
 
     if code := execute(look):
         raise typer.Exit(code)
-    return {**flags, declared.ENDPOINT.name: found[0]}
+    found = {**flags, declared.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
+    return found | {declared.ESCALATE.name: _texts(rules, ids)} if ids.keys() & set(endpoints_of(rules)) else found
+
+
+async def id_at(place: str, given: str, choices: Choices, connect: Connect = access.connect) -> str:
+    """The id of the endpoint that is called `given` in the account whose runs are at `place`, whichever account was
+    chosen. Raises `UsageError`, and `StoppedError` where it cannot be asked.
+    """
+    told = {
+        declared.CONFIG.name: choices.configuration.named,
+        PROFILE.name: profile_of(place),
+        declared.SERVERLESS_URL.name: address_of(place),
+    }
+    its_own = choose(told, {name: text for name, text in os.environ.items() if name != RUNS.variable(PROFILE)})
+    if place == LOCAL or not is_looked_up(given, its_own):
+        return given
+    account = connect(access.to_endpoints(its_own))
+    async with account.service:
+        return await endpoint_id(given, account)
 
 
 def is_looked_up(given: str, choices: Choices) -> bool:
     """Whether `given` is a name that somebody can be asked about."""
+    return is_name(given) and _is_account_known(choices)
+
+
+def is_name(given: str) -> bool:
+    """Whether `given` is not taken for an id as it stands."""
     from orchestrator.account.naming import looks_like_an_id  # noqa: PLC0415
 
-    if given.startswith(LOCAL) or "/" in given or looks_like_an_id(given):
-        return False
+    return not (given.startswith(LOCAL) or "/" in given or looks_like_an_id(given))
+
+
+def _is_account_known(choices: Choices) -> bool:
     is_public = (choices[declared.SERVERLESS_URL] or SERVERLESS_URL_DEFAULT) == SERVERLESS_URL_DEFAULT
     return is_public or any(choices[each] is not None for each in _ADDRESSES)
+
+
+def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
+    """Whether the file says something of endpoints by their names, which the command takes."""
+    takes = any(each.name in flags for each in declared_brakes.OF_ENDPOINTS)
+    return takes and _is_account_known(choices) and any(map(is_name, choices.endpoints))
+
+
+def _texts(rules: Iterable[Rule], ids: dict[str, str]) -> list[str]:
+    """The rules as they are written, with ids for names."""
+    return list(declared.ESCALATE.form.write(tuple(_with_ids(rule, ids) for rule in rules)))
+
+
+def _with_ids(rule: Rule, ids: dict[str, str]) -> Rule:
+    steps = (msgspec.structs.replace(step, endpoint=ids.get(step.endpoint or "", step.endpoint)) for step in rule.steps)
+    return msgspec.structs.replace(rule, steps=tuple(steps))
+
+
+async def _name_of(given: str, account: "Account") -> str:
+    """What the endpoint with that id is called; the id where the account has none such. Raises `StoppedError`."""
+    from orchestrator.client import RefusedError  # noqa: PLC0415
+
+    try:
+        known = await account.endpoints.list()
+    except (RefusedError, NotSent, Unanswered) as error:
+        raise StoppedError(
+            f"[endpoints.NAME] of the configuration file: {error}; by their ids they need no list"
+        ) from None
+    return next((each.name for each in known if each.id == given), given)
 
 
 async def endpoint_id(given: str, account: "Account") -> str:

@@ -1,6 +1,6 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -9,8 +9,10 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import acknowledgement
+from orchestrator.cli.endpoint_names import id_at, is_name
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
 from orchestrator.cli.nouns import ShownGroup
@@ -21,6 +23,9 @@ from orchestrator.errors import UsageError
 from orchestrator.views import EndpointLimits, OperationLimits
 
 T = TypeVar("T")
+
+IdOf = Callable[[Path], Awaitable[str | None]]
+"""The id of the endpoint that was named, if any, by the ledger."""
 
 HEADINGS: Final = ("operation", "limit", "set (UTC)", "now")
 
@@ -58,15 +63,17 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @limits.command("set")
     @shared
-    def set_(name: options.RunName, rules: Rules, endpoint: AtEndpoint = None) -> AtLedger:
+    def set_(name: options.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices) -> AtLedger:
         """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
-        return partial(_set, load, name, rules, endpoint)
+        return partial(_set, load, name, rules, partial(_id_of, load, name, endpoint, choices))
 
     @limits.command()
     @shared
-    def reset(name: options.RunName, operations: Operations = None, endpoint: AtEndpoint = None) -> AtLedger:
+    def reset(
+        name: options.RunName, operations: Operations = None, endpoint: AtEndpoint = None, *, choices: Choices
+    ) -> AtLedger:
         """Forget what was set: the limits are again those that the run was started with."""
-        return partial(_reset, load, name, operations or (), endpoint)
+        return partial(_reset, load, name, operations or (), partial(_id_of, load, name, endpoint, choices))
 
 
 async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
@@ -82,23 +89,35 @@ async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json
 
 
 async def _set(
-    load: Callable[[], App], name: str, rules: Sequence[str], endpoint: str | None, ledger: Path, as_json: bool
+    load: Callable[[], App], name: str, rules: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
 ) -> int:
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
             raise UsageError(f"{operation} is named twice; give it one limit")
         chosen[operation] = limit
-    _tell(await load().limits_set(ledger, name, chosen, endpoint=endpoint), "set", as_json=as_json)
+    _tell(await load().limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
     return 0
 
 
 async def _reset(
-    load: Callable[[], App], name: str, operations: Sequence[str], endpoint: str | None, ledger: Path, as_json: bool
+    load: Callable[[], App], name: str, operations: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
 ) -> int:
     chosen = tuple(_read(_parse_operation, operation) for operation in operations)
-    _tell(await load().limits_reset(ledger, name, chosen, endpoint=endpoint), "reset", as_json=as_json)
+    _tell(await load().limits_reset(ledger, name, chosen, endpoint=await id_of(ledger)), "reset", as_json=as_json)
     return 0
+
+
+async def _id_of(
+    load: Callable[[], App], name: str, endpoint: str | None, choices: Choices, ledger: Path
+) -> str | None:
+    """The id of an endpoint of the run: the account is asked only about what is none."""
+    if endpoint is None or not is_name(endpoint):
+        return endpoint
+    known = await load().limits(ledger, name)
+    if not known or endpoint in {each.endpoint for each in known}:
+        return endpoint
+    return await id_at(known[0].service_url, endpoint, choices)
 
 
 def _read(parse: Callable[[str], T], text: str) -> T:

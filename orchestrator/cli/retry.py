@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import Json, told
+from orchestrator.cli.endpoint_names import id_at, is_name
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.options import also
@@ -65,12 +67,14 @@ def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
         endpoint: Endpoint = None,
         max_attempts: MaxAttempts = None,
         yes: Yes = False,
+        *,
+        choices: Choices,
     ) -> AtLedger:
         """Queue the failed and cancelled jobs of a run again, with fresh counters: all, or those of a filter."""
         given = [*map("--set {}".format, settings or ())]
         given += [f"{declared.ENDPOINT}={endpoint}"] if endpoint is not None else []
         given += [f"{declared.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
-        return partial(_retry, load, name, where, cluster, given, yes)
+        return partial(_retry, load, name, where, cluster, given, yes, choices)
 
 
 async def _retry(
@@ -80,6 +84,7 @@ async def _retry(
     cluster: str | None,
     settings: Sequence[str],
     yes: bool,
+    choices: Choices,
     ledger: Path,
     as_json: bool,
 ) -> int:
@@ -89,6 +94,10 @@ async def _retry(
         if where.strip() or cluster is not None:
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
         return await _nothing(load, preview.run, ledger, as_json=as_json)
+    endpoint = own.get(declared.ENDPOINT.name)
+    if endpoint is not None and is_name(endpoint):
+        run = await load().show(ledger, preview.run)
+        own[declared.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"
     printing.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")

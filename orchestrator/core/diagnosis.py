@@ -45,7 +45,8 @@ _BY_REASON: Final[Mapping[str, Cause]] = {
 _ADVICE: Final[Mapping[Cause, str]] = {
     Cause.KEY_REFUSED: "set ORCHESTRATOR_API_KEY, or the profile's variable, to a key that may use this"
     " endpoint, and give the command again",
-    Cause.ENDPOINT_UNKNOWN: "see whether the endpoint's id and the service's URL are right, and it is still there",
+    Cause.ENDPOINT_UNKNOWN: "see whether the endpoint's id, not its name, and the service's URL are right, and it is"
+    " still there",
     Cause.STOPPED: "mend what it says; a process at work tries again by itself, at most every 10 minutes",
 }
 

@@ -164,7 +164,7 @@ def test_an_endpoint_about_which_little_is_known_is_shown_all_the_same() -> None
 
 def test_whoever_creates_an_endpoint_can_wait_until_it_takes_jobs() -> None:
     """As observed: a new endpoint is unknown to the job API for its first moments."""
-    create = ("endpoints", "create", "--template", "t", "--wait")
+    create = ("endpoints", "create", "--template", "t1", "--wait")
     made = httpx.Response(200, json={"id": "e1"})
     ready = Shell(Script(made, httpx.Response(200, json={"jobs": {}, "workers": {}})))(*create)
     assert (ready.exit_code, ready.stderr.splitlines()[-1]) == (0, "endpoint e1: ready for jobs")

@@ -3,16 +3,19 @@
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import typer
 
 from orchestrator.account import Account
 from orchestrator.cli.access import Access
 from orchestrator.cli.endpoint_names import with_endpoint_id
+from orchestrator.cli.options import Flags
 from orchestrator.client import Service
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.cli.service import ok, refusal, service
 from tests.cli.test_config import write
+from tests.cli.test_limits import LIMITS
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
 LISTED = [{"id": "abc123", "name": "captions"}, {"id": "def456", "name": "My upscaler"}, {"id": "two1", "name": "twin"},
@@ -41,10 +44,13 @@ class Asked:
         return Account(service, rest_url="http://rest")
 
     def __call__(self, monkeypatch: pytest.MonkeyPatch, given: str) -> str:
+        found: str = self.flags(monkeypatch, endpoint=given)["endpoint"]
+        return found
+
+    def flags(self, monkeypatch: pytest.MonkeyPatch, **flags: Any) -> Flags:
         for name, value in self.environment.items():
             monkeypatch.setenv(name, value)
-        found: str = with_endpoint_id({"endpoint": given}, self.connect)["endpoint"]
-        return found
+        return with_endpoint_id(flags, self.connect)
 
 
 @pytest.mark.parametrize("given", ["abc123", "0op1aez3bgxmkx", "local:f.py:f"])
@@ -120,3 +126,84 @@ def test_the_raw_operations_take_a_name_too() -> None:
             2,
             "error: there is no endpoint caption; did you mean captions?\n",
         )
+
+
+def test_rules_lead_to_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked()
+    rules = ["timed_out: endpoint captions, then endpoint xyz789", "failed: give-up"]
+    flags = asked.flags(monkeypatch, endpoint="def456", escalate=rules)
+    assert flags["escalate"] == ["timed_out: endpoint abc123, then endpoint xyz789", "failed: give-up"]
+    assert asked.paths == ["/v1/endpoints"]
+    assert "escalate" not in asked.flags(monkeypatch, endpoint="captions"), "what a command does not take stays out"
+
+
+@pytest.mark.parametrize("given", ["abc123", "captions"])
+def test_the_file_may_speak_of_an_endpoint_by_its_name(given: str) -> None:
+    """Whichever way the command names it: what a budget is of is not left to how somebody types."""
+    write("[endpoints.captions]\nprice-per-second = 0.5\nbudget-per-day = 5\n[endpoints.abc123]\nbudget-per-day = 7")
+    app = FakeApp()
+    with service(ok('[{"id": "abc123", "name": "captions"}]')) as there:
+        invoke(app, "run", "in.jsonl", "--endpoint", given, ORCHESTRATOR_REST_URL=there.url, **KEY)
+        assert there.asked == ["GET /v1/endpoints"]
+    settings: Any = app.requests[0].settings
+    assert (settings.price_per_second, settings.budget_per_day) == (0.5, 7.0), "what stands for its id wins"
+    assert app.requests[0].endpoint == "abc123"
+
+
+def test_where_no_name_stands_in_the_file_an_id_needs_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("[endpoints.abc123]\nprice-per-second = 0.5")
+    asked = Asked(ORCHESTRATOR_API_KEY="")
+    assert asked.flags(monkeypatch, endpoint="abc123", price_per_second=None)["endpoint"] == "abc123"
+    write("[endpoints.captions]\nprice-per-second = 0.5")
+    refused = Asked(listing=403)
+    with pytest.raises(typer.Exit):
+        refused.flags(monkeypatch, endpoint="abc123", price_per_second=None)
+
+
+PROFILES = """
+[profile.work]
+key = "env:WORK_KEY"
+rest-url = "{url}"
+serverless-url = "https://work.example"
+[profile.home]
+key = "env:HOME_KEY"
+rest-url = "http://127.0.0.1:1"
+serverless-url = "https://home.example"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("limits", "set", "captions", "run=5/1"),
+        ("limits", "reset", "captions"),
+        ("retry", "captions", "--yes"),
+    ],
+)
+def test_what_is_asked_of_a_run_asks_the_account_of_the_run(words: tuple[str, ...]) -> None:
+    place = "https://work.example#work"
+    app = FakeApp(
+        runs=(msgspec.structs.replace(run_status(), service_url=place),),
+        endpoints=(msgspec.structs.replace(LIMITS, service_url=place, endpoint="abc123"),),
+    )
+    keys = {"WORK_KEY": "key-of-work", "HOME_KEY": "key-of-home", "ORCHESTRATOR_PROFILE": "home"}
+    with service(ok('[{"id": "big1", "name": "big"}]')) as there:
+        write(PROFILES.format(url=there.url))
+        told = invoke(app, *words, "--endpoint", "big", **keys, **KEY)
+        assert told.exit_code == 0, told.stderr
+        assert there.asked == ["GET /v1/endpoints"]
+        assert b"Bearer key-of-work" in there.requests[0]
+        assert "big1" in str(app.asked[-1])
+        known = invoke(app, *words, "--endpoint", "abc123", **keys)
+        assert (known.exit_code, len(there.asked)) == (0, 1)
+
+
+def test_an_endpoint_is_made_of_a_template_by_its_name() -> None:
+    made = ok('{"id": "e1", "name": "x", "templateId": "t1"}')
+    templates = ok('[{"id": "t1", "name": "captions", "imageName": "me/x:1"}]')
+    with service(templates, made) as there:
+        words = ("endpoints", "create", "--template", "captions", "--gpu", "NVIDIA L4")
+        told = invoke(FakeApp(), *words, "--rest-url", there.url, "--serverless-url", there.url, **KEY)
+        assert told.exit_code == 0, told.stderr
+        assert there.asked == ["GET /v1/templates", "POST /v1/endpoints"]
+        assert b'"templateId":"t1"' in there.body(1)

@@ -81,7 +81,7 @@ def test_those_of_another_endpoint_of_the_run_are_named_by_it() -> None:
     for words in (("set", "captions", "run=5/1"), ("reset", "captions")):
         program = app()
         assert invoke(program, "limits", *words, "--endpoint", "big").exit_code == 0
-        assert program.asked[0][-1] == "big"
+        assert program.asked[-1][-1] == "big"
 
 
 @pytest.mark.parametrize("command", [("show",), ("set", "captions", "run=1/1"), ("reset", "captions")])

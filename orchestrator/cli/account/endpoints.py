@@ -12,6 +12,7 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import access, options, printing, tables
 from orchestrator.cli.access import Command, Connect, tell_deleted
+from orchestrator.cli.account.templates import template_id
 from orchestrator.cli.options import Flags
 from orchestrator.core.interfaces import Noun
 from orchestrator.core.policy import parse_duration
@@ -37,8 +38,8 @@ Endpoint = Annotated[
     ),
 ]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="The endpoint's name.")]
-Template = Annotated[str, typer.Option(metavar="ID", help="The serverless template that its workers start from.")]
-NewTemplate = Annotated[str | None, typer.Option(metavar="ID", help="Another template.")]
+Template = Annotated[str, typer.Option(metavar="ID|NAME", help="The serverless template that its workers start from.")]
+NewTemplate = Annotated[str | None, typer.Option(metavar="ID|NAME", help="Another template.")]
 Gpu = Annotated[
     list[str] | None,
     typer.Option(
@@ -122,7 +123,8 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
 
 async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:
     wait_s = access.wait_s(bool(flags["wait"]), flags["timeout"])
-    record = await account.endpoints.create(_spec(template, flags), more=_more(flags["set_"] or ()))
+    spec, more = _spec(template, flags), _more(flags["set_"] or ())
+    record = await account.endpoints.create(await _of_template(spec, account), more=more)
     _put(record, as_json)
     if wait_s is None:
         printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
@@ -133,11 +135,19 @@ async def _create(template: str, flags: Flags, account: "Account", as_json: bool
 
 
 async def _update(endpoint: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
-    more = _more(flags["set_"] or ())
-    update = partial(account.endpoints.update, spec=_spec(template, flags), more=more, losing=printing.warn)
+    spec, more = _spec(template, flags), _more(flags["set_"] or ())
+    spec = await _of_template(spec, account)
+    update = partial(account.endpoints.update, spec=spec, more=more, losing=printing.warn)
     record = await _at(endpoint, account, update)
     _put(record, as_json)
     printing.say(f"endpoint {record.id}: updated")
+
+
+async def _of_template(spec: "EndpointSpec", account: "Account") -> "EndpointSpec":
+    """`spec`, with the id of its template, which may be a name there."""
+    if spec.template_id is None:
+        return spec
+    return msgspec.structs.replace(spec, template_id=await template_id(spec.template_id, account))
 
 
 def _spec(template: str | None, flags: Flags) -> "EndpointSpec":

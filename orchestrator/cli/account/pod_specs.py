@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli import access, printing
 from orchestrator.cli.access import Command, Noun
 from orchestrator.cli.account.pod_commands import PodId, at_pod, watch, with_limits
-from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth
+from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth, template_id
 from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.options import Flags
 from orchestrator.cli.tables import plain
@@ -40,7 +40,9 @@ Port = Annotated[
 ]
 Template = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="The template that has whatever is not given here.", rich_help_panel=CONTAINER),
+    typer.Option(
+        metavar="ID|NAME", help="The template that has whatever is not given here.", rich_help_panel=CONTAINER
+    ),
 ]
 GlobalNetworking = Annotated[
     bool | None,
@@ -136,7 +138,7 @@ async def _create(name: str, flags: Flags, account: "Account", as_json: bool) ->
     spec = PodCreate(
         name=name,
         **_given(
-            **_container(flags),
+            **await _container(flags, account),
             env=variables(flags["env"] or (), flags["env_file"]) or None,
             registry=flags["registry_auth"],
             gpu=_gpu(flags),
@@ -160,7 +162,9 @@ async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> 
 
     env = variables(flags["env"] or (), flags["env_file"])
     without = tuple(flags["unset_env"] or ())
-    spec = PodModify(**_given(**_container(flags), name=flags["name"], locked=flags["lock"], env=env or None))
+    spec = PodModify(
+        **_given(**await _container(flags, account), name=flags["name"], locked=flags["lock"], env=env or None)
+    )
     if flags["registry_auth"] is not None:
         spec = msgspec.structs.replace(spec, registry=flags["registry_auth"] or None)
     if spec == PodModify() and not without:
@@ -172,11 +176,11 @@ async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> 
     printing.say(f"pod {changed.id} ({plain(changed.name)}): modified{locked}")
 
 
-def _container(flags: Flags) -> dict[str, object]:
+async def _container(flags: Flags, account: "Account") -> dict[str, object]:
     """What both take in the same way."""
     return {
         "image": flags["image"],
-        "template_id": flags["template"],
+        "template_id": None if flags["template"] is None else await template_id(flags["template"], account),
         "args": flags["args"],
         "disk": flags["disk"],
         "ports": _texts(flags["port"]),

@@ -179,6 +179,22 @@ async def _show(given: str, account: "Account", as_json: bool) -> None:
         tables.put(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
 
 
+async def template_id(given: str, account: "Account") -> str:
+    """The id of the template that is called `given`. What looks like an id is taken for one, and what is in no list may
+    be one all the same: of a template that is everybody's. Raises `UsageError` where there is none.
+    """
+    from orchestrator.account.naming import UnknownNameError, id_of, looks_like_an_id  # noqa: PLC0415
+
+    if looks_like_an_id(given):
+        return given
+    try:
+        return id_of("template", given, await account.templates.list())
+    except UnknownNameError:
+        if await account.templates.show(given) is None:
+            raise
+    return given
+
+
 def _lines(template: "Template") -> Iterator[tuple[str, object]]:
     yield from zip(_HEADINGS, _row(template), strict=True)
     yield "start", template.docker_args

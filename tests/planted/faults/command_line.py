@@ -42,6 +42,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/cli/test_profiles.py::test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service",),
     ),
     Fault(
+        name="the account that the shell has is asked about an endpoint of another's run",
+        path="orchestrator/cli/endpoint_names.py",
+        old="        PROFILE.name: profile_of(place),\n",
+        new="",
+        tests=("tests/cli/test_endpoint_names.py::test_what_is_asked_of_a_run_asks_the_account_of_the_run",),
+    ),
+    Fault(
         name="a stage of one account is sent with the key of another",
         path="orchestrator/api/flow_files.py",
         old="        if profile is not None and profile != profile_of(ours):\n",
