@@ -49,6 +49,7 @@ _canary: Final = msgspec.json.Decoder(tuple[int, ...])
 _KEEP: Final = upsert(brakes, lambda new: {"kept": new.kept})
 _CHOOSE: Final = upsert(brakes, lambda new: {"canary": new.canary})
 _CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at})
+_CONTINUED: Final = select(brakes.c.run_id, brakes.c.continued_at).where(brakes.c.continued_at > 0)
 
 _in_line = (
     select(jobs.c.id, (func.row_number().over(order_by=(jobs.c.line, jobs.c.id)) - 1).label("n"))
@@ -135,8 +136,7 @@ class Brakes(Noun):
 
     async def continued(self) -> Mapping[int, int]:
         """When people last had each run go on, where they did."""
-        query = select(brakes.c.run_id, brakes.c.continued_at).where(brakes.c.continued_at > 0)
-        return {row[0]: row[1] for row in await self._doors.rows(query)}
+        return {row[0]: row[1] for row in await self._doors.rows(_CONTINUED)}
 
     async def latest(self, run: int, most: int) -> list[Execution]:
         """The latest ends of executions of `run`, oldest first, as far as the latest events tell. Of those that

@@ -214,16 +214,27 @@ class Cancels(Noun):
         return await self._doors.execute(_NAME, remote_ids_of(told))
 
 
+_QUEUED: Final = (
+    select_jobs()
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        is_taken_in(bindparam("run")),
+    )
+    .limit(bindparam("most"))
+)
+_UNCERTAIN: Final = (
+    select_jobs()
+    .where(jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == bindparam("run"))
+    .order_by(jobs.c.due_at)
+    .limit(bindparam("most"))
+)
+
+
 async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
     """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
-    queued = select_jobs().where(
-        jobs.c.run_id == run, jobs.c.state == literal_column(f"'{State.QUEUED}'"), is_taken_in(run)
-    )
-    uncertain = select_jobs().where(
-        jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == run
-    )
-    found = [job_of(row) for row in await connection.execute(queued.limit(most))]
+    found = [job_of(row) for row in await connection.execute(_QUEUED, {"run": run, "most": most})]
     if len(found) < most:
-        rest = uncertain.order_by(jobs.c.due_at).limit(most - len(found))
-        found += [job_of(row) for row in await connection.execute(rest)]
+        rest = await connection.execute(_UNCERTAIN, {"run": run, "most": most - len(found)})
+        found += [job_of(row) for row in rest]
     return found

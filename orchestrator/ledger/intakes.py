@@ -92,17 +92,25 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     gone: int
 
 
+_COUNTED: Final = select(intakes.c.new_rows, intakes.c.known_rows).where(intakes.c.id == bindparam("intake"))
+_JOBS_BEFORE: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
+    counts.c.run_id == bindparam("run"), counts.c.name.in_([state.value for state in State])
+)
+_ACCEPT: Final = update(intakes).where(intakes.c.id == bindparam("intake")).values(accepted_at=bindparam("now"))
+_TAKE: Final = (
+    update(runs)
+    .where(runs.c.id == bindparam("run"))
+    .values(intake_accepted=bindparam("intake"), rows_accepted=bindparam("rows"))
+)
+
+
 async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> Taken:
     """Makes the intake's jobs exist for everybody. It counts nothing that is large: whoever sends waits meanwhile."""
-    counted = select(intakes.c.new_rows, intakes.c.known_rows).where(intakes.c.id == intake.id)
-    new, known = (await connection.execute(counted)).one()
-    states = counts.c.name.in_([state.value for state in State])
-    jobs_before = select(func.coalesce(func.sum(counts.c.n), 0)).where(counts.c.run_id == intake.run, states)
-    before = (await connection.execute(jobs_before)).scalar_one()
-    await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(accepted_at=now))
-    await connection.execute(
-        update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id, rows_accepted=new + known)
-    )
+    of = {"intake": intake.id, "run": intake.run}
+    new, known = (await connection.execute(_COUNTED, of)).one()
+    before = (await connection.execute(_JOBS_BEFORE, of)).scalar_one()
+    await connection.execute(_ACCEPT, {**of, "now": now})
+    await connection.execute(_TAKE, {**of, "rows": new + known})
     if intake.as_they_come:
         return Taken(rows=new + known, new=new, gone=before - new - known)
     await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))

@@ -1,9 +1,11 @@
 """Jobs: which there are in a state, of a submission, or by their number."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy import Select, bindparam, func, literal_column, select
 
 from orchestrator.core.job import RETRIES_IN_DOUBT, Job
 from orchestrator.core.lifecycle import State
@@ -77,6 +79,17 @@ _UNAPPLIED = (
         submissions.c.failure.is_not(None),
     )
 )
+
+
+@cache
+def _in_state(state: State) -> tuple[Select[Any], Select[Any]]:
+    """Jobs in `state` that are due at the same time as one and come after it, and those that are due later."""
+    query = select_jobs().where(jobs.c.state == literal_column(f"'{state.value}'")).limit(bindparam("most"))
+    due_at: Any = bindparam("due_at")
+    same = query.where(jobs.c.due_at == due_at, jobs.c.id > bindparam("job")).order_by(jobs.c.id)
+    return same, query.where(jobs.c.due_at > due_at).order_by(jobs.c.due_at, jobs.c.id)
+
+
 _failure = msgspec.json.Decoder(Failure)
 
 
@@ -90,13 +103,13 @@ class Jobs(Noun):
         of 300,000 outstanding jobs would else sort or step over all of them.
         """
         due_at, job = after
-        query = select_jobs().where(jobs.c.state == literal_column(f"'{state.value}'"))
-        same = query.where(jobs.c.due_at == due_at, jobs.c.id > job).order_by(jobs.c.id).limit(most)
+        same, later = _in_state(state)
+        place = {"due_at": due_at, "job": job}
         async with self._doors.reading() as connection:
-            found = [job_of(row) for row in await connection.execute(same)]
+            found = [job_of(row) for row in await connection.execute(same, {**place, "most": most})]
             if len(found) < most:
-                later = query.where(jobs.c.due_at > due_at).order_by(jobs.c.due_at, jobs.c.id).limit(most - len(found))
-                found += [job_of(row) for row in await connection.execute(later)]
+                rows = await connection.execute(later, {**place, "most": most - len(found)})
+                found += [job_of(row) for row in rows]
         return found
 
     async def outstanding_since(self) -> dict[int, int]:

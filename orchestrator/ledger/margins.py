@@ -1,13 +1,14 @@
 """How much time the results of a run had left when they were collected, and how much those have that still wait."""
 
 from collections.abc import Collection
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import case, func, literal_column, select
+from sqlalchemy import Select, case, func, literal_column, select
 
 from orchestrator.core.lifecycle import State
 from orchestrator.ledger.doors import Noun
-from orchestrator.ledger.sqlite.statements import among_only, without_index
+from orchestrator.ledger.sqlite.statements import Among, without_index
 from orchestrator.ledger.steps import TENTH_US
 from orchestrator.ledger.tables import jobs, margins, submissions
 from orchestrator.units import SECOND_US
@@ -32,6 +33,26 @@ class Waiting(msgspec.Struct, frozen=True):
         return retained_until if self.ttl_at is None else min(retained_until, self.ttl_at)
 
 
+def _least(so_far: Select[Any]) -> Select[Any]:
+    """The least margin and the step that 1 % fell short of, of rows that say how many there are up to their step."""
+    rows = so_far.subquery()
+    step = func.min(case((rows.c.seen * 100 >= rows.c.total, rows.c.step)))
+    return select(rows.c.run_id, func.min(rows.c.least_us), step).group_by(rows.c.run_id)
+
+
+_LEAST: Final = Among(
+    select(
+        margins.c.run_id,
+        margins.c.step,
+        margins.c.least_us,
+        func.sum(margins.c.n).over(partition_by=margins.c.run_id, order_by=margins.c.step).label("seen"),
+        func.sum(margins.c.n).over(partition_by=margins.c.run_id).label("total"),
+    ),
+    margins.c.run_id,
+    of=_least,
+)
+
+
 class MarginsOfRuns(Noun):
     """The margins of a ledger's runs."""
 
@@ -41,20 +62,9 @@ class MarginsOfRuns(Noun):
 
     async def by_run(self, among: Collection[int] | None = None) -> dict[int, Margins]:
         """The margins of every run that has any, or of those of these numbers."""
-        so_far = select(
-            margins.c.run_id,
-            margins.c.step,
-            margins.c.least_us,
-            func.sum(margins.c.n).over(partition_by=margins.c.run_id, order_by=margins.c.step).label("seen"),
-            func.sum(margins.c.n).over(partition_by=margins.c.run_id).label("total"),
-        )
-        so_far, parameters = among_only(so_far, margins.c.run_id, among)
-        rows = so_far.subquery()
-        step = func.min(case((rows.c.seen * 100 >= rows.c.total, rows.c.step)))
-        query = select(rows.c.run_id, func.min(rows.c.least_us), step).group_by(rows.c.run_id)
         return {
             run: Margins(round(least_us / SECOND_US, 3), round(max(least_us, step * TENTH_US) / SECOND_US, 3))
-            for run, least_us, step in await self._doors.rows(query, parameters)
+            for run, least_us, step in await self._doors.rows(*_LEAST.of(among))
         }
 
     async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:

@@ -1,11 +1,17 @@
 """Notices: what webhooks told, until it was dealt with."""
 
-from sqlalchemy import func, select
+from typing import Final
+
+from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.notice import Notice
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import fitting, notice_of
 from orchestrator.ledger.tables import notices
+
+_AFTER: Final = select(notices).where(notices.c.id > bindparam("after")).order_by(notices.c.id).limit(bindparam("most"))
+_SIZES_AFTER: Final = _AFTER.with_only_columns(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
+_COUNT: Final = select(func.count()).select_from(notices)
 
 
 class Notices(Noun):
@@ -16,15 +22,12 @@ class Notices(Noun):
 
         Fewer where their outputs come to more than `bytes_max`, stored or unpacked; but at least one.
         """
-        sizes = select(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
         page: list[tuple[int, Notice]] = []
         held = 0
         async with self._doors.reading() as connection:
-            query = sizes.where(notices.c.id > after).order_by(notices.c.id).limit(most)
-            found = (await connection.execute(query)).all()
+            found = (await connection.execute(_SIZES_AFTER, {"after": after, "most": most})).all()
             taken = fitting((size for _, size in found), bytes_max)
-            query = select(notices).where(notices.c.id > after).order_by(notices.c.id).limit(taken)
-            for row in await connection.execute(query):
+            for row in await connection.execute(_AFTER, {"after": after, "most": taken}):
                 notice = notice_of(row)
                 held += len((notice.record and notice.record.output) or b"")
                 if page and held > bytes_max:
@@ -34,4 +37,4 @@ class Notices(Noun):
 
     async def count(self) -> int:
         """How many notices were not dealt with."""
-        return int(await self._doors.value(select(func.count()).select_from(notices)))
+        return int(await self._doors.value(_COUNT))

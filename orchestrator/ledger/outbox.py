@@ -55,6 +55,10 @@ class _Telling(msgspec.Struct, frozen=True):
 
 _decoder: Final = msgspec.json.Decoder(_Telling)
 _OWE: Final = insert(outbox).inline()
+_PIPELINES_DUE: Final = (
+    select(outbox.c.pipeline_id).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).group_by(outbox.c.pipeline_id)
+)
+_NEXT_DUE: Final = select(func.min(outbox.c.due_at)).where(UNSETTLED, outbox.c.due_at > bindparam("after"))
 _OF_FLOW: Final = (
     select(flows.c.name, flows.c.fire_at, flows.c.pipeline_id, definitions.c.body)
     .select_from(flows.join(definitions, definitions.c.id == flows.c.definition_id))
@@ -101,12 +105,11 @@ class Outbox(Noun):
 
     async def pipelines_due(self, now: int) -> list[int]:
         """The pipelines of which something is to be sent now."""
-        query = select(outbox.c.pipeline_id).where(UNSETTLED, outbox.c.due_at <= now).group_by(outbox.c.pipeline_id)
-        return [row[0] for row in await self._doors.rows(query)]
+        return [row[0] for row in await self._doors.rows(_PIPELINES_DUE, {"now": now})]
 
     async def next_due(self, after: int) -> int | None:
         """When something is to be sent after that time."""
-        found = await self._doors.value(select(func.min(outbox.c.due_at)).where(UNSETTLED, outbox.c.due_at > after))
+        found = await self._doors.value(_NEXT_DUE, {"after": after})
         return None if found is None else int(found)
 
     async def first_due(self, pipeline: int, now: int) -> Notification | None:

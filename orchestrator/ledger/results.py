@@ -1,11 +1,12 @@
 """Results: finished jobs with all that their rows in the files need."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
@@ -166,23 +167,11 @@ class Results(Noun):
         Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those
         that succeeded with a packed output. `inputs`: with their inputs, which count as outputs do.
         """
-        accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
         line, job = after
-        sizes = (
-            select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
-            .select_from(jobs.outerjoin(outcomes, _OF_JOB))
-            .where(
-                jobs.c.run_id == run,
-                _is_wanted(states, packed_too=packed_too),
-                jobs.c.intake_id <= accepted,
-                (jobs.c.line > line) | ((jobs.c.line == line) & (jobs.c.id > job)),
-                jobs.c.line >= line,
-            )
-            .order_by(jobs.c.line, jobs.c.id)
-            .limit(most)
-        )
+        sizes = _sizes(tuple(states), packed_too=packed_too)
         async with self._doors.reading() as connection:
-            found = [(row[0], row[1]) for row in await connection.execute(sizes)]
+            rows = await connection.execute(sizes, {"run": run, "line": line, "job": job, "most": most})
+            found = [(row[0], row[1]) for row in rows]
             return await _finished(connection, found, bytes_max, inputs=inputs)
 
     async def of(self, ids: Sequence[int], *, bytes_max: int, inputs: bool = False) -> list[FinishedJob]:
@@ -262,6 +251,25 @@ async def _finished(
     rows = (await connection.execute(_FINISHED, taken)).all()
     given = {row[0]: row for row in await connection.execute(_INPUTS, taken)} if inputs else {}
     return [_finished_of(row, given.get(row[1])) for row in rows]
+
+
+@cache
+def _sizes(states: tuple[State, ...], *, packed_too: bool) -> Select[Any]:
+    """The jobs of a run in these states after one of them, in input order, and how large their outputs are."""
+    line: Any = bindparam("line")
+    return (
+        select(jobs.c.id, func.coalesce(func.length(outcomes.c.output), 0))
+        .select_from(jobs.outerjoin(outcomes, _OF_JOB))
+        .where(
+            jobs.c.run_id == bindparam("run"),
+            _is_wanted(states, packed_too=packed_too),
+            jobs.c.intake_id <= select(runs.c.intake_accepted).where(runs.c.id == bindparam("run")).scalar_subquery(),
+            (jobs.c.line > line) | ((jobs.c.line == line) & (jobs.c.id > bindparam("job"))),
+            jobs.c.line >= line,
+        )
+        .order_by(jobs.c.line, jobs.c.id)
+        .limit(bindparam("most"))
+    )
 
 
 def _is_wanted(states: Sequence[State], *, packed_too: bool) -> ColumnElement[bool]:

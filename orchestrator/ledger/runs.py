@@ -12,7 +12,7 @@ from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.ledger.control import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.doors import Doors, Noun
 from orchestrator.ledger.removal import run_take_back
-from orchestrator.ledger.sqlite.statements import IN_BATCH, among_only, batch_of, insert_new
+from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
 from orchestrator.ledger.writer import Block, Transaction
@@ -78,6 +78,14 @@ def _run_of(row: Sequence[Any]) -> Run:
     )
 
 
+_ALL: Final = Among(_RUNS.order_by(runs.c.id), runs.c.id)
+_NAMED: Final = _RUNS.where(runs.c.name == bindparam("name"))
+_ALL_ELSEWHERE: Final = Among(_ELSEWHERE.order_by(runs.c.id, endpoints.c.id), runs.c.id)
+_COUNTS: Final = Among(select(counts.c.run_id, counts.c.name, counts.c.n), counts.c.run_id)
+_ASKED: Final = select(runs.c.id, runs.c.name, runs.c.pause_requested, runs.c.cancel_requested).where(
+    (runs.c.pause_requested == 1) | (runs.c.cancel_requested == 1)
+)
+
 _OUTSTANDING: Final = (
     select(runs.c.endpoint_id, func.sum(counts.c.n))
     .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
@@ -130,8 +138,7 @@ class Runs(Noun):
 
     async def all(self, among: Collection[int] | None = None) -> list[Run]:
         """Every run, or those of these numbers, oldest first."""
-        query = _RUNS.order_by(runs.c.id)
-        return [_run_of(row) for row in await self._doors.rows(*among_only(query, runs.c.id, among))]
+        return [_run_of(row) for row in await self._doors.rows(*_ALL.of(among))]
 
     async def most_wanted(self, most: int) -> list[int]:
         """The numbers of the `most` runs that people look for, oldest first: those that are not finished, then the
@@ -156,7 +163,7 @@ class Runs(Noun):
 
     async def named(self, name: str) -> Run | None:
         """The run called `name`, or None."""
-        found = await self._doors.rows(_RUNS.where(runs.c.name == name))
+        found = await self._doors.rows(_NAMED, {"name": name})
         return _run_of(found[0]) if found else None
 
     async def names(self, *, not_accepted: bool = False) -> list[str]:
@@ -208,8 +215,7 @@ class Runs(Noun):
 
     async def elsewhere(self, run: int | None = None) -> list[Run]:
         """Each run, or that one, as it is at every other endpoint than its own to which jobs of it were sent again."""
-        query = _ELSEWHERE.order_by(runs.c.id, endpoints.c.id)
-        rows = await self._doors.rows(*among_only(query, runs.c.id, None if run is None else [run]))
+        rows = await self._doors.rows(*_ALL_ELSEWHERE.of(None if run is None else [run]))
         return [_run_of(row) for row in rows]
 
     async def at_endpoint(self, run: Run, endpoint: str) -> Run:
@@ -255,9 +261,8 @@ class Runs(Noun):
 
     async def counts_by_run(self, among: Collection[int] | None = None) -> dict[int, dict[str, int]]:
         """The same of every run that ever counted anything, or of those of these numbers."""
-        query = select(counts.c.run_id, counts.c.name, counts.c.n)
         found: dict[int, dict[str, int]] = {}
-        for of, name, n in await self._doors.rows(*among_only(query, counts.c.run_id, among)):
+        for of, name, n in await self._doors.rows(*_COUNTS.of(among)):
             found.setdefault(of, {})[name] = n
         return found
 
@@ -285,9 +290,7 @@ class Runs(Noun):
 
     async def asked(self) -> dict[int, Asked]:
         """The runs of which anything is asked."""
-        query = select(runs.c.id, runs.c.name, runs.c.pause_requested, runs.c.cancel_requested)
-        query = query.where((runs.c.pause_requested == 1) | (runs.c.cancel_requested == 1))
-        found = await self._doors.rows(query)
+        found = await self._doors.rows(_ASKED)
         return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
 
     async def to_cancel(self) -> list[int]:

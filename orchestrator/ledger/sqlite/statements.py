@@ -52,11 +52,17 @@ def batch_of(rows: Iterable[object]) -> dict[str, Any]:
     return {"batch": msgspec.json.encode(list(rows)).decode()}
 
 
-def among_only(query: Select[Any], column: Any, among: Iterable[object] | None) -> tuple[Select[Any], Any]:
-    """The query and its parameters, of the rows alone whose `column` is among these values; None for all rows."""
-    if among is None:
-        return query, None
-    return query.where(column.in_(IN_BATCH)), batch_of(among)
+class Among:
+    """A query of all rows, or of those alone whose `column` is among some values; `of` each of them what is asked."""
+
+    def __init__(
+        self, query: Select[Any], column: Any, of: Callable[[Select[Any]], Select[Any]] = lambda rows: rows
+    ) -> None:
+        self._all, self._some = of(query), of(query.where(column.in_(IN_BATCH)))
+
+    def of(self, among: Iterable[object] | None) -> tuple[Select[Any], Any]:
+        """The statement and its parameters; None for all rows."""
+        return (self._all, None) if among is None else (self._some, batch_of(among))
 
 
 # --- inserts
