@@ -33,7 +33,7 @@ from tests.simulation.loop import VirtualLoop
 
 EXAMPLES = 60
 EXAMPLES_THOROUGH = 2_000
-GC_THRESHOLD = 10_000
+GC_THRESHOLD = 100_000
 """How many more values than before there must be until the collector looks for cycles; Python's own number is 700."""
 
 hypothesis.settings.register_profile(
