@@ -9,7 +9,13 @@ from it or has to catch has its name here, and stands on docs/account.md.
 """
 
 from orchestrator.account.account import Account
-from orchestrator.account.blocking import Blocking, BlockingAccount
+from orchestrator.account.blocking import (
+    BlockingAccount,
+    BlockingEndpoints,
+    BlockingPods,
+    BlockingSecrets,
+    BlockingTemplates,
+)
 from orchestrator.account.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
@@ -46,8 +52,11 @@ __all__ = [
     "Account",
     "ActionRefusedError",
     "AnswerError",
-    "Blocking",
     "BlockingAccount",
+    "BlockingEndpoints",
+    "BlockingPods",
+    "BlockingSecrets",
+    "BlockingTemplates",
     "CannotSayError",
     "Cloud",
     "CpuConfig",

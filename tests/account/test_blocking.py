@@ -1,13 +1,30 @@
 """The account without an event loop of the program's own."""
 
+import inspect
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import httpx
 import pytest
 
-from orchestrator.account import BlockingAccount, GpuRequest, PodCreate, ProblemError
+from orchestrator.account import (
+    Account,
+    BlockingAccount,
+    BlockingEndpoints,
+    BlockingPods,
+    BlockingSecrets,
+    BlockingTemplates,
+    GpuRequest,
+    PodCreate,
+    ProblemError,
+)
+from orchestrator.account.blocking import Where
+from orchestrator.account.endpoints import Endpoints
+from orchestrator.account.pods import Pods
+from orchestrator.account.secrets import Secrets
+from orchestrator.account.templates import Templates
 from orchestrator.client import InProcess
 from orchestrator.clock import SystemClock
 from orchestrator.emulator.answers import ConnectionCut
@@ -37,8 +54,31 @@ def test_every_call_waits_for_its_end_and_returns_what_the_other_does(account: B
     with pytest.raises(ProblemError, match="404"):
         account.pods.show(pod.id)
     assert "create" in dir(account.pods)
-    assert account.pods.create.__doc__.startswith("Creates a pod")
+    assert str(account.pods.create.__doc__).startswith("Creates a pod")
+    assert "spec" in inspect.signature(account.pods.create).parameters
+    assert "self" not in inspect.signature(account.pods.create).parameters
     assert KEY not in repr(account) + repr(account.pods)
+
+
+PARTS = (
+    (Pods, BlockingPods),
+    (Endpoints, BlockingEndpoints),
+    (Templates, BlockingTemplates),
+    (Secrets, BlockingSecrets),
+)
+
+
+@pytest.mark.parametrize(("part", "blocking"), PARTS)
+def test_no_call_of_the_other_is_missing(part: type, blocking: type) -> None:
+    def names(of: type) -> set[str]:
+        return {name for name in vars(of) if not name.startswith("_")}
+
+    assert names(part) == names(blocking)
+
+
+def test_it_takes_what_the_other_takes() -> None:
+    takes = inspect.signature(Account).parameters
+    assert set(Where.__annotations__) == set(takes) - {"service"}
 
 
 def test_it_works_beside_a_loop_and_from_several_threads(account: BlockingAccount) -> None:
@@ -58,13 +98,12 @@ def test_it_works_beside_a_loop_and_from_several_threads(account: BlockingAccoun
 def test_what_is_wrong_is_said_as_by_the_other() -> None:
     with pytest.raises(UsageError, match="the API key is empty"):
         BlockingAccount("")
+    unknown: Any = {"colour": "red"}
     with pytest.raises(TypeError, match="colour"):
-        BlockingAccount(KEY, colour="red")
+        BlockingAccount(KEY, **unknown)
     closed = BlockingAccount(KEY, transport=httpx.MockTransport(lambda _: httpx.Response(200, json={"pods": []})))
     with pytest.raises(UsageError, match=r"account\.pods is for the block"):
         _ = closed.pods
-    with pytest.raises(AttributeError):
-        _ = closed.cars
     for _ in range(2):  # again, with a loop of its own each time
         with closed:
             assert closed.pods.list() == ()

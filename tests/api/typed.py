@@ -22,6 +22,7 @@ from orchestrator import (
     StorageError,
     UsageError,
 )
+from orchestrator.account import BlockingAccount, GpuRequest, Pod, PodCreate, Secret, Template, WorkerRecord
 
 
 def plain() -> Iterator[dict[str, object]]:
@@ -77,6 +78,20 @@ def blocking() -> None:
         assert_type(result.attempts, int)
         assert_type(result.execution, timedelta | None)
         assert_type(result.ended_at, datetime)
+
+
+def of_the_account(template: Template) -> None:
+    with BlockingAccount("key", base_url="https://pods.example", graphql_key="header") as account:
+        assert_type(account, BlockingAccount)
+        assert_type(account.pods.list(include_cluster_pods=True, limit=5), tuple[Pod, ...])
+        spec = PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4"))
+        assert_type(account.pods.create(spec, wait=600, watch=lambda pod: print(pod.status)), Pod)
+        assert_type(account.pods.terminate("abc"), None)
+        assert_type(account.endpoints.show("abc123").workers_max, int | None)
+        assert_type(account.endpoints.workers("abc123"), tuple[WorkerRecord, ...])
+        assert_type(account.templates.save(template, losing=print), Template)
+        assert_type(account.templates.show("t1"), Template | None)
+        assert_type(account.secrets.rotate("s1", "value"), Secret)
 
 
 def to_texts(row: dict[str, Any]) -> dict[str, object] | None:
