@@ -3,8 +3,9 @@ on.
 
 A broken image fails every job, and each failure is paid. So until the first execution of a run has succeeded no more
 go than have to fail for the breaker to trip; later it trips where most of the latest ones failed, and most of these in
-one way. While it is open one job a minute goes. The first success half opens it: as many go as at the beginning, and
-if these do well, all. What has never worked will hardly mend itself: there, after a few such jobs, it waits for people.
+one way. For a minute nothing goes then, and after it one job a minute. The first success half opens it: as many go as
+at the beginning, and if these do well, all. What has never worked will hardly mend itself: there, after a few such
+jobs, it waits for people.
 
 Not to be confused with `core.circuit_breaker`, which is about requests that the service does not answer.
 """
@@ -123,7 +124,7 @@ class Breaker:
         if not execution.is_failed and not self.state.has_succeeded:
             self._set(has_succeeded=True)
         match self.state.phase:
-            case Phase.OPEN if not execution.is_failed:
+            case Phase.OPEN if not execution.is_failed and self._has_paused(now):
                 self._latest.clear()
                 self._set(phase=Phase.HALF_OPEN, tried=0, tried_failed=0, probes=0)
                 return f"the breaker is half open, as an execution has succeeded: up to {rules.first:,} go at a time"
@@ -188,6 +189,12 @@ class Breaker:
         """A claimed job has not been executed after all."""
         if self.state.phase is Phase.OPEN:
             self._set(probes=max(0, self.state.probes - 1))
+
+    def _has_paused(self, now: int) -> bool:
+        """Whether it was open for a while. A success of before is one among the failures that tripped it: where a part
+        of all rows fails it would go on at once, and trip again, without end.
+        """
+        return self.state.probes > 0 or now >= self.state.probe_at
 
     @property
     def _is_exhausted(self) -> bool:

@@ -113,10 +113,20 @@ def test_what_has_worked_is_tried_for_ever() -> None:
         breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
 
 
+def test_a_success_half_opens_it_once_it_has_paused_and_none_of_before() -> None:
+    breaker = after(*[BROKEN] * 4)
+    assert breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US - 1) is None, "it was at the service when it tripped"
+    assert breaker.state.phase is Phase.OPEN
+    assert "half open" in (breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US) or "")
+    resumed = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW), failed=4)
+    resumed.begin(RULES, NOW)
+    resumed.claimed(NOW)
+    assert "half open" in (resumed.observe(WELL, RULES, NOW + 1) or ""), "it is the single one"
+
+
 def test_the_first_success_half_opens_it_and_as_many_as_at_first_go() -> None:
     breaker = after(*[BROKEN] * 4)
-    told = breaker.observe(WELL, RULES, NOW)
-    assert "half open" in (told or "")
+    breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US)
     half = passage(breaker, at_service=1)
     assert isinstance(half, Open)
     assert (half.most, breaker.state.phase) == (3, Phase.HALF_OPEN)
@@ -131,7 +141,9 @@ def test_the_first_success_half_opens_it_and_as_many_as_at_first_go() -> None:
 
 
 def test_it_trips_again_where_most_of_those_fail() -> None:
-    breaker = after(*[BROKEN] * 4, WELL, BROKEN, BROKEN)
+    breaker = after(*[BROKEN] * 4)
+    for each in (WELL, BROKEN, BROKEN):
+        breaker.observe(each, RULES, NOW + PROBE_EVERY_US)
     assert "3 of 3 executions failed again" in (breaker.observe(BROKEN, RULES, NOW) or "")
     assert breaker.state.phase is Phase.OPEN
 

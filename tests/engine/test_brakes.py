@@ -122,6 +122,16 @@ async def test_half_open_it_lets_few_go_and_trips_again_where_these_fail(tmp_pat
     await played(tmp_path / "db", story, breaker=SMALL, jobs=40)
 
 
+async def test_where_most_rows_fail_it_pauses_each_time_it_trips(tmp_path: Path) -> None:
+    async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
+        handler.results = lambda given: BROKEN if number_of(given) % 3 else WELL
+        await anyio.sleep(300)
+        assert 1 <= sum("The breaker has tripped" in each for each in p.warnings) <= 3
+        assert service.paid <= 45, "without a pause more than 60"
+
+    await played(tmp_path / "db", story, breaker=SMALL, jobs=150, workers=8, queue_depth=8, max_attempts=1)
+
+
 async def test_what_worked_until_then_stops_when_most_of_the_latest_fail_in_one_way(tmp_path: Path) -> None:
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
         await p.until(State.SUCCEEDED, 20)

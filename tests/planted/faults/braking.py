@@ -170,4 +170,14 @@ FAULTS: tuple[Fault, ...] = (
             ENGINE + "test_what_would_end_too_late_is_not_sent",
         ),
     ),
+    Fault(
+        name="a success among the failures that tripped a breaker lets the run go on at once",
+        path="orchestrator/core/breaker.py",
+        old="            case Phase.OPEN if not execution.is_failed and self._has_paused(now):\n",
+        new="            case Phase.OPEN if not execution.is_failed:\n",
+        tests=(
+            BREAKER + "test_a_success_half_opens_it_once_it_has_paused_and_none_of_before",
+            ENGINE + "test_where_most_rows_fail_it_pauses_each_time_it_trips",
+        ),
+    ),
 )
