@@ -7,6 +7,7 @@ that the user wrote. Values stay text until a command asks for them: what it doe
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -88,6 +89,9 @@ _TABLE_FOR_EACH_PROFILE: Final = (
     f'{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key = "env:WORK_KEY";'
     f" {declared_profiles.PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one"
 )
+
+_PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
+"""What many would try first. TOML itself refuses it beside the tables."""
 
 OF_ENDPOINTS: Final = Section(by_key(declared_brakes.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
@@ -316,7 +320,8 @@ def _tables(path: Path) -> _Tables:
     except OSError as error:
         raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
     except ValueError as error:
-        raise UsageError(f"{path}: this is not TOML: {error}") from None
+        advice = f"; {_TABLE_FOR_EACH_PROFILE}" if _PROFILE_AS_KEY.search(path.read_bytes()) else ""
+        raise UsageError(f"{path}: this is not TOML: {error}{advice}") from None
     emulate, endpoints = members.pop(EMULATE_TABLE, {}), members.pop(ENDPOINTS_TABLE, {})
     profiles = members.pop(PROFILES_TABLE, {})
     if not isinstance(emulate, dict):

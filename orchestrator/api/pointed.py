@@ -12,6 +12,9 @@ import anyio
 
 from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
+from orchestrator.formats.replace import Replacement
+
+OWNER_ALONE: Final = 0o600
 
 GRACE_S: Final = 3.0
 """How long a program may take to end by itself: it hears of Ctrl-C as we do, and may have a last word to say."""
@@ -40,14 +43,12 @@ def command_of(setting: Setting[Any], text: str, python: str | None = None) -> t
 
 
 def write_environment(path: Path, environment: Mapping[str, str]) -> None:
-    """`NAME=VALUE` a line, for its owner alone: there is a key among them. Raises `UsageError`."""
-    text = "".join(f"{name}={value}\n" for name, value in environment.items())
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path}: the variables cannot be written ({error.strerror})") from None
+    """`NAME=VALUE` a line, whole or not at all, for its owner alone: there is a key among them. Raises `UsageError`, or
+    `StorageError` where there is no room.
+    """
+    with Replacement(path, mode=OWNER_ALONE) as file:
+        file.write("".join(f"{name}={value}\n" for name, value in environment.items()).encode())
+        file.commit()
 
 
 async def run_command(

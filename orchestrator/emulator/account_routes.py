@@ -124,9 +124,9 @@ class AccountApi:
     async def _graphql(self, operation: str, request: Request) -> Response:
         async def operate() -> Answer:
             try:
-                if request.url.path != PUBLIC_PATH:
-                    self._checked_key(request)
-                return await self._within_limits(self.graphql, operation, self._document, request)
+                is_public = request.url.path == PUBLIC_PATH
+                caller = None if is_public else self._caller(self._checked_key(request))
+                return await self._within_limits(self.graphql, operation, partial(self._document, caller), request)
             except Refusal as refusal:
                 return graphql_refusal(refusal)
 
@@ -156,11 +156,11 @@ class AccountApi:
             raise Refusal(401, "unauthorized")
         return key
 
-    async def _document(self, request: Request) -> Answer:
+    async def _document(self, caller: Caller | None, request: Request) -> Answer:
+        """`caller` is whom its key stands for; None where none is asked for."""
         body = await read_body(request, BODY_BYTES_MAX)
-        if request.url.path == PUBLIC_PATH:
+        if caller is None:
             return self._documents().answer(body, self._clock.now(), account="", scopes=None)
-        caller = self._caller(self._checked_key(request))
         account = caller.account(request.headers.get("x-team-id"))
         return self._documents().answer(body, self._clock.now(), account=account, scopes=caller.scopes)
 

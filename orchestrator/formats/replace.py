@@ -34,8 +34,12 @@ class Replacement:
     committing `StorageError`; the target is then as it was. `BrokenPipeError` (nobody reads the pipe) passes through.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mode: int | None = None) -> None:
+        """`mode` is what may be done with the file, by whom; None for what may be done with an existing target, or else
+        with any new file.
+        """
         self.path = path
+        self._mode = mode
         self.target = _target(path)
         self._temporary = None if is_stream(path) else _temporary(self.target)
         self._file: BinaryIO | None = None
@@ -49,7 +53,10 @@ class Replacement:
 
     def __enter__(self) -> Self:
         try:
-            self._file = _open_stream(self.path) if self._temporary is None else _create(self._temporary, self.target)
+            if self._temporary is None:
+                self._file = _open_stream(self.path)
+            else:
+                self._file = _create(self._temporary, self.target, self._mode)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -235,7 +242,7 @@ def _open_stream(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb", BUFFER_BYTES)
 
 
-def _create(temporary: Path, target: Path) -> BinaryIO:
+def _create(temporary: Path, target: Path, mode: int | None = None) -> BinaryIO:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.exists():
@@ -243,9 +250,11 @@ def _create(temporary: Path, target: Path) -> BinaryIO:
     # In a container every process may have the same id: a leftover of that name is an earlier run's. Removing it and
     # creating anew, never opening what is there, keeps a planted link from being written through.
     temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE_MODE)
-    with suppress(FileNotFoundError):
-        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+    is_new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, is_new, _NEW_FILE_MODE if mode is None else mode)
+    if mode is None:
+        with suppress(FileNotFoundError):
+            os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
     return os.fdopen(descriptor, "wb", BUFFER_BYTES)
 
 

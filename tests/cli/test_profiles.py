@@ -182,6 +182,7 @@ def test_a_program_s_own_key_is_not_for_a_profile_of_the_shell() -> None:
         ),
         ('[profile.work]\napi-key = "rpa_secret"', "api-key cannot be set here; keep the key out of files"),
         ('[profile.work]\nkey = "env:NOT_SET"', "the profile work has its API key in NOT_SET; set it: export NOT_SET"),
+        ('profile = "work"\n[profile.work]\nkey = "env:A"', "--profile or ORCHESTRATOR_PROFILE chooses one"),
         ('profile = "work"', "profile has a table for each account, as in [profile.work]"),
         ('[profile]\nwork = "x"', "profile has a table for each account, as in [profile.work]"),
     ],

@@ -176,7 +176,10 @@ async def test_a_command_has_the_variables_and_its_exit_code_is_ours(tmp_path: P
         request = EmulateRequest(port=0, run=run, **more)
         return await emulate(request, lambda _, environment: ready.append(environment), stop)
 
-    assert await emulated(check, anyio.Event(), env_file=file) == 7
+    file.write_text("OLD=1\n" * 99)  # readable by everybody, until there is a key in it
+    with file.open() as before:
+        assert await emulated(check, anyio.Event(), env_file=file) == 7
+        assert before.read() == "OLD=1\n" * 99, "who reads it meanwhile reads one or the other"
     assert dict(line.split("=", 1) for line in file.read_text().splitlines()) == ready[0]
     assert file.stat().st_mode & 0o777 == 0o600
     stop = anyio.Event()
@@ -186,7 +189,7 @@ async def test_a_command_has_the_variables_and_its_exit_code_is_ours(tmp_path: P
     for wrong in ("", "'", "no-such-program-anywhere"):
         with pytest.raises(UsageError, match=r"^--run"):
             await emulated(wrong, stop)
-    with pytest.raises(BaseExceptionGroup, check=lambda group: "cannot be written" in repr(group.exceptions)):
+    with pytest.raises(BaseExceptionGroup, check=lambda group: "it is a folder" in repr(group.exceptions)):
         await emulated("true", stop, env_file=tmp_path)
 
 
