@@ -203,7 +203,7 @@ def choose(
         file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], it)}
         if (its_name := chosen.get(declared_profiles.PROFILE.key)) is not None:
             set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
-        profile = _of_profile(path, tables[PROFILES_TABLE], its_name)
+        profile = _of_profile(path, tables[PROFILES_TABLE], its_name, flags)
     return Choices(
         section,
         file=file,
@@ -269,8 +269,10 @@ def _of_endpoint(path: Path | None, tables: Mapping[str, object], chosen: Sequen
     return {key: text for each in chosen for key, text in found.get(each, {}).items()}
 
 
-def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given | None) -> Layer:
-    """What the file says of the account that was chosen. What it says of the others is checked, too."""
+def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given | None, flags: Layer) -> Layer:
+    """What the file says of the account that was chosen. What it says of the others is checked, too, and that no flag
+    leads its key to one of them.
+    """
     found: dict[str, Layer] = {}
     for profile, members in tables.items():
         if not isinstance(members, dict):
@@ -288,6 +290,15 @@ def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given |
         near = difflib.get_close_matches(name, found, n=1)
         there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
         raise UsageError(f"{chosen.origin}: {path} has no [{PROFILES_TABLE}.{name:.80}]; {there}")
+    for key in OF_PROFILES.settings.keys() & flags.keys():
+        given = flags[key]
+        its = {profile: layer[key].texts for profile, layer in found.items() if key in layer and key.endswith("url")}
+        others = [profile for profile, texts in its.items() if texts == given.texts]
+        if others and name not in others:
+            raise UsageError(
+                f"{given.origin} {given.texts[-1]} is where the profile {others[0]} is, and the key is that of {name};"
+                f" give {declared_profiles.PROFILE} {others[0]}, or leave {given.origin} out"
+            )
     return found[name]
 
 

@@ -148,6 +148,20 @@ def test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service() -> 
     )
 
 
+def test_no_flag_leads_the_key_of_one_account_to_another() -> None:
+    write(TWO)
+    wrong = invoke(FakeApp(), "pods", "list", "--profile", "home", "--base-url", "https://pods.work.example", **KEYS)
+    assert wrong.stderr == (
+        "error: --base-url https://pods.work.example is where the profile work is, and the key is that of home; give"
+        " --profile work, or leave --base-url out\n"
+    )
+    assert "is where the profile work is" in refused(
+        *RUN, "--profile", "home", "--serverless-url", "https://work.example", **KEYS
+    )
+    same = asked("--endpoint", "abc123", "--profile", "work", "--serverless-url", "https://work.example", **KEYS)
+    assert whose(same) == ("https://work.example#work", "key-of-work")
+
+
 def test_who_has_no_key_or_no_file_is_told_of_the_accounts_that_there_are() -> None:
     write(TWO)
     assert "or choose an account: --profile work|home\nor run without an account" in refused(*RUN)

@@ -35,6 +35,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/cli/test_profiles.py::test_addresses_that_a_profile_does_not_say_are_no_variables",),
     ),
     Fault(
+        name="a flag leads the key of one account to another",
+        path="orchestrator/api/config.py",
+        old="        if others and name not in others:\n",
+        new="        if False:\n",
+        tests=("tests/cli/test_profiles.py::test_no_flag_leads_the_key_of_one_account_to_another",),
+    ),
+    Fault(
         name="the key of another service goes to the public one",
         path="orchestrator/cli/access.py",
         old="    if profile is not None and elsewhere and unsaid:\n",
