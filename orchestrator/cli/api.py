@@ -61,8 +61,8 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     api = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode="rich",
-        help="Single requests to an endpoint, without a ledger.\n\nThe API key comes from ORCHESTRATOR_API_KEY or"
-        " RUNPOD_API_KEY.",
+        help="Single requests to an endpoint, without a ledger.\n\nThe API key comes from ORCHESTRATOR_API_KEY,"
+        " RUNPOD_API_KEY or the variable that the profile names.",
     )
     commands.add_typer(api, name="api")
     operations = Noun(

@@ -44,7 +44,9 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
     def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
         """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
 
-        D is a duration: 250ms, 90s, 30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY or RUNPOD_API_KEY.
+        D is a duration: 250ms, 90s, 30m, 24h or 7d.
+
+        The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile names.
         """
         return run_request(sources, choices, os.environ)
 
