@@ -2,17 +2,24 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from orchestrator.core.breaker import Rules
 from orchestrator.core.job import FAILED_EXECUTIONS
-from orchestrator.core.lifecycle import Event
+from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.pipelines import WHOLE
 from orchestrator.ledger.commands import Action
-from orchestrator.written import canary
+from orchestrator.units import SECOND_US
+from orchestrator.written import canary, max_failures
 from tests.simulation.books import Books, EventRow
+from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts
+from tests.simulation.plan import Trouble
+
+SOON_US = 2 * SECOND_US
+"""So long may it take until what is known is heeded, by whoever claims at that moment."""
 
 OVER = frozenset({Event.COMPLETED, Event.ABANDONED, Event.CANCELLED})
 
@@ -74,19 +81,50 @@ def no_budget_is_passed(facts: Facts, books: Books) -> Iterator[str]:
             yield f"{run.plan.name} cost {spent_s:.1f} s of a budget of {budget_s:.1f} s with {begun - ended} outstanding"
 
 
+def nothing_is_sent_that_brakes_hold(facts: Facts, books: Books) -> Iterator[str]:
+    """Nothing is sent once more rows have failed than may, or after the time by which all is to be finished."""
+    plan = facts.plan
+    if plan.of(Trouble.ASLEEP) or plan.of(Trouble.CLOCK_JUMP):  # who decides may do it later, or at another time
+        return
+    allowed = None if plan.max_failures is None else max_failures(plan.max_failures)
+    late_at = None if plan.finish_by_s is None else EPOCH_AT + round(plan.finish_by_s * SECOND_US) + SOON_US
+    for run, events in _stories(facts, books):
+        states: defaultdict[int, State] = defaultdict(lambda: State.QUEUED)
+        exceeded_at: int | None = None
+        for row in events:
+            if row.event == Event.CLAIMED and late_at is not None and row.at > late_at:
+                yield f"{run.plan.name}: a row was sent {(row.at - late_at + SOON_US) / SECOND_US:.1f} s too late"
+            if row.event == Event.CLAIMED and exceeded_at is not None and row.at > exceeded_at + SOON_US:
+                yield f"{run.plan.name}: a row was sent though more had failed than {plan.max_failures}"
+            states[row.job] = TRANSITIONS[states[row.job]].get(Event(row.event), states[row.job])
+            failed = sum(state is State.FAILED for state in states.values())
+            ended = sum(state in TERMINAL for state in states.values())
+            if allowed is None or not allowed.are_exceeded(failed, ended):
+                exceeded_at = None
+            elif exceeded_at is None:
+                exceeded_at = row.at
+
+
 def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
-    """A canary has failed where rows have, a budget is used up where so much can have been paid, and a breaker has
-    tripped where as many executions have failed as it takes.
+    """A canary has failed where rows have, and so have more than may; a budget is used up where so much can have been
+    paid, and none of a day's that is ample; and a breaker has tripped where as many executions have failed as it takes.
     """
     for run, events in _stories(facts, books):
         for _, told in run.held:
             if "the canary failed" in told and not any(row.event in OVER - {Event.COMPLETED} for row in events):
                 yield f"{run.plan.name}: nothing has failed, and {told!r}"
+            failed = sum(row.event == Event.ABANDONED for row in events)
+            if "max-failures" in told and not max_failures(facts.plan.max_failures or "off").are_exceeded(
+                failed, failed
+            ):
+                yield f"{run.plan.name}: {failed} rows have failed, and {told!r}"
             if "the budget of" in told:
                 claimed = sum(row.event == Event.CLAIMED for row in events)
                 most_s = (claimed + 1) * max(facts.plan.execution_timeout_s, facts.plan.seconds[1])
                 if most_s < (facts.plan.budget_s(run.plan) or 0):
                     yield f"{run.plan.name}: {claimed} executions cannot have cost that much, and {told!r}"
+    if not facts.plan.faults.absurd_times and any("before 00:00 UTC" in line for line in facts.said):
+        yield "the budget of a day was used up, which no executions of this world can cost"
     if any(re.search("breaker has tripped", line) for line in facts.said):
         failed = books.counts.get(FAILED_EXECUTIONS, 0)
         if failed < Rules().first:

@@ -22,6 +22,7 @@ from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
 from tests.simulation.brake_checks import (
     no_budget_is_passed,
+    nothing_is_sent_that_brakes_hold,
     the_rest_waits_for_the_canary,
     what_is_healthy_is_not_stopped,
 )
@@ -451,6 +452,7 @@ CHECKS: tuple[Check, ...] = (
     who_is_stopped_sends_nothing,
     the_rest_waits_for_the_canary,
     no_budget_is_passed,
+    nothing_is_sent_that_brakes_hold,
     what_is_healthy_is_not_stopped,
 )
 

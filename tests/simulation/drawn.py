@@ -104,16 +104,21 @@ def swarm(seed: int) -> Plan:
 
 
 def with_brakes(plan: Plan, *, share: float = 1 / 3) -> Plan:
-    """Some worlds of the swarm: a few rows go first, or runs may cost so much only, from too little to far too much.
-    Not where the service has another time, nor where nobody knows how often a job is executed.
+    """Some worlds of the swarm: a few rows go first, runs may cost so much only, from too little to far too much, a few
+    rows may fail, or all is to be finished soon. Not where the service has another time, nor where nobody knows how
+    often a job is executed.
     """
     chance = random.Random(f"brakes {plan.seed}")
     if chance.random() >= share or plan.time_scale != 1.0 or plan.resumable:
         return plan
+    found = chance.choice((None, "1", "3", "3:50%"))
     return msgspec.structs.replace(
         plan,
-        canary=chance.choice((None, "1", "3", "3:50%")),
+        canary=found,
         budget_share=chance.choice((None, 0.2, 0.7, 20.0)),
+        day_share=chance.choice((None, 20.0)),
+        max_failures=None if found is not None else chance.choice((None, "0", "2")),  # a canary would be there first
+        finish_by_s=chance.choice((None, None, 3.0, 30.0, HOUR_S)),
     )
 
 

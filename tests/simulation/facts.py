@@ -37,7 +37,7 @@ class RunFacts:
         self.retried_s = 0.0
         """When somebody asked last for jobs that had failed; whoever saw the run's end before did not see its end."""
         self.held: list[tuple[int, str]] = []
-        """When a canary or a budget has ended a command, and what it said; the next one goes without them."""
+        """When a brake has ended a command, and what it said; the next one goes without them."""
 
 
 class Asked:

@@ -194,6 +194,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which rows of each run go first, as it is written; None: none do."""
     budget_share: float | None = None
     """A run may cost so many times what its jobs cost that take the longest, each once; None: any amount."""
+    day_share: float | None = None
+    """All runs at an endpoint may cost so many times in a day what the jobs of all cost that die of their time-out, each
+    once; None: any amount."""
+    max_failures: str | None = None
+    """How many rows of each run may fail, as it is written; None: any number."""
+    finish_by_s: float | None = None
+    """When each run is to be finished, by its own clock; what would end later is not sent. None: whenever it is."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     others: tuple[RunPlan, ...] = ()
@@ -236,6 +243,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def budget_s(self, run: RunPlan) -> float | None:
         """For so many seconds of execution `run` may pay; None: for any number."""
         return None if self.budget_share is None else self.budget_share * run.jobs * self.seconds[1]
+
+    def budget_per_day_s(self) -> float | None:
+        """For so many seconds of execution all runs at an endpoint may pay in a day; None: for any number."""
+        jobs = sum(run.jobs for run in self.runs)
+        return (
+            None if self.day_share is None else self.day_share * jobs * max(self.execution_timeout_s, self.seconds[1])
+        )
 
     def closed(self) -> tuple[tuple[float, float], ...]:
         """From when to when (seconds) nothing can be learned from the service, whatever the program does."""

@@ -18,7 +18,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api import run as run_program
-from orchestrator.core.brakes import Canary
+from orchestrator.core.brakes import Canary, MaxFailures
 from orchestrator.core.escalation import Rule, parse_rule, problems_of
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
@@ -33,8 +33,9 @@ from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot
-from orchestrator.written import canary, share
+from orchestrator.written import canary, max_failures, share
 from tests.simulation.asker import Asker
+from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import ObservedWorld
 from tests.simulation.loop import running_loop
@@ -52,7 +53,7 @@ ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEW
 BEFALLS = frozenset({Trouble.ASLEEP, Trouble.INTERRUPT})
 """What happens to processes at a time of its own."""
 
-BRAKES = ("the canary failed", "the budget of")
+BRAKES = ("the canary failed", "the budget of", "more than max-failures allows", "it would end after finish-by")
 """What is said where a brake ends a command, and nobody need wonder why."""
 
 LOOK_S = 60.0
@@ -322,7 +323,13 @@ class Play:
                 escalate=_rules(run.plan, plan),
                 canary=Canary() if plan.canary is None or run.held else canary(plan.canary),
                 budget=0.0 if run.held else plan.budget_s(run.plan) or 0.0,
-                price_per_second=None if plan.budget_share is None else 1.0,
+                budget_per_day=plan.budget_per_day_s() or 0.0,
+                price_per_second=None if plan.budget_share is None and plan.day_share is None else 1.0,
+                max_failures=MaxFailures()
+                if plan.max_failures is None or run.held
+                else max_failures(plan.max_failures),
+                finish_by=0 if plan.finish_by_s is None or run.held else EPOCH_AT + round(plan.finish_by_s * SECOND_US),
+                stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else share(plan.retry_budget),
                 resumable=plan.resumable,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
