@@ -11,7 +11,6 @@ where a flow does not come to its end.
 import argparse
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,9 @@ from tests.firing.weeks import played
 from tests.guarantees.recording import record
 
 SEEDS_EACH: Final = 20
-"""So many worlds are played by one process: those that are killed leave their files open, hundreds in each."""
+"""So many worlds are played by one process: those that are killed leave their files open, hundreds in each. (An executor of
+`concurrent.futures` that is to begin a new process then may wait for ever in Python 3.11.)
+"""
 
 
 def main() -> None:
@@ -35,8 +36,8 @@ def main() -> None:
     chosen = parser.parse_args()
     problems = fires = commits = 0
     seeds = range(chosen.first, chosen.first + chosen.seeds)
-    with ProcessPoolExecutor(chosen.processes, get_context("spawn"), max_tasks_per_child=SEEDS_EACH) as pool:
-        for seed, world in zip(seeds, pool.map(played, seeds), strict=True):
+    with get_context("spawn").Pool(chosen.processes, maxtasksperchild=SEEDS_EACH) as pool:
+        for seed, world in zip(seeds, pool.imap(played, seeds), strict=True):
             print(f"seed {seed}: {world.fires:,} fires, {world.gaps:,} gaps, {world.commits:,} commits", flush=True)
             for problem in world.problems:
                 print(f"     {problem}; repeat with --seeds 1 --first {seed}")

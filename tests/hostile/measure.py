@@ -7,8 +7,6 @@ takes. At the end every job must have the result that the service sent.
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from tests.benchmarks.processes import ROOT, Verdict, orchestrator, stand_in
 from tests.benchmarks.runs import run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour, Observed
 from tests.hostile.requests import EVIL
-from tests.hostile.strangers import Plan, Tally
+from tests.hostile.strangers import READY, Plan, Tally
 
 RESULT: Final = b'"output":{"text":"a caption of some forty letters and no more"}'
 RUN_S_MAX: Final = 600.0
@@ -39,8 +37,17 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs whose outcome is not the one result that the service sent."""
 
 
-def measure(jobs: int, *, per_s: int, slow: int = 0, floods: int = 0, open_files: int | None = None) -> Found:
-    """Runs `jobs` jobs at `per_s` a second, attacked by `slow` slow connections and `floods` senders of each kind.
+def measure(
+    jobs: int,
+    *,
+    per_s: int,
+    slow: int = 0,
+    floods: int = 0,
+    seconds: float | None = None,
+    open_files: int | None = None,
+) -> Found:
+    """Runs `jobs` jobs at `per_s` a second, attacked by `slow` slow connections and `floods` senders of each kind, for
+    `seconds` or to the end.
 
     `open_files` is the most that the program may have open, by default what the system lets it.
     """
@@ -50,49 +57,31 @@ def measure(jobs: int, *, per_s: int, slow: int = 0, floods: int = 0, open_files
         arguments = ["run", "input.jsonl", "--output", "results.jsonl", "--listen", f"127.0.0.1:{port}"]
         arguments += ["--limit", f"run={per_s * 10}/10:1000"]
         with stand_in(Behaviour(webhooks=True, hooks_kept=False)) as service:
-            running = _Running([*arguments, *run_flags(service.url)], folder, open_files)
+            command = [*arguments, *run_flags(service.url)]
             if slow or floods:
-                plan = Plan(port=port, ledger=str(folder / "ledger.db"), slow=slow, floods=floods)
-                with _strangers(plan, running) as strangers:
-                    ended = running.wait()
+                plan = Plan(port=port, ledger=str(folder / "ledger.db"), slow=slow, floods=floods, seconds=seconds)
+                with _strangers(plan) as strangers:
+                    ended = _ran(command, folder, open_files)
                     tally = msgspec.json.decode(strangers.communicate(timeout=STOP_S_MAX)[0], type=Tally)
             else:
-                ended, tally = running.wait(), None
+                ended, tally = _ran(command, folder, open_files), None
             seen = service.stop()
         return Found(ended=ended, seen=seen, tally=tally, changed=_changed(jobs, ended, folder))
 
 
-class _Running:
-    """The program, in a thread that waits for its end."""
-
-    def __init__(self, arguments: list[str], folder: Path, open_files: int | None) -> None:
-        self._folder = folder
-        self._ended: Verdict | None = None
-        self._thread = threading.Thread(target=self._run, args=(arguments, open_files))
-        self._thread.start()
-
-    def _run(self, arguments: list[str], open_files: int | None) -> None:
-        self._ended = orchestrator(arguments, folder=self._folder, seconds_max=RUN_S_MAX, open_files=open_files)
-
-    @property
-    def has_key(self) -> bool:
-        """Whether the listener's key is there, or never will be."""
-        return (self._folder / "ledger.db.key").exists() or not self._thread.is_alive()
-
-    def wait(self) -> Verdict:
-        """What it took; raises AssertionError where it did not run."""
-        self._thread.join()
-        assert self._ended is not None
-        return self._ended
+def _ran(arguments: list[str], folder: Path, open_files: int | None) -> Verdict:
+    """What the program took."""
+    return orchestrator(arguments, folder=folder, seconds_max=RUN_S_MAX, open_files=open_files)
 
 
 @contextmanager
-def _strangers(plan: Plan, running: _Running) -> Iterator["subprocess.Popen[bytes]"]:
-    while not running.has_key:
-        time.sleep(0.01)
+def _strangers(plan: Plan) -> Iterator["subprocess.Popen[bytes]"]:
+    """They are ready to attack before the program has begun: a short run would be over before."""
     command = [sys.executable, "-m", "tests.hostile.strangers", msgspec.json.encode(plan).decode()]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         try:
+            assert process.stdout.read(len(READY)) == READY
             yield process
         finally:
             process.kill()

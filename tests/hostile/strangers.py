@@ -37,6 +37,10 @@ _KERNEL_BUFFERS: Final = (Path("/proc/sys/net/ipv4/tcp_rmem"), Path("/proc/sys/n
 KERNEL_BYTES_ELSEWHERE: Final = 16_000_000
 KNOWN_MAX: Final = 500
 LOOK_S: Final = 0.2
+SOON_S: Final = 0.01
+READY: Final = b"ready\n"
+"""What they print first, and beside it only what came of it in the end."""
+
 OPENERS: Final = 4
 RESERVED: Final = 500
 """Open files that are not slow connections."""
@@ -60,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Connections that are held open by slow senders."""
     floods: int
     """Senders of each kind of request, each with one request after the other."""
+    seconds: float | None = None
+    """For how long, from when the first job has ended; None: until standard input ends."""
     seed: int = 1
 
 
@@ -88,26 +94,32 @@ class Strangers:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._targets = Targets(key=Path(f"{plan.ledger}.key").read_bytes(), ended=(), chance=random.Random(plan.seed))
+        self._targets: Targets
+        """Once there is a key."""
+
         self._slow = 0
         self.tally = Tally(answers={attack.name: {} for attack in ATTACKS}, unexpected=[])
 
     async def attack(self) -> None:
-        """Sends until cancelled."""
+        """Sends until cancelled, or for as long as is planned."""
+        await self._learn()
         started = time.perf_counter()
         try:
-            async with anyio.create_task_group() as group:
-                await self._learn()
-                group.start_soon(self._forever, self._learn_more)
-                for attack in ATTACKS:
-                    for _ in range(self._plan.floods):
-                        group.start_soon(self._forever, partial(self._send, attack))
-                for with_token in (True, False):
-                    group.start_soon(self._forever, partial(self._gigabyte, with_token=with_token))
-                for _ in range(OPENERS):
-                    group.start_soon(self._forever, self._open_slow)
+            with anyio.move_on_after(self._plan.seconds):
+                await self._send_all()
         finally:
             self.tally.seconds = time.perf_counter() - started
+
+    async def _send_all(self) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._forever, self._learn_more)
+            for attack in ATTACKS:
+                for _ in range(self._plan.floods):
+                    group.start_soon(self._forever, partial(self._send, attack))
+            for with_token in (True, False):
+                group.start_soon(self._forever, partial(self._gigabyte, with_token=with_token))
+            for _ in range(OPENERS):
+                group.start_soon(self._forever, self._open_slow)
 
     async def _forever(self, send: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -118,7 +130,11 @@ class Strangers:
     # --- what they know
 
     async def _learn(self) -> None:
-        """Looks up jobs that have ended; waits until there are some."""
+        """Waits until the program has a key, and looks up jobs that have ended until there are some."""
+        key = anyio.Path(f"{self._plan.ledger}.key")
+        while not await key.exists():  # noqa: ASYNC110  nobody else would tell
+            await anyio.sleep(SOON_S)
+        self._targets = Targets(key=await key.read_bytes(), ended=(), chance=random.Random(self._plan.seed))
         while not self._targets.ended:
             await self._learn_more()
 
@@ -223,6 +239,8 @@ async def _exchange(stream: anyio.abc.SocketStream, data: bytes) -> int:
 async def main(plan: Plan) -> Tally:
     """Attacks until standard input ends."""
     open_files_allowed(plan.slow + RESERVED)
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
     ended, strangers = anyio.Event(), Strangers(plan)
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     async with anyio.create_task_group() as group:

@@ -15,7 +15,7 @@ OPEN_FILES = 200
 
 
 def test_strangers_change_nothing_and_every_webhook_is_answered() -> None:
-    found = measure(150, per_s=100, slow=120, floods=1, open_files=OPEN_FILES)
+    found = measure(150, per_s=100, slow=120, floods=1, seconds=4, open_files=OPEN_FILES)
 
     assert found.changed == 0
     assert found.seen.webhooks == 150
