@@ -83,14 +83,18 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-def selection(jobs: int = JOBS, *, results: int = RESULTS, runs: int = RUNS, times: int = TIMES) -> list[Figure]:
-    """The slowest list of a page, count, and table of clusters; whole commands; the latest of `results` results."""
+def selection(
+    jobs: int = JOBS, *, results: int = RESULTS, runs: int = RUNS, times: int = TIMES, only: str = ""
+) -> list[Figure]:
+    """The slowest list of a page, count, and table of clusters; whole commands, those with `only` in their names; the
+    latest of `results` results.
+    """
     with TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "ledger.db"
         _fill(path, jobs)
         took_ms = anyio.run(_measured, path)
-        took_s = {what: _command_s(words, folder, times) for what, words in _commands().items()}
+        took_s = {what: _command_s(words, folder, times) for what, words in _commands().items() if only in what}
         late_s = _followed_s(folder, results)
     many = f"{jobs:,} jobs"
     return [
