@@ -125,7 +125,6 @@ FAULTS: tuple[Fault, ...] = (
             "tests/core/test_notice.py::test_a_token_with_one_character_changed_names_nothing",
             "tests/core/test_notice.py::test_a_mac_serves_no_other_submission",
         ),
-        worlds=("webhook-storm", 0, 1),
     ),
     Fault(
         name="a webhook is answered before its notice is durable",
