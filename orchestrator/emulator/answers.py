@@ -1,5 +1,6 @@
 """What the emulator can say to a request: an answer, a refusal, or nothing at all."""
 
+from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +16,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    more: AsyncIterator[bytes] | None = None
+    """What comes behind the body, as long as it lasts: the answer is a stream, of which that is the beginning."""
+
     changes: bool = False
     """Something of the account was created, changed or deleted: to ask again is not the same as to ask once."""
 

@@ -1,7 +1,9 @@
 """Lets answers out as the wire has decided: late, whole, in part, or not at all."""
 
+from collections.abc import AsyncIterator
+
 import anyio
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
@@ -28,7 +30,17 @@ class Departures:
         self._wire.check_connection(self._clock.now())
         if sending.cut is Cut.BEFORE_ANSWER:
             raise ConnectionCut
+        answer = sending.answer
+        if answer.more is not None and sending.cut is Cut.NOWHERE:
+            events = _whole(answer.body, answer.more)
+            return StreamingResponse(events, answer.status, dict(answer.headers), answer.content_type)
         return AnswerResponse(sending)
+
+
+async def _whole(beginning: bytes, more: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield beginning
+    async for piece in more:
+        yield piece
 
 
 class AnswerResponse(Response):

@@ -1,8 +1,11 @@
 """The pod operations over HTTP: `/v2/pods` (contract of pods, Endpoints; as observed)."""
 
 import random
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
+import anyio
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,14 +14,18 @@ from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.pod_access import READ, WRITE, Access
 from orchestrator.emulator.pod_bodies import parse_action, parse_creation, parse_modification
+from orchestrator.emulator.pod_logs import EVENT_STREAM, HEARTBEAT, HEARTBEAT_US, Asked, parse_asked
 from orchestrator.emulator.pod_templates import TemplateSource
 from orchestrator.emulator.pods import PodSettings, PodWorld
-from orchestrator.emulator.problems import invalid
+from orchestrator.emulator.problems import Problem, invalid
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.wire import Wire
 
 CREATION_BYTES_MAX = 102_400
 """A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""
+
+LOOK_S = 0.25
+"""How often a stream looks whether its pod has printed something."""
 
 
 class PodApi:
@@ -44,6 +51,7 @@ class PodApi:
         self._rest = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         self.front = self._rest.front
         self._clock = clock
+        self._scale = scale
 
     def routes(self) -> list[Route]:
         """The routes of the pod interface. They stand behind the job routes, whose endpoint may be called "pods"."""
@@ -51,6 +59,7 @@ class PodApi:
             Route("/v2/pods", self.pods, methods=METHODS),
             Route("/v2/pods/{pod_id}", self.pod, methods=METHODS),
             Route("/v2/pods/{pod_id}/action", self.action, methods=METHODS),
+            Route("/v2/pods/{pod_id}/logs", self.logs, methods=METHODS),
         ]
 
     async def pods(self, request: Request) -> Response:
@@ -73,6 +82,10 @@ class PodApi:
     async def action(self, request: Request) -> Response:
         """`POST /v2/pods/{id}/action`."""
         return await self._rest.answer(request, {"POST": Operation("action", WRITE, self._act)})
+
+    async def logs(self, request: Request) -> Response:
+        """`GET /v2/pods/{id}/logs`."""
+        return await self._rest.answer(request, {"GET": Operation("logs", READ, self._read_log)})
 
     async def _list(self, request: Request, account: str) -> Answer:
         wanted = request.query_params.get("includeClusterPods", "false")
@@ -101,6 +114,41 @@ class PodApi:
         action = parse_action(await read_body(request))
         pod = self.world.act(account, _pod_id(request), action, self._clock.now())
         return NOTHING if pod is None else ok(pod)
+
+    async def _read_log(self, request: Request, account: str) -> Answer:
+        asked = parse_asked(request.query_params, request.headers.get("last-event-id"))
+        pod_id = _pod_id(request)
+        lines, _ = self.world.log(account, pod_id, asked, self._clock.now())
+        seen = lines[-1].number if lines else asked.after
+        if seen is None:
+            everything, _ = self.world.log(account, pod_id, Asked(after=0), self._clock.now())
+            seen = everything[-1].number
+        return Answer(
+            status=HTTPStatus.OK,
+            body=b"".join(line.event() for line in lines) or HEARTBEAT,
+            content_type=EVENT_STREAM,
+            more=self._live(account, pod_id, msgspec.structs.replace(asked, after=seen)),
+        )
+
+    async def _live(self, account: str, pod_id: str, asked: Asked) -> AsyncIterator[bytes]:
+        """What the pod prints from now on, until it rests or is gone (our choice), and a sign of life now and then."""
+        beat_at = self._clock.now() + HEARTBEAT_US
+        while True:
+            now = self._clock.now()
+            try:
+                lines, goes_on = self.world.log(account, pod_id, asked, now)
+            except Problem:
+                return
+            if lines:
+                asked = msgspec.structs.replace(asked, after=lines[-1].number)
+                yield b"".join(line.event() for line in lines)
+            elif now >= beat_at:
+                yield HEARTBEAT
+            if lines or now >= beat_at:
+                beat_at = now + HEARTBEAT_US
+            if not goes_on:
+                return
+            await anyio.sleep(LOOK_S / self._scale)
 
 
 def _pod_id(request: Request) -> str:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from orchestrator.emulator.pod_bodies import Command, CpuWish, GpuWish, Mounts
+from orchestrator.emulator.pod_logs import Line
 from orchestrator.emulator.pod_records import (
     COMPUTING,
     OMITTED,
@@ -76,6 +77,8 @@ class PodState(msgspec.Struct, kw_only=True):
     started_at: int | None = None
     """When its container last started."""
     files: dict[str, bytes] = {}
+    log: list[Line] = []
+    """Its last lines, oldest first."""
 
 
 def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:

@@ -32,6 +32,7 @@ from orchestrator.emulator.pod_bodies import (
     check_mounts,
     command_of,
 )
+from orchestrator.emulator.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, Asked, Line
 from orchestrator.emulator.pod_records import (
     COMPUTING,
     OMITTED,
@@ -153,6 +154,7 @@ class PodWorld:
             status_at=now,
         )
         self._pods[pod.id] = pod
+        _write(pod, now, SYSTEM, f"pod created with image {pod.image}")
         if pod.template is not None:
             self._templates.use(pod.template, pod.id)
         return self._record(self._advance(pod, now), now)
@@ -200,6 +202,7 @@ class PodWorld:
             case Action.RESTART:
                 pod.files.clear()
                 pod.started_at = now
+                _write(pod, now, SYSTEM, "container restarted")
             case _:
                 assert_never(action)
         return self._record(self._advance(pod, now), now)
@@ -211,6 +214,15 @@ class PodWorld:
     def fail(self, pod_id: str, now: int) -> None:
         """Something happens to the pod that only another `start` can mend."""
         self._move(self._advance(self._pods[pod_id], now), Status.ERROR, now)
+
+    def print(self, pod_id: str, text: str, now: int) -> None:
+        """The container prints a line."""
+        _write(self._advance(self._pods[pod_id], now), now, CONTAINER, text)
+
+    def log(self, account: str, pod_id: str, asked: Asked, now: int) -> tuple[Sequence[Line], bool]:
+        """The lines of a pod's log that are asked for, and whether more may come: a pod that rests prints nothing."""
+        pod = self._pod(account, pod_id, now)
+        return asked.of(pod.log), pod.status in COMPUTING
 
     def files(self, pod_id: str) -> dict[str, bytes]:
         """The container's disk, to be read and written: `stop` keeps it, `restart` wipes it."""
@@ -275,9 +287,26 @@ class PodWorld:
             pod.started_at = at
         pod.status = status
         pod.status_at = at
+        _write(pod, at, SYSTEM, _SAID[status])
 
     def _record(self, pod: PodState, now: int) -> PodRecord:
         return record_of(pod, self._settings.prices, now)
+
+
+_SAID: Mapping[Status, str] = {
+    Status.PROVISIONING: "looking for a machine",
+    Status.STARTING: "machine found; starting the container",
+    Status.RUNNING: "container started",
+    Status.EXITED: "container stopped",
+    Status.ERROR: "pod failed",
+}
+"""What the log has of each change of status; in the service's own words it says more."""
+
+
+def _write(pod: PodState, at: int, source: str, text: str) -> None:
+    number = pod.log[-1].number + 1 if pod.log else 1
+    pod.log.append(Line(at, number, source, text))
+    del pod.log[:-TAIL_MAX]
 
 
 def _conflict(detail: str) -> Problem:

@@ -98,7 +98,7 @@ class Wire:
             if self._dice.strikes(Fault.SERVER_ERROR_AFTER):
                 answer = in_form(failure or Refusal(500, "internal server error").answer(), self._error_bodies)
         if answer.status < HTTPStatus.MULTIPLE_CHOICES and answer.body and self._dice.strikes(Fault.BARE_ERROR):
-            answer = msgspec.structs.replace(answer, body=BARE_ERROR)
+            answer = msgspec.structs.replace(answer, body=BARE_ERROR, more=None)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
         answer = self._shortened(answer)
@@ -110,7 +110,7 @@ class Wire:
     def _shortened(self, answer: Answer) -> Answer:
         """The answer, or what a proxy has left of it; to its reader it is whole."""
         if self._dice.strikes(Fault.EMPTY_ANSWER):
-            return msgspec.structs.replace(answer, body=b"")
+            return msgspec.structs.replace(answer, body=b"", more=None)
         if self._dice.strikes(Fault.HALF_ANSWER):
-            return msgspec.structs.replace(answer, body=answer.body[: len(answer.body) // 2])
+            return msgspec.structs.replace(answer, body=answer.body[: len(answer.body) // 2], more=None)
         return answer

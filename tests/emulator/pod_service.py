@@ -56,13 +56,14 @@ class PodService:
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
         templates = AccountTemplates(Templates(Secrets(rng), rng, release_us=0))
+        self.dice = FaultDice(Faults(), rng)
         api = PodApi(
             settings,
             access=Access(callers, quotas),
             templates=templates,
             clock=self.clock,
             rng=rng,
-            wire=Wire(FaultDice(Faults(), rng)),
+            wire=Wire(self.dice),
         )
         self.world = api.world
         self.app: Router = application(api.routes())
