@@ -19,6 +19,7 @@ from orchestrator.account.blocking import (
 from orchestrator.account.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
+from orchestrator.account.logs import LogLine
 from orchestrator.account.pod_records import (
     Cloud,
     CpuConfig,
@@ -69,6 +70,7 @@ __all__ = [
     "GpuRequest",
     "GraphQLError",
     "Interface",
+    "LogLine",
     "Mounts",
     "NetworkMount",
     "NotSent",

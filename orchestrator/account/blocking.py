@@ -79,6 +79,7 @@ class BlockingPods(Blocking[Pods]):
     create = Waiting(Pods.create)
     modify = Waiting(Pods.modify)
     delete = Waiting(Pods.delete)
+    logs = Waiting(Pods.logs)
     start = Waiting(Pods.start)
     stop = Waiting(Pods.stop)
     restart = Waiting(Pods.restart)
@@ -123,8 +124,8 @@ class BlockingAccount:
     """An `Account` for programs that block: `pods`, `endpoints`, `templates` and `secrets` as there, without `await`.
 
     `api_key` is the account's; `serverless_url` and `transport` are as with `Service`, and `where` whatever else
-    `Account` takes. Callbacks (`watch`, `waiting`) are called in the thread of the loop. Ctrl-C ends a call at once;
-    what it has sent may have taken effect. Raises as `Service` and `Account`.
+    `Account` takes. Callbacks (`watch`, `waiting`, `tell`) are called in the thread of the loop. Ctrl-C ends a call at
+    once; what it has sent may have taken effect. Raises as `Service` and `Account`.
 
         with BlockingAccount(os.environ["ORCHESTRATOR_API_KEY"]) as account:
             for pod in account.pods.list():

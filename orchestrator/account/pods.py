@@ -5,12 +5,14 @@ that breaks a rule, `ActionRefusedError` for an action that the pod's record doe
 """
 
 from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
 
+from orchestrator.account.logs import TAIL_DEFAULT, LogLine, LogQuery, LogReader
 from orchestrator.account.pod_records import Pod, PodAction, PodStatus, decode_pod, decode_pods
 from orchestrator.account.pod_specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.rest import ProblemError, Rest, decoded
@@ -150,6 +152,35 @@ class Pods:
     async def delete(self, pod_id: str) -> None:
         """Deletes a pod for good; the same as `terminate`."""
         await self._rest.delete(f"pods delete {pod_id:.80}", _path(pod_id))
+
+    async def logs(
+        self,
+        pod_id: str,
+        tell: Callable[[LogLine], None],
+        *,
+        tail: int = TAIL_DEFAULT,
+        since: datetime | None = None,
+        source: str | None = None,
+        follow: bool = False,
+    ) -> None:
+        """Has `tell` get the pod's last `tail` lines (as published; not in the contract), each once.
+
+        With `follow` also those that it prints from now on, until the pod rests or is gone; else it returns with the
+        last of `tail` lines, or once none has come for `QUIET_S`, for the service does not say which is the last.
+        `since` (with a zone) leaves out older lines, `source` those of another one (`container`, `system`).
+        """
+        query = LogQuery(tail=tail, since=since, source=source, follow=follow)
+        reader = LogReader(self._rest, f"pods logs {pod_id:.80}", f"{_path(pod_id)}/logs", query, tell)
+
+        async def is_over() -> bool:
+            try:
+                return (await self.show(pod_id)).status in _RESTING
+            except ProblemError as error:
+                if error.status != _NOT_FOUND:
+                    raise
+                return True
+
+        await reader.read(is_over)
 
     async def start(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.

@@ -21,7 +21,7 @@ import msgspec
 
 from orchestrator.account.interfaces import GONE
 from orchestrator.account.quotas import Quotas
-from orchestrator.client.backends import Request, header_table
+from orchestrator.client.backends import Coming, Request, header_table
 from orchestrator.client.refusals import (
     PROBABLE,
     UNKNOWN,
@@ -112,7 +112,10 @@ class Rest:
         self._key = key_of(self._headers)
         self._transport = transport
         self._clock = clock
-        self._sleep = sleep
+        self.sleep = sleep
+        """Waits before something is asked again."""
+
+        self._redactor = Redactor({HIDDEN: self._key})
         self._quotas = Quotas()
         self.notify: Callable[[str, float], None] | None = None
         """Told why a request waits, and for how many seconds; may be set at any time."""
@@ -177,6 +180,31 @@ class Rest:
         """`DELETE {base}{path}`."""
         return await self._request(doing, "DELETE", path, None)
 
+    async def listen(self, doing: str, path: str, coming: Coming, *, silence_s: float, last_id: str = "") -> None:
+        """`GET {base}{path}`, whose answer is events and has no end of its own: `coming` has it piece by piece.
+
+        Returns when the service ends it, raises `Unanswered` where it is cut or `silence_s` long nothing comes, and is
+        not repeated: `last_id` is the last event of the stream before this one.
+        """
+        more = {b"Accept": b"text/event-stream", **({b"Last-Event-ID": last_id.encode("ascii")} if last_id else {})}
+        headers = header_table({**self._headers, **more})
+        request = Request("GET", str(httpx.URL(f"{self._base}{path}")), headers, coming=coming, is_endless=True)
+        with telling(doing):
+            await self._wait()
+            try:
+                answer = _success(await self._exchange(request, silence_s), doing, "", self._redactor)
+            except ProblemError as error:
+                self._may_repeat("GET", error, PAUSES_S[0])  # after a 429, whatever comes next waits
+                raise
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            raise AnswerError(
+                f"{doing}: the service answered {answer.status} with something else than a stream of events"
+            )
+
+    def scrub(self, text: bytes) -> bytes:
+        """What the service says, without the key."""
+        return self._redactor.scrub(text)
+
     async def _request(
         self, doing: str, method: str, path: str, body: bytes | None, hidden: Sequence[str] = ()
     ) -> Answer:
@@ -197,7 +225,7 @@ class Rest:
                 except (NotSent, Unanswered):
                     if pause_s is None or method != "GET":
                         raise
-                await self._sleep(pause_s)
+                await self.sleep(pause_s)
 
     def _may_repeat(self, method: str, error: ProblemError, pause_s: float) -> bool:
         """Whether another try may help and does no harm; a 429 makes it wait."""
@@ -209,10 +237,14 @@ class Rest:
 
     async def _send(self, method: str, path: str, body: bytes | None) -> Answer:
         headers = {**self._headers, **({} if body is None else {b"Content-Type": b"application/json"})}
-        request = Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
+        return await self._exchange(
+            Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
+        )
+
+    async def _exchange(self, request: Request, within_s: float | None = None) -> Answer:
         self._quotas.take()
         try:
-            answer = await self._transport.send(request)
+            answer = await self._transport.send(request, within_s=within_s)
         finally:
             self._quotas.ended()
         limit, policy = answer.headers.get("ratelimit"), answer.headers.get("ratelimit-policy")

@@ -85,6 +85,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "pods modify": "pods modify trainer --name night-trainer --lock",
     "pods list": "pods list",
     "pods show": "pods show trainer",
+    "pods logs": "pods logs trainer --tail 20 --follow",
     "pods start": "pods start trainer --wait",
     "pods stop": "pods stop trainer",
     "pods restart": "pods restart trainer",

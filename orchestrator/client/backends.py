@@ -43,6 +43,8 @@ READ_BYTES: Final = 64 * 1024
 UNKNOWN_BYTES: Final = 4 * MIB
 """What a large answer is taken for that does not say how long it is."""
 
+_OK_MAX: Final = 299
+
 Headers = CIMultiDict[str]
 
 Leaving = Callable[[], None]
@@ -50,7 +52,7 @@ Leaving = Callable[[], None]
 
 
 Coming = Callable[[int, bytes], None]
-"""Called with the status and a piece of an answer's body, as it comes."""
+"""Called with the status and a piece of an answer's body, as it comes; the first, with its head, is empty."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -62,6 +64,8 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b""
     leaving: Leaving | None = None
     coming: Coming | None = None
+    is_endless: bool = False
+    """Whether a success is for `coming` alone, and nothing of it kept: it lasts until somebody ends it."""
 
     def __repr__(self) -> str:
         return f"Request({self.method})"  # the URL and the headers may hold the key
@@ -139,19 +143,20 @@ class AiohttpCarrier:
             timeout=self._timeout,
             ssl=_tls() if url.scheme == "https" else True,
         ) as response:
-            return Carried(response.status, response.headers, await self._body(response, patience, request.coming))
+            return Carried(response.status, response.headers, await self._body(response, patience, request))
 
-    async def _body(self, response: aiohttp.ClientResponse, patience: Patience, coming: Coming | None) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, patience: Patience, request: Request) -> bytes:
         content = response.content
         if "Content-Encoding" in response.headers:
             pieces = _decoded(response)
-        elif content.is_eof() and content.total_bytes <= self._body_bytes_max and coming is None:
+        elif content.is_eof() and content.total_bytes <= self._body_bytes_max and request.coming is None:
             return content.read_nowait(-1)  # nearly every answer comes in one piece, its head included
         else:
             pieces = content.iter_any()
         expected = response.content_length or UNKNOWN_BYTES
-        pieces = _told(pieces, response.status, coming)
-        return await Download(patience, self._down, expected).read(pieces, self._body_bytes_max)
+        pieces = _told(pieces, response.status, request.coming)
+        download = Download(patience, self._down, expected, is_kept=_is_kept(request, response.status))
+        return await download.read(pieces, self._body_bytes_max)
 
     def _open(self) -> aiohttp.ClientSession:
         """Made at the first request, inside the event loop that it belongs to."""
@@ -207,7 +212,8 @@ class HttpxCarrier:
         )
         try:
             pieces = _told(response.aiter_bytes(), response.status_code, request.coming)
-            body = await Download(patience).read(pieces, self._body_bytes_max)
+            download = Download(patience, is_kept=_is_kept(request, response.status_code))
+            body = await download.read(pieces, self._body_bytes_max)
         finally:
             await response.aclose()
         return Carried(response.status_code, response.headers, body)
@@ -295,11 +301,14 @@ class Upload(aiohttp.payload.Payload):
 class Download:
     """An answer on its way down: when it turns out to be large, the rest of it waits for one of `places` on the line.
 
-    `expected` bytes are reserved for it in memory.
+    `expected` bytes are reserved for it in memory. What is not to be kept is only read.
     """
 
-    def __init__(self, patience: Patience, places: Places | None = None, expected: int = 0) -> None:
+    def __init__(
+        self, patience: Patience, places: Places | None = None, expected: int = 0, *, is_kept: bool = True
+    ) -> None:
         self._patience = patience
+        self._is_kept = is_kept
         self._places = places
         self._expected = expected
         self._place: Place | None = None
@@ -322,8 +331,10 @@ class Download:
         chunks: list[bytes] = []
         size = 0
         async for chunk in pieces:
-            size += len(chunk)
             self._patience.moved += len(chunk)
+            if not self._is_kept:
+                continue
+            size += len(chunk)
             if size > bytes_max:
                 raise Unanswered(f"the answer is longer than {bytes_max} bytes")
             chunks.append(chunk)
@@ -344,12 +355,18 @@ def _keep_little_unsent(transport: asyncio.WriteTransport | None) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, PIECE_BYTES)
 
 
+def _is_kept(request: Request, status: int) -> bool:
+    """Whether the answer is wanted as a whole: why something was refused always is."""
+    return not request.is_endless or status > _OK_MAX
+
+
 def _told(pieces: AsyncIterator[bytes], status: int, coming: Coming | None) -> AsyncIterator[bytes]:
     """The pieces, of each of which `coming` is told first."""
     return pieces if coming is None else _tell(pieces, status, coming)
 
 
 async def _tell(pieces: AsyncIterator[bytes], status: int, coming: Coming) -> AsyncIterator[bytes]:
+    coming(status, b"")
     async for piece in pieces:
         coming(status, piece)
         yield piece

@@ -8,7 +8,8 @@ sockets. So no request has a timer. One ticker looks at all of them, and
 - after a gap nobody is judged before the loop has had a whole tick to read what has come.
 
 A request is given up after `limit_s` in which no byte moved, up or down, or once it has taken `limit_s` and a second
-more for every `RATE_MIN` bytes: large bodies have their time, and whoever sends a byte now and then has not.
+more for every `RATE_MIN` bytes: large bodies have their time, and whoever sends a byte now and then has not. An answer
+that has no end of its own is given up for its silence only.
 """
 
 import asyncio
@@ -82,8 +83,11 @@ class Patience:
             return self._limit_s
         if self.moved != self._seen:
             self._seen, self._quiet_since_s = self.moved, now_s
+        silent_s = self._quiet_since_s + self._limit_s - now_s
+        if not self._rate_min:
+            return silent_s
         in_all_s = self._limit_s + self.moved / self._rate_min
-        return min(self._quiet_since_s + self._limit_s, self._began_s + in_all_s) - now_s
+        return min(silent_s, self._began_s + in_all_s - now_s)
 
 
 class Watch:
@@ -107,12 +111,15 @@ class Watch:
         self._clock_at = 0
         self._was_late = False
 
-    def begin(self, limit_s: float) -> Patience:
-        """Begins to wait; the caller works within the `scope` of what is returned, and ends it by `end`."""
+    def begin(self, limit_s: float, *, is_endless: bool = False) -> Patience:
+        """Begins to wait; the caller works within the `scope` of what is returned, and ends it by `end`.
+
+        Where it `is_endless`, silence alone ends it.
+        """
         loop = asyncio.get_running_loop()
         if self._timer is None or loop is not self._loop:
             self._start(loop)
-        patience = Patience(self, limit_s, self.awake_s(), self._rate_min)
+        patience = Patience(self, limit_s, self.awake_s(), 0.0 if is_endless else self._rate_min)
         self._waiting[patience] = None
         if limit_s < TICK_S:
             self._tick_within(limit_s)

@@ -6,6 +6,7 @@ another type than expected or that nobody knows is kept in `more`, an unknown st
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -22,10 +23,14 @@ NOTHING_MORE: Final[Mapping[str, object]] = MappingProxyType({})
 NOT_JSON: Final = "the answer is not JSON"
 
 _EVENT: Final = b"data:"
-_EVENT_STREAM: Final = (_EVENT, b"event:", b"id:", b"retry:", b":")
+_EVENT_ID: Final = b"id:"
+_EVENT_STREAM: Final = (_EVENT, b"event:", _EVENT_ID, b"retry:", b":")
 """What a stream of events (text/event-stream) begins with; no JSON document does."""
 
 _EVENTS_END: Final = b"[DONE]"
+
+_IN_HEADER: Final = re.compile(rb"[\x21-\x7e]{1,256}")
+"""An event's id that can be sent back in a header."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -206,18 +211,49 @@ def read_json(body: bytes) -> JsonAnswer:
     return JsonAnswer(value=_json(body), raw=body)
 
 
+class Event(msgspec.Struct, frozen=True):
+    """One event of a stream: its data, and the id with which a reader goes on behind it; either may be empty."""
+
+    id: str
+    data: bytes
+
+
 class Events:
-    """The documents of a stream of events, while it comes."""
+    """A stream of events, while it comes: its documents, or its events as a whole; one reader asks for one of them."""
 
     def __init__(self) -> None:
         self._rest = b""
+        self._id = b""
+        self._data: list[bytes] = []
+
+    @property
+    def unread(self) -> int:
+        """How many bytes have come of an event that has not ended."""
+        return len(self._rest) + len(self._id) + sum(map(len, self._data))
 
     def of(self, piece: bytes) -> Iterator[object]:
         """The documents whose lines end in `piece`. What is no JSON is for `read_json` to say, at the end."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for document in _documents(lines):
+        for document in _documents(self._lines(piece)):
             with suppress(ValueError):
                 yield _json(document)
+
+    def whole(self, piece: bytes) -> Iterator[Event]:
+        """The events that end in `piece`, whatever their data are. Comments are none."""
+        for line in self._lines(piece):
+            text = line.removesuffix(b"\r")
+            if text.startswith(_EVENT):
+                self._data.append(text.removeprefix(_EVENT).removeprefix(b" "))
+            elif text.startswith(_EVENT_ID):
+                self._id = text.removeprefix(_EVENT_ID).strip()
+            elif not text and (self._id or self._data):
+                known = self._id if _IN_HEADER.fullmatch(self._id) else b""
+                event = Event(known.decode("ascii"), b"\n".join(self._data))
+                self._id, self._data = b"", []
+                yield event
+
+    def _lines(self, piece: bytes) -> Iterable[bytes]:
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        return lines
 
 
 def _documents(lines: Iterable[bytes]) -> Iterator[bytes]:

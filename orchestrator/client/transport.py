@@ -125,7 +125,7 @@ class Transport:
         sent_at = self._clock.now()
         limit_s = self._request_s if within_s is None else within_s
         failure: NotSent | Unanswered
-        patience = self._watch.begin(limit_s)
+        patience = self._watch.begin(limit_s, is_endless=request.is_endless)
         try:
             with patience.scope:
                 return self._answer(await self._carrier.carry(request, patience), sent_at)

@@ -1,4 +1,6 @@
-"""`orchestrator pods`: list, show, start, stop, restart, terminate; `pod_specs` has those that say what a pod is."""
+"""`orchestrator pods`: list, show, start, stop, restart, terminate; `pod_specs` has those that say what a pod is,
+`logs` what it has printed.
+"""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,6 +11,7 @@ import typer
 from orchestrator import declared
 from orchestrator.cli import access, options, printing
 from orchestrator.cli.access import Command, Connect, Interface, Noun
+from orchestrator.cli.account.logs import add_logs
 from orchestrator.cli.account.pod_commands import PodId, Verbose, at_pod, watch, with_limits
 from orchestrator.cli.account.pod_specs import add_create_and_modify
 from orchestrator.cli.options import Flags
@@ -31,7 +34,9 @@ _ACTIONS: Final = {
 
 def add_pods(commands: typer.Typer, connect: Connect) -> None:
     """Registers `pods` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, modify, list, start, stop, restart and terminate pods.")
+    group = typer.Typer(
+        no_args_is_help=True, help="Create, modify, list, start, stop, restart and terminate pods, and read their logs."
+    )
     commands.add_typer(group, name="pods")
     shared = options.flags_of(declared.BASE_URL, declared.TEAM, declared.CONFIG)
     pods = Noun(group, Interface.PODS, connect, **shared, json=access.Json, verbose=Verbose)
@@ -46,6 +51,7 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
         """Show one pod. The values of its environment variables are in --json only."""
         return partial(with_limits, flags, partial(_show, pod_id))
 
+    add_logs(pods)
     add_create_and_modify(pods)
     for action, description in _ACTIONS.items():
         _add_action(pods, action, description)

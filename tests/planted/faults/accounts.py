@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 _TESTS = "tests/account/test_interfaces.py"
+_LOGS = "tests/account/test_logs.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -48,5 +49,26 @@ FAULTS: tuple[Fault, ...] = (
         old="        redactor = Redactor({HIDDEN: self._key}, sent=hidden)\n",
         new="        redactor = Redactor({HIDDEN: self._key})\n",
         tests=(f"{_TESTS}::test_a_value_that_v2_quotes_is_hidden",),
+    ),
+    Fault(
+        name="a line of a log that the service sends again is told again",
+        path="orchestrator/account/logs.py",
+        old="            if event.id in self._known:\n",
+        new="            if False:\n",
+        tests=(f"{_LOGS}::test_a_stream_that_was_cut_goes_on_behind_its_last_line_and_tells_each_line_once",),
+    ),
+    Fault(
+        name="an endless answer is given up for its length",
+        path="orchestrator/client/transport.py",
+        old="self._watch.begin(limit_s, is_endless=request.is_endless)\n",
+        new="self._watch.begin(limit_s)\n",
+        tests=(f"{_LOGS}::test_a_stream_lasts_as_long_as_anything_comes_and_is_dropped_by_a_minute_of_silence",),
+    ),
+    Fault(
+        name="what a pod has printed moves the cursor",
+        path="orchestrator/cli/account/logs.py",
+        old='    text = " ".join(plain(part) for part in',
+        new='    text = " ".join(part for part in',
+        tests=("tests/cli/test_pod_logs.py::test_each_line_is_printed_on_a_line_that_moves_no_cursor",),
     ),
 )

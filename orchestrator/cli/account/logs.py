@@ -1,0 +1,130 @@
+"""`orchestrator pods logs`: what a pod has printed, a line for each line."""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from msgspec.structs import asdict
+
+from orchestrator import declared
+from orchestrator.cli import options, printing
+from orchestrator.cli.access import Command, Noun
+from orchestrator.cli.account.pod_commands import PodId, at_pod, with_limits
+from orchestrator.cli.options import Flags
+from orchestrator.cli.tables import plain
+from orchestrator.clock import SystemClock
+from orchestrator.core.interfaces import Interface
+from orchestrator.core.policy import parse_duration
+from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.account import Account, LogLine  # at run time `--help` would pay for them
+    from orchestrator.account.logs import LogQuery
+
+TAIL_DEFAULT: Final = 100
+
+Tail = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="How many of the last lines, at most 5,000. Default: 100; 0: none of them."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="None older than that: [bold]10m[/] ago, or a time stamp with its zone."),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="[bold]container[/]: what it prints; [bold]system[/]: what is done with it. Default: both."
+    ),
+]
+ByInterface = Annotated[
+    str | None, options.option(declared.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone.")
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", metavar="", help="Go on with whatever comes, until Ctrl-C or the pod's end."),
+]
+
+
+def add_logs(pods: Noun) -> None:
+    """Registers `logs`."""
+
+    @pods.command(interface=ByInterface)
+    def logs(
+        pod_id: PodId,
+        tail: Tail = None,
+        since: Since = None,
+        source: Source = None,
+        follow: Follow = False,
+        *,
+        flags: Flags,
+    ) -> Command:
+        """Print a pod's log. By REST v2 only. Without --follow it ends with the last of N lines, or once none has come
+        for 3 s: the service does not say which is the last.
+        """
+        _check(flags["interface"])
+        return partial(with_limits, flags, partial(_logs, pod_id, _query(tail, since, source, follow)))
+
+
+def _check(interface: str | None) -> None:
+    """Raises `UsageError` where an interface is asked for that knows no logs. What the file says is about others."""
+    from orchestrator.account.interfaces import USE_V2, CannotSayError  # noqa: PLC0415
+
+    if interface not in (None, Interface.AUTO, Interface.V2):
+        raise CannotSayError(Interface(interface), "what a pod has printed", USE_V2)
+
+
+def _query(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
+    from orchestrator.account.logs import LogQuery  # noqa: PLC0415
+
+    return LogQuery(
+        tail=TAIL_DEFAULT if tail is None else tail,
+        since=None if since is None else _time(since),
+        source=source,
+        follow=follow,
+    )
+
+
+def _time(text: str) -> datetime:
+    try:
+        ago_us = parse_duration(text)
+    except ValueError:
+        return _stamped(text)
+    return datetime.fromtimestamp((SystemClock().now() - ago_us) / SECOND_US, UTC)
+
+
+def _stamped(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise UsageError(f"--since {text:.60}: write how long ago, as in 10m, or a time stamp: 2026-11-23T06:00Z")
+    return found
+
+
+async def _logs(pod: str, query: "LogQuery", account: "Account", as_json: bool) -> None:
+    told = 0
+
+    def tell(line: "LogLine") -> None:
+        nonlocal told
+        told += 1
+        (printing.put_json if as_json else _put)(line)
+
+    async def read(pod_id: str) -> None:
+        await account.pods.logs(pod_id, tell, **asdict(query))
+
+    await at_pod(account, pod, read)
+    if query.follow:
+        printing.say(f"pod {pod} prints no more")
+    elif not told:
+        printing.say(f"pod {pod} has no such lines")
+
+
+def _put(line: "LogLine") -> None:
+    """A line at once, on one line, whatever is in it."""
+    text = " ".join(plain(part) for part in (line.ts, line.source, line.line) if part)
+    printing.put(text.encode("utf-8", "replace") + b"\n")
+    printing.flush()
