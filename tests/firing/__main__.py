@@ -19,9 +19,10 @@ from tests.crashes.firing import killed
 from tests.firing.weeks import played
 from tests.guarantees.recording import record
 
-SEEDS_EACH: Final = 20
-"""So many worlds are played by one process: those that are killed leave their files open, hundreds in each. (An executor of
-`concurrent.futures` that is to begin a new process then may wait for ever in Python 3.11.)
+SEEDS_EACH: Final = 4
+"""So many worlds are played by one process: those that are killed leave their files open, hundreds in each, and what they
+knew in memory, so that twenty worlds take three times as long each. (An executor of `concurrent.futures` that is to
+begin a new process then may wait for ever in Python 3.11.)
 """
 
 
