@@ -92,22 +92,24 @@ async def test_no_watermark_goes_back_with_the_clock(open_backend: OpenBackend) 
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
         assert await ledger.fires.record([found(of, 1, 2, until=2)])
-        latest = AT + 2 * HOUR_US
 
-        def stands(each: Defined | None) -> Defined:
+        async def stands(*, hours: int) -> Defined:
+            each = await ledger.pipelines.named("p")
             assert each is not None
             assert each.watermark is not None
-            assert each.watermark.at_us == latest
+            assert each.watermark.at_us == AT + hours * HOUR_US
             return each
 
-        stands(await applied(ledger, a_pipeline(schedule=every(2)), now=AT + HOUR_US))
-        of = stands(await ledger.pipelines.named("p"))
+        assert await ledger.fires.record([found(await stands(hours=2), until=3)])  # nothing fired
+        await applied(ledger, a_pipeline(schedule=every(2)), now=AT + HOUR_US)
+        of = await stands(hours=3)
         assert await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="x")
-        of = stands(await ledger.pipelines.named("p"))
+        of = await stands(hours=3)
         assert await ledger.pipelines.proceed(of, now=AT + HOUR_US + 1, gap=None, catch_up=False)
-        stands(await ledger.pipelines.named("p"))
+        of = await stands(hours=3)
         assert await ledger.pipelines.unschedule(of.id)
-        stands(await applied(ledger, now=AT + HOUR_US))
+        await applied(ledger, now=AT + HOUR_US)
+        await stands(hours=2)  # what is recorded
 
 
 async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) -> None:
