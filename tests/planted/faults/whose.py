@@ -36,13 +36,6 @@ FAULTS: tuple[Fault, ...] = (
         tests=(_CLI + "test_what_is_wrong_with_a_profile_is_said_with_its_place_and_without_its_key",),
     ),
     Fault(
-        name="the addresses of the environment go before those of a profile",
-        path="orchestrator/api/config.py",
-        old="{**file, **environment, **(profile or {}), **flags}",
-        new="{**file, **(profile or {}), **environment, **flags}",
-        tests=(_CLI + "test_a_profile_brings_its_own_key_and_addresses_over_all_but_flags",),
-    ),
-    Fault(
         name="a name that is given twice means the first of them",
         path="orchestrator/account/naming.py",
         old="    if given in named or len(named) == 1:\n",
