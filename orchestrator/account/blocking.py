@@ -100,6 +100,7 @@ class BlockingEndpoints(Blocking[Endpoints]):
     update = Waiting(Endpoints.update)
     delete = Waiting(Endpoints.delete)
     workers = Waiting(Endpoints.workers)
+    logs = Waiting(Endpoints.logs)
 
 
 class BlockingTemplates(Blocking[Templates]):

@@ -6,12 +6,14 @@ form that puts it into its own words. Answers are documented nowhere: what is kn
 it is kept in `raw`, and what has an unexpected type is left at its default.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from orchestrator.account.interfaces import Form, Forms
+from orchestrator.account.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
 from orchestrator.account.templates import Losing, ignore
 from orchestrator.client.records import known_members
 from orchestrator.client.refusals import AnswerError
@@ -96,6 +98,8 @@ class EndpointForm(Form, Protocol):
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]: ...
 
+    def log(self, endpoint_id: str, worker_id: str) -> Log: ...
+
 
 class Endpoints:
     """The account's endpoints.
@@ -159,6 +163,23 @@ class Endpoints:
         """The endpoint's workers, by REST v2 only: v1 shows keys of the service's own along with them."""
         checked_id(endpoint_id, "endpoint")
         return await self._forms.ask(lambda form: form.workers(endpoint_id))
+
+    async def logs(
+        self,
+        endpoint_id: str,
+        worker_id: str,
+        tell: Callable[[LogLine], None],
+        *,
+        tail: int = TAIL_DEFAULT,
+        since: datetime | None = None,
+        source: str | None = None,
+        follow: bool = False,
+    ) -> None:
+        """Has `tell` get what one of the endpoint's workers has printed, as `Pods.logs`; by REST v2 only."""
+        checked_id(endpoint_id, "endpoint")
+        checked_id(worker_id, "worker")
+        query = LogQuery(tail=tail, since=since, source=source, follow=follow)
+        await self._forms.ask(lambda form: form.log(endpoint_id, worker_id).read(query, tell))
 
 
 def check_endpoint(spec: EndpointSpec) -> None:

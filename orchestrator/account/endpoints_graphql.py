@@ -12,6 +12,7 @@ from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord,
 from orchestrator.account.gpu_pools import are_pools
 from orchestrator.account.graphql import ByGraphQL, GraphQLError, Word, literal, read_nothing
 from orchestrator.account.interfaces import USE_V2, CannotSayError
+from orchestrator.account.logs import Log
 from orchestrator.account.templates import Losing
 from orchestrator.client.refusals import Refusal
 from orchestrator.core.interfaces import Interface
@@ -88,6 +89,9 @@ class EndpointsGraphQL(ByGraphQL):
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         raise CannotSayError(Interface.GRAPHQL, f"which workers {endpoint_id} has", USE_V2)
+
+    def log(self, endpoint_id: str, worker_id: str) -> Log:
+        raise CannotSayError(Interface.GRAPHQL, f"what worker {worker_id} of {endpoint_id} has printed", USE_V2)
 
     async def _save(self, doing: str, wanted: Mapping[str, Any]) -> EndpointRecord:
         given = {name: Word(value) if name == "flashBootType" else value for name, value in wanted.items()}

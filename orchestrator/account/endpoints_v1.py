@@ -7,6 +7,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import are_pools
 from orchestrator.account.interfaces import USE_V2, CannotSayError
+from orchestrator.account.logs import Log
 from orchestrator.account.rest import ByRest, decoded, encoded
 from orchestrator.account.templates import Losing
 from orchestrator.core.interfaces import Interface
@@ -47,6 +48,9 @@ class EndpointsV1(ByRest):
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         raise CannotSayError(Interface.V1, f"which workers {endpoint_id} has, without their keys", USE_V2)
+
+    def log(self, endpoint_id: str, worker_id: str) -> Log:
+        raise CannotSayError(Interface.V1, f"what worker {worker_id} of {endpoint_id} has printed", USE_V2)
 
 
 def _body(fields: Fields) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 from orchestrator.account.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
 from orchestrator.account.gpu_pools import GpuPools
 from orchestrator.account.interfaces import CannotSayError
+from orchestrator.account.logs import Log
 from orchestrator.account.rest import ByRest, Rest, decoded, encoded
 from orchestrator.account.templates import Losing, tell_lost_variables
 from orchestrator.client.records import known_members
@@ -106,6 +107,13 @@ class EndpointsV2(ByRest):
             doing, f"{_PATH}/{endpoint_id}/workers", "workers", dict[str, Any], in_pages=False
         )
         return tuple(_worker(doing, record) for record in records)
+
+    def log(self, endpoint_id: str, worker_id: str) -> Log:
+        async def is_over() -> bool:
+            return all(worker.id != worker_id for worker in await self.workers(endpoint_id))
+
+        path = f"{_PATH}/{endpoint_id}/workers/{worker_id}/logs"
+        return Log(self._rest, f"endpoints logs {endpoint_id} {worker_id}", path, is_over)
 
     async def _name_of(self, template_id: str) -> str:
         """A new endpoint's name where nobody says one: its template's, as by REST v1."""

@@ -88,8 +88,31 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
         return urlencode(asked)
 
 
-class LogReader:
-    """Reads the log at `path`, once. `tell` gets each line; `doing` begins every error."""
+IsOver = Callable[[], Awaitable[bool]]
+
+
+class Log:
+    """The log at `path`. `is_over` is asked whether more will come, where the service ends the stream; 404 means no.
+
+    `doing` begins every error.
+    """
+
+    def __init__(self, rest: Rest, doing: str, path: str, is_over: IsOver) -> None:
+        self._rest = rest
+        self._doing = doing
+        self._path = path
+        self._is_over = is_over
+
+    async def read(self, query: LogQuery, tell: Tell) -> None:
+        """Has `tell` get the lines that `query` wants: what is there, or, followed, until it is over.
+
+        Raises `ProblemError`, `AnswerError`, and `NotSent` or `Unanswered` once no try has helped.
+        """
+        await _Reading(self._rest, self._doing, self._path, query, tell).read(self._is_over)
+
+
+class _Reading:
+    """One reading of a log, which may take several streams."""
 
     def __init__(self, rest: Rest, doing: str, path: str, query: LogQuery, tell: Tell) -> None:
         self._rest = rest
@@ -107,16 +130,12 @@ class LogReader:
         """Whether the stream was worth its request, and so the next one may be."""
         self._until = anyio.CancelScope()
 
-    async def read(self, is_over: Callable[[], Awaitable[bool]]) -> None:
-        """All that is there, or, followed, all that comes until `is_over` says that no more will.
-
-        Raises `ProblemError`, `AnswerError`, and `NotSent` or `Unanswered` once no try has helped.
-        """
+    async def read(self, is_over: IsOver) -> None:
         with self._until:
             pauses_s = iter(PAUSES_S)
             while True:
                 failure = await self._listen()
-                if failure is None and (not self._query.follow or await is_over()):
+                if failure is None and (not self._query.follow or await _says(is_over)):
                     return
                 if isinstance(failure, ProblemError):
                     if failure.status in GONE and self._was_there:
@@ -147,7 +166,7 @@ class LogReader:
         return failure
 
     def _coming(self, status: int, piece: bytes) -> None:
-        if status > _OK_MAX:
+        if status > _OK_MAX or self._until.cancel_called:
             return
         if not piece:
             self._was_there = True
@@ -180,6 +199,15 @@ class LogReader:
         """What is there is there once nothing more comes for a while."""
         if not self._query.follow:
             self._until.deadline = anyio.current_time() + QUIET_S
+
+
+async def _says(is_over: IsOver) -> bool:
+    try:
+        return await is_over()
+    except ProblemError as error:
+        if error.status not in GONE:
+            raise
+        return True
 
 
 def _line(event_id: str, data: bytes) -> LogLine:

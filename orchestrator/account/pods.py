@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import anyio
 import msgspec
 
-from orchestrator.account.logs import TAIL_DEFAULT, LogLine, LogQuery, LogReader
+from orchestrator.account.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
 from orchestrator.account.pod_records import Pod, PodAction, PodStatus, decode_pod, decode_pods
 from orchestrator.account.pod_specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.rest import ProblemError, Rest, decoded
@@ -170,17 +170,12 @@ class Pods:
         `since` (with a zone) leaves out older lines, `source` those of another one (`container`, `system`).
         """
         query = LogQuery(tail=tail, since=since, source=source, follow=follow)
-        reader = LogReader(self._rest, f"pods logs {pod_id:.80}", f"{_path(pod_id)}/logs", query, tell)
 
         async def is_over() -> bool:
-            try:
-                return (await self.show(pod_id)).status in _RESTING
-            except ProblemError as error:
-                if error.status != _NOT_FOUND:
-                    raise
-                return True
+            return (await self.show(pod_id)).status in _RESTING
 
-        await reader.read(is_over)
+        log = Log(self._rest, f"pods logs {pod_id:.80}", f"{_path(pod_id)}/logs", is_over)
+        await log.read(query, tell)
 
     async def start(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.

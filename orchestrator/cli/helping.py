@@ -95,6 +95,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "endpoints list": "endpoints list",
     "endpoints show": "endpoints show abc123",
     "endpoints workers": "endpoints workers abc123",
+    "endpoints logs": "endpoints logs abc123 WORKER --follow",
     "endpoints open": "endpoints open captions",
     "endpoints delete": "endpoints delete abc123",
     "templates save": "templates save captions --image me/captions:3 --container-disk 20 --serverless",

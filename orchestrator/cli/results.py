@@ -12,12 +12,10 @@ from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, Work, carry_out
 from orchestrator.cli.options import also
+from orchestrator.cli.reading import while_read
 from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import OutputSettings, ResultOrder, ResultsRequest
-
-LOOK_S: Final = 0.5
-"""How often to see whether anybody still reads, while there is nothing to write."""
 
 _WRITTEN: Final = (declared.INCLUDE, declared.OUTPUT_FORMAT, declared.FLATTEN, declared.ON_MISFIT)
 
@@ -81,19 +79,9 @@ async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
 
 async def _followed(load: Callable[[], App], request: ResultsRequest) -> int:
     """The same, where somebody waits for each line; it ends, too, once nobody reads any more."""
-    import anyio  # noqa: PLC0415
 
     def put(line: bytes) -> None:
         printing.put(line)
         printing.flush()
 
-    async def leave_when_nobody_reads() -> None:
-        while not printing.has_reader_left():  # noqa: ASYNC110  the system has no event for it
-            await anyio.sleep(LOOK_S)
-        raise printing.ReaderLeftError
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(leave_when_nobody_reads)
-        count = await load().results(request, put)
-        group.cancel_scope.cancel()
-    return count
+    return await while_read(lambda: load().results(request, put))

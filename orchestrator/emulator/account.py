@@ -11,6 +11,7 @@ from orchestrator.emulator.account_v2 import AccountV2Api
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import PROPAGATION_S, WorkerView
 from orchestrator.emulator.gone import gone
+from orchestrator.emulator.log_streams import LogStreams
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.pod_access import Access, Caller
 from orchestrator.emulator.pod_templates import AccountTemplates
@@ -90,6 +91,7 @@ class Account:
             clock=clock,
             pages=pages,
             workers=workers,
+            logs=LogStreams(clock, scale),
         )
         more = AccountV2Api(self.rest_v2, templates=self.templates, secrets=self.secrets, clock=clock, pages=pages)
         self.routes = [*gone(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]

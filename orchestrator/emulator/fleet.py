@@ -89,6 +89,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     is_ready: bool
     is_busy: bool = False
+    ready_at: int | None = None
+    """When it became ready; None: not yet."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +244,7 @@ class Fleet:
                 started_at=worker.started_at,
                 is_ready=worker_id not in self._starting,
                 is_busy=worker.jobs > 0,
+                ready_at=None if worker_id in self._starting else worker.ready_at,
             )
             for worker_id, worker in (*self._workers.items(), *self._guests.items())
         )

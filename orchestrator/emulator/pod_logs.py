@@ -1,4 +1,4 @@
-"""The log of a pod: its lines, and which of them somebody asks for (as published).
+"""The log of a pod or a worker: its lines, and which of them somebody asks for (as published).
 
 A line's id is its time and its number. `Last-Event-ID` is exclusive, and takes the place of `tail` and `since`.
 """

@@ -1,31 +1,25 @@
 """The pod operations over HTTP: `/v2/pods` (contract of pods, Endpoints; as observed)."""
 
 import random
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-import anyio
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer
+from orchestrator.emulator.log_streams import LogStreams
 from orchestrator.emulator.pod_access import READ, WRITE, Access
 from orchestrator.emulator.pod_bodies import parse_action, parse_creation, parse_modification
-from orchestrator.emulator.pod_logs import EVENT_STREAM, HEARTBEAT, HEARTBEAT_US, Asked, parse_asked
 from orchestrator.emulator.pod_templates import TemplateSource
 from orchestrator.emulator.pods import PodSettings, PodWorld
-from orchestrator.emulator.problems import Problem, invalid
+from orchestrator.emulator.problems import invalid
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.wire import Wire
 
 CREATION_BYTES_MAX = 102_400
 """A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""
-
-LOOK_S = 0.25
-"""How often a stream looks whether its pod has printed something."""
 
 
 class PodApi:
@@ -51,7 +45,7 @@ class PodApi:
         self._rest = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         self.front = self._rest.front
         self._clock = clock
-        self._scale = scale
+        self._logs = LogStreams(clock, scale)
 
     def routes(self) -> list[Route]:
         """The routes of the pod interface. They stand behind the job routes, whose endpoint may be called "pods"."""
@@ -116,39 +110,8 @@ class PodApi:
         return NOTHING if pod is None else ok(pod)
 
     async def _read_log(self, request: Request, account: str) -> Answer:
-        asked = parse_asked(request.query_params, request.headers.get("last-event-id"))
         pod_id = _pod_id(request)
-        lines, _ = self.world.log(account, pod_id, asked, self._clock.now())
-        seen = lines[-1].number if lines else asked.after
-        if seen is None:
-            everything, _ = self.world.log(account, pod_id, Asked(after=0), self._clock.now())
-            seen = everything[-1].number
-        return Answer(
-            status=HTTPStatus.OK,
-            body=b"".join(line.event() for line in lines) or HEARTBEAT,
-            content_type=EVENT_STREAM,
-            more=self._live(account, pod_id, msgspec.structs.replace(asked, after=seen)),
-        )
-
-    async def _live(self, account: str, pod_id: str, asked: Asked) -> AsyncIterator[bytes]:
-        """What the pod prints from now on, until it rests or is gone (our choice), and a sign of life now and then."""
-        beat_at = self._clock.now() + HEARTBEAT_US
-        while True:
-            now = self._clock.now()
-            try:
-                lines, goes_on = self.world.log(account, pod_id, asked, now)
-            except Problem:
-                return
-            if lines:
-                asked = msgspec.structs.replace(asked, after=lines[-1].number)
-                yield b"".join(line.event() for line in lines)
-            elif now >= beat_at:
-                yield HEARTBEAT
-            if lines or now >= beat_at:
-                beat_at = now + HEARTBEAT_US
-            if not goes_on:
-                return
-            await anyio.sleep(LOOK_S / self._scale)
+        return self._logs.answer(request, lambda asked: self.world.log(account, pod_id, asked, self._clock.now()))
 
 
 def _pod_id(request: Request) -> str:

@@ -16,9 +16,11 @@ from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.dates import iso
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import WorkerView
+from orchestrator.emulator.log_streams import LogStreams
 from orchestrator.emulator.paging import Pages
+from orchestrator.emulator.pod_logs import SYSTEM, Line
 from orchestrator.emulator.pod_records import Omitted
-from orchestrator.emulator.problems import Problem, invalid
+from orchestrator.emulator.problems import Problem, invalid, not_found
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.serverless_bodies import EndpointBody, parse_endpoint_v2, settings_of, shown_endpoint
 from orchestrator.emulator.template_bodies import DISK_GB, contained
@@ -44,6 +46,7 @@ class ServerlessApi:
         clock: Clock,
         pages: Pages,
         workers: Callable[[str], Sequence[WorkerView]],
+        logs: LogStreams,
     ) -> None:
         self._rest = rest
         self._endpoints = endpoints
@@ -51,6 +54,7 @@ class ServerlessApi:
         self._clock = clock
         self._pages = pages
         self._workers = workers
+        self._logs = logs
 
     def routes(self) -> list[Route]:
         """The routes of endpoints."""
@@ -59,6 +63,7 @@ class ServerlessApi:
             Route("/v2/serverless", self.all, methods=METHODS),
             Route(one, self.one, methods=METHODS),
             Route(f"{one}/workers", self.workers, methods=METHODS),
+            Route(f"{one}/workers/{{worker_id}}/logs", self.logs, methods=METHODS),
         ]
 
     async def all(self, request: Request) -> Response:
@@ -78,6 +83,10 @@ class ServerlessApi:
     async def workers(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/workers`."""
         return await self._rest.answer(request, {"GET": Operation("serverless workers", READ, self._list_workers)})
+
+    async def logs(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
+        return await self._rest.answer(request, {"GET": Operation("serverless logs", READ, self._read_log)})
 
     async def _list(self, request: Request, _account: str) -> Answer:
         page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
@@ -120,6 +129,21 @@ class ServerlessApi:
                 "endpointVersion": endpoint.version,
             }
         )
+
+    async def _read_log(self, request: Request, _account: str) -> Answer:
+        return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
+
+    def _log(self, request: Request) -> Sequence[Line]:
+        """What was done with a worker; what its jobs print stays with their handlers (our choice). Raises Problem."""
+        endpoint, worker_id = self._find(request), request.path_params["worker_id"]
+        view = next((each for each in self._workers(endpoint.id) if each.id == worker_id), None)
+        if view is None:
+            raise not_found()
+        started = Line(
+            view.started_at, 1, SYSTEM, f"worker created with image {self._template_of(endpoint).image_name}"
+        )
+        ready = () if view.ready_at is None else (Line(view.ready_at, 2, SYSTEM, "worker ready"),)
+        return (started, *ready)
 
     def _worker(self, endpoint: Endpoint, view: WorkerView) -> dict[str, object]:
         status = "INITIALIZING" if not view.is_ready else "RUNNING" if view.is_busy else "IDLE"

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
-from orchestrator.account import Account, EndpointSpec, Template
+from orchestrator.account import Account, EndpointSpec, LogLine, Template
 from orchestrator.account.bounds import EndpointBounds
 from orchestrator.account.graphql import GraphQLError
 from orchestrator.account.interfaces import CannotSayError
@@ -17,10 +18,14 @@ from orchestrator.client.refusals import AnswerError
 from orchestrator.core.interfaces import Interface
 from orchestrator.core.lending import Bounds
 from orchestrator.emulator.endpoints import EndpointInput
+from orchestrator.emulator.fleet import WorkerView
+from orchestrator.emulator.routes import application
 from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.units import SECOND_US
 from tests.account.accounts import ALL, TEMPLATE, URL, Script, met_by
+from tests.client.event_streams import Live
 from tests.emulator.accounts import KEY, account, carrier
-from tests.simulation.clock import VirtualClock
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -148,6 +153,8 @@ SERVERLESS = {**TEMPLATE, "env": (), "ports": None}
         ("v1", lambda account: account.secrets.list(), "REST v1 knows no secrets; choose another --interface: v2, graphql"),
         ("v1", lambda account: account.endpoints.workers("e"), "use --interface v2"),
         ("graphql", lambda account: account.endpoints.workers("e"), "use --interface v2"),
+        ("v1", lambda account: account.endpoints.logs("e", "w", print), "REST v1 cannot say what worker w of e has"),
+        ("graphql", lambda account: account.endpoints.logs("e", "w", print), "GraphQL cannot say what worker w of e"),
         ("v2", lambda account: create(account, None), "REST v2 cannot say an endpoint without a choice of GPUs"),
         ("v1", lambda account: create(account, "ADA_24"), "REST v1 cannot say the GPU pool ADA_24"),
         ("graphql", lambda account: create(account, "NVIDIA L4"), "GraphQL cannot say the GPU type NVIDIA L4"),
@@ -247,6 +254,37 @@ async def test_by_v2_a_nameless_endpoint_is_called_like_its_template_and_may_run
         f"endpoint {made.id}: the variable A will be gone",
     ]
     assert await client.endpoints.workers(made.id) == ()
+
+
+async def test_what_a_worker_has_printed_is_read_by_rest_v2() -> None:
+    """Until the worker is not there any more. Not in the contract."""
+    clock = VirtualClock()
+    workers = [WorkerView(id="w1", started_at=clock.now(), is_ready=False)]
+    subject = account(clock, workers=lambda _: workers)
+    async with anyio.create_task_group() as group:
+        service = Service(URL, KEY, clock, transport=Live(application(subject.routes), group))
+        client = Account(service, **ALL)  # type: ignore[arg-type]
+        template = await client.templates.save(Template(**SERVERLESS))
+        spec = EndpointSpec(name="e", template_id=template.id, gpu_type_ids=("ADA_24",))
+        endpoint = await client.endpoints.create(spec)
+        told: list[LogLine] = []
+
+        async def live() -> None:
+            await anyio.sleep(100)
+            workers[0] = WorkerView(id="w1", started_at=clock.now(), is_ready=True, ready_at=clock.now())
+            await anyio.sleep(100)
+            workers.clear()
+
+        group.start_soon(live)
+        await client.endpoints.logs(endpoint.id, "w1", told.append, follow=True)
+        assert [line.line for line in told] == ["worker created with image me/worker:1", "worker ready"]
+        assert clock.now() - EPOCH_AT == pytest.approx(200 * SECOND_US, abs=2 * SECOND_US)
+        with pytest.raises(ProblemError, match="404 Not Found"):
+            await client.endpoints.logs(endpoint.id, "w1", told.append)
+        with pytest.raises(UsageError):
+            await client.endpoints.logs(endpoint.id, "../w", told.append)
+        await service.aclose()
+        group.cancel_scope.cancel()
 
 
 async def test_a_gpu_type_that_the_catalog_does_not_have_is_refused_with_those_that_it_has() -> None:

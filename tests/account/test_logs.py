@@ -79,7 +79,7 @@ async def test_what_is_there_is_read_until_nothing_more_comes_for_a_while() -> N
 
 async def test_the_last_of_the_lines_that_were_asked_for_ends_it_at_once() -> None:
     since = datetime(2026, 1, 1, tzinfo=UTC)
-    reading = await Reading([event(1) + event(2) + event(3), ENDLESS])(tail=2, since=since, source="container")
+    reading = await Reading([event(1), event(2) + event(3), event(4), ENDLESS])(tail=2, since=since, source="container")
     assert (reading.said, reading.took_s) == (["line 1", "line 2"], 0.0)
     assert dict(reading.streams.requests[0].url.params) == {
         "tail": "2",

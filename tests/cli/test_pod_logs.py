@@ -1,10 +1,14 @@
-"""`orchestrator pods logs`: what is printed of a log, and what is refused."""
+"""`orchestrator pods logs` and `endpoints logs`: what is printed of a log, and what is refused."""
 
 import json
 
 import httpx
 import pytest
 
+from orchestrator.account import Account
+from orchestrator.cli.access import Access
+from orchestrator.client import Service
+from tests.cli.accounts import Shell as AccountShell
 from tests.cli.command_line import Result
 from tests.cli.test_pods import Shell
 from tests.client.event_streams import Step, Streams
@@ -69,3 +73,18 @@ def test_what_the_service_refuses_is_one_clear_line() -> None:
     refused, _ = read("p1", "--interface", "v2", answers=(GONE, httpx.Response(200, json={"pods": []})))
     assert (refused.exit_code, refused.stdout) == (3, "")
     assert refused.stderr.startswith("error: pods logs p1: the service does not know it")
+
+
+def test_a_workers_log_is_printed_as_a_pods_is() -> None:
+    streams = Streams(LINES)
+
+    def connect(access: Access) -> Account:
+        return Account(Service("http://jobs", access.key, transport=streams), interface=access.interface)
+
+    shell = AccountShell(connect=connect)
+    printed = shell("endpoints", "logs", "abc1", "w1", "--tail", "1", "--source", "system", "--interface", "v2")
+    assert (printed.stdout, printed.stderr) == ("2026-01-01T00:00:05Z system container started\n", "")
+    assert streams.requests[0].url.path == "/v2/serverless/abc1/workers/w1/logs"
+    refused = shell("endpoints", "logs", "abc1", "w1", "--interface", "v1", "--follow", "--since", "1h")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("error: REST v1 cannot say what worker w1 of abc1 has printed; use --interface v2")

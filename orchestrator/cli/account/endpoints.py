@@ -1,4 +1,7 @@
-"""`orchestrator endpoints`: create, list, show, open, update, delete. Their jobs are `orchestrator api`'s affair."""
+"""`orchestrator endpoints`: create, list, show, open, update, delete; their workers, and the logs of these.
+
+Their jobs are `orchestrator api`'s affair.
+"""
 
 import sys
 import webbrowser
@@ -8,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
+from msgspec.structs import asdict
 
 from orchestrator import declared
 from orchestrator.cli import access, options, printing, tables
 from orchestrator.cli.access import Command, Connect, tell_deleted
+from orchestrator.cli.account.logs import Follow, Since, Source, Tail, put_log, query_of
 from orchestrator.cli.account.templates import template_id
 from orchestrator.cli.options import Flags
 from orchestrator.core.interfaces import Noun
@@ -22,6 +27,7 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
     from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
+    from orchestrator.account.logs import LogQuery, Tell
 
 T = TypeVar("T")
 
@@ -36,6 +42,10 @@ Endpoint = Annotated[
     typer.Argument(
         metavar="ENDPOINT", help="The endpoint's id or name, as [bold]orchestrator endpoints list[/] shows them."
     ),
+]
+Worker = Annotated[
+    str,
+    typer.Argument(metavar="WORKER", help="The worker's id, as [bold]orchestrator endpoints workers[/] shows them."),
 ]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="The endpoint's name.")]
 Template = Annotated[str, typer.Option(metavar="ID|NAME", help="The serverless template that its workers start from.")]
@@ -104,6 +114,18 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     def workers(endpoint: Endpoint) -> Command:
         """List an endpoint's workers. By REST v2 only."""
         return partial(_workers, endpoint)
+
+    @endpoints.command()
+    def logs(
+        endpoint: Endpoint,
+        worker: Worker,
+        tail: Tail = None,
+        since: Since = None,
+        source: Source = None,
+        follow: Follow = False,
+    ) -> Command:
+        """Print a worker's log, as [bold]orchestrator pods logs[/] does a pod's. By REST v2 only."""
+        return partial(_logs, endpoint, worker, query_of(tail, since, source, follow))
 
     @endpoints.command()
     def show(endpoint: Endpoint) -> Command:
@@ -219,6 +241,13 @@ async def _workers(endpoint: str, account: "Account", as_json: bool) -> None:
         ),
         raw=lambda worker: worker.raw,
     )
+
+
+async def _logs(endpoint: str, worker: str, query: "LogQuery", account: "Account", as_json: bool) -> None:
+    async def read(tell: "Tell") -> None:
+        await _at(endpoint, account, lambda given: account.endpoints.logs(given, worker, tell, **asdict(query)))
+
+    await put_log(f"worker {worker}", query, read, as_json=as_json)
 
 
 async def _show(endpoint: str, account: "Account", as_json: bool) -> None:

@@ -1,5 +1,6 @@
-"""`orchestrator pods logs`: what a pod has printed, a line for each line."""
+"""`orchestrator pods logs`, and what it shares with `endpoints logs`: each line that was printed, a line."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,6 +13,7 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.access import Command, Noun
 from orchestrator.cli.account.pod_commands import PodId, at_pod, with_limits
 from orchestrator.cli.options import Flags
+from orchestrator.cli.reading import while_read
 from orchestrator.cli.tables import plain
 from orchestrator.clock import SystemClock
 from orchestrator.core.interfaces import Interface
@@ -21,7 +23,7 @@ from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.account import Account, LogLine  # at run time `--help` would pay for them
-    from orchestrator.account.logs import LogQuery
+    from orchestrator.account.logs import LogQuery, Tell
 
 TAIL_DEFAULT: Final = 100
 
@@ -44,7 +46,7 @@ ByInterface = Annotated[
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", "-f", metavar="", help="Go on with whatever comes, until Ctrl-C or the pod's end."),
+    typer.Option("--follow", "-f", metavar="", help="Go on with whatever comes, until Ctrl-C or the end."),
 ]
 
 
@@ -65,7 +67,7 @@ def add_logs(pods: Noun) -> None:
         for 3 s: the service does not say which is the last.
         """
         _check(flags["interface"])
-        return partial(with_limits, flags, partial(_logs, pod_id, _query(tail, since, source, follow)))
+        return partial(with_limits, flags, partial(_logs, pod_id, query_of(tail, since, source, follow)))
 
 
 def _check(interface: str | None) -> None:
@@ -76,7 +78,8 @@ def _check(interface: str | None) -> None:
         raise CannotSayError(Interface(interface), "what a pod has printed", USE_V2)
 
 
-def _query(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
+def query_of(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
+    """What the flags ask for. Raises `UsageError`."""
     from orchestrator.account.logs import LogQuery  # noqa: PLC0415
 
     return LogQuery(
@@ -106,6 +109,14 @@ def _stamped(text: str) -> datetime:
 
 
 async def _logs(pod: str, query: "LogQuery", account: "Account", as_json: bool) -> None:
+    async def read(tell: "Tell") -> None:
+        await at_pod(account, pod, lambda pod_id: account.pods.logs(pod_id, tell, **asdict(query)))
+
+    await put_log(f"pod {pod}", query, read, as_json=as_json)
+
+
+async def put_log(what: str, query: "LogQuery", read: "Callable[[Tell], Awaitable[None]]", *, as_json: bool) -> None:
+    """Prints each line that `read` tells, of the log of `what`, and says where none is to come."""
     told = 0
 
     def tell(line: "LogLine") -> None:
@@ -113,14 +124,11 @@ async def _logs(pod: str, query: "LogQuery", account: "Account", as_json: bool) 
         told += 1
         (printing.put_json if as_json else _put)(line)
 
-    async def read(pod_id: str) -> None:
-        await account.pods.logs(pod_id, tell, **asdict(query))
-
-    await at_pod(account, pod, read)
+    await while_read(lambda: read(tell))
     if query.follow:
-        printing.say(f"pod {pod} prints no more")
+        printing.say(f"{what} prints no more")
     elif not told:
-        printing.say(f"pod {pod} has no such lines")
+        printing.say(f"{what} has no such lines")
 
 
 def _put(line: "LogLine") -> None:
