@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from orchestrator.cli import printing
-from orchestrator.errors import leading
+from orchestrator.cli.failures import leading_failure
 
 T = TypeVar("T")
 
@@ -27,5 +27,5 @@ async def while_read(work: Callable[[], Awaitable[T]]) -> T:
             result = await work()
             group.cancel_scope.cancel()
     except BaseExceptionGroup as failures:
-        raise leading(failures) from None
+        raise leading_failure(failures) from None
     return result

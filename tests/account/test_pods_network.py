@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.account import Account
+from orchestrator.account import Account, LogLine
 from orchestrator.account.pod_specs import GpuRequest, PodCreate
 from orchestrator.account.rest import ProblemError
 from orchestrator.client import Service
@@ -22,7 +22,11 @@ async def test_a_pod_lives_and_ends_on_the_emulators_port() -> None:
             pods = Account(service, base_url=base_url).pods
             pod = await pods.create(SPEC)
             assert pod.status == "RUNNING"
+            lines: list[LogLine] = []
+            await pods.logs(pod.id, lines.append, tail=1)
             assert (await pods.stop(pod.id, wait=5)).cost == 0
+            await pods.logs(pod.id, lines.append, tail=2, follow=True)
+            assert [line.line for line in lines] == ["container started", "container started", "container stopped"]
             assert (await pods.start(pod.id, wait=5)).runtime is not None
             assert [window.name for window in pods.windows] == ["minute", "hour", "day"]
             await pods.terminate(pod.id, wait=5)
