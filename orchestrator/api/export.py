@@ -20,7 +20,7 @@ from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500
 PAGE_EVENTS: Final = 5_000
-PAGE_BYTES_MAX: Final = 8 * MIB
+PAGE_BYTES_MAX: Final = 4 * MIB
 """A page has so many outputs, as they are stored, at most; one that is larger has a page to itself."""
 
 DAMAGED: Final = "its output is damaged in the ledger; orchestrator verify tells what else is"

@@ -16,7 +16,7 @@ AT_ONCE: Final = 8
 AT_ONCE_MIN: Final = 4
 AT_ONCE_MAX: Final = 64
 
-BYTES_MAX: Final = 24 * MIB
+BYTES_MAX: Final = 16 * MIB
 """What all of them may hold together; one alone may always go."""
 
 EPOCH_US: Final = 1 * SECOND_US

@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 BATCH_STEPS_MAX: Final = 2_000
 BATCH_ENTRIES_MAX: Final = 2_000
-BATCH_BYTES_MAX: Final = 8 * MIB
+BATCH_BYTES_MAX: Final = 4 * MIB
 """Outputs in one transaction: they are packed, and held once more, until it has ended. A larger one goes alone."""
 
 SHRINK_BYTES_MIN: Final = MIB
 """After so many bytes of outputs in one transaction its pages are let go: they would fill the whole cache."""
 
-PENDING_BYTES_MAX: Final = 8 * MIB
+PENDING_BYTES_MAX: Final = 4 * MIB
 """So many bytes of outputs may wait; whoever could bring more waits for room first."""
 
 GATHER_S: Final = 0.015
