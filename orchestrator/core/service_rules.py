@@ -151,7 +151,7 @@ def _of_workers(service: ServiceState, health: Health, *, is_low_priority: bool)
         advice = "wait, or allow the endpoint other GPU types or places"
         yield _finding(service, Cause.WORKERS_THROTTLED, THROTTLED, evidence, advice, needs_person=not is_at_work)
     if health.workers_unhealthy:
-        advice = "read the logs of the endpoint's workers: its image, its model or its start command fails"
+        advice = "read their logs (orchestrator endpoints logs): the image, the model or the start command fails"
         yield _finding(service, Cause.WORKERS_UNHEALTHY, UNHEALTHY, evidence, advice, needs_person=not is_at_work)
     if is_at_work or health.workers_throttled or health.workers_unhealthy:
         return
