@@ -34,6 +34,12 @@ async def as_it_is(ledger: Ledger, run: Run) -> Run:
     return found[0]
 
 
+def check_place(ledger: Ledger) -> None:
+    """Raises `StorageError` where the open `ledger` is lost: whoever opened it by its name would make another one."""
+    if (missing := ledger.place.missing()) is not None:
+        raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
+
+
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
 
 
@@ -105,8 +111,7 @@ class Followed(Standing):
         """Keeps it up to date until cancelled. Raises `StorageError` where the ledger is lost."""
         known: int | None = None
         while True:
-            if (missing := self._ledger.place.missing()) is not None:
-                raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
+            check_place(self._ledger)
             version = await self._ledger.commits_of_others()
             if version != known:
                 known = version

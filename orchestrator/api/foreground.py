@@ -18,7 +18,7 @@ from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
 from orchestrator.api.flow_files import files_of
-from orchestrator.api.following import LOOK_S, Followed, as_it_is
+from orchestrator.api.following import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.growing import Growing
 from orchestrator.api.identity import check_given, check_not_local, check_reach, find_run, settings_of
 from orchestrator.api.logbook import LogBook, log_of, written
@@ -246,7 +246,7 @@ class Foreground:
                 joining.start_soon(self._join, followed, ledger, settings, around, joining)
                 try:
                     with ExitStack() as held:
-                        takes_over = await self._follow(followed, held)
+                        takes_over = await self._follow(followed, ledger, held)
                         summary = await (self._serve(around) if takes_over else self._leave(followed, ledger))
                 except StorageError:
                     self.so_far = self.so_far or await self._cut_short(ledger)
@@ -272,7 +272,7 @@ class Foreground:
             self._begin_growing(joining, ledger, followed.run)
             self._view.ready()
 
-    async def _follow(self, followed: Followed, held: ExitStack) -> bool:
+    async def _follow(self, followed: Followed, ledger: Ledger, held: ExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
 
         def is_left() -> bool:
@@ -284,6 +284,7 @@ class Foreground:
             while True:
                 await followed.progress.until(lambda: is_left() or followed.held_by is None)
                 await followed.look()  # whoever has ended may have finished the run
+                check_place(ledger)  # that may be why it has ended
                 if is_left() or self._takes_over(held):
                     break
                 await anyio.sleep(LOOK_S)

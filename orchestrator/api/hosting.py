@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from orchestrator.api import messages
 from orchestrator.api.controlling import asked, beside, rebind
 from orchestrator.api.flow_files import files_of
-from orchestrator.api.following import LOOK_S, Followed, as_it_is
+from orchestrator.api.following import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
 from orchestrator.api.rescue import rescuing
@@ -141,6 +141,8 @@ class Host:
     async def _serve(self, opened: AsyncExitStack, task_status: TaskStatus[None]) -> None:
         until, is_open = anyio.current_time() + OPENED_S_MAX, False
         while not self._stopped.is_set():
+            if is_open:
+                check_place(self.ledger)  # that may be why whoever worked has ended
             with ExitStack() as held:
                 try:
                     held.enter_context(self.dependencies.lock(self.path, now=self.dependencies.clock.now()))

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from orchestrator.api.outcomes import Job, Result
 from orchestrator.api.program import Orchestrator
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.emulator.long_work import LongWork
-from orchestrator.errors import InputError, LedgerVersionError, StoppedError, UsageError
+from orchestrator.errors import InputError, LedgerVersionError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
@@ -216,6 +216,20 @@ async def test_a_second_program_joins_the_first_and_takes_over_when_that_ends(tm
             assert running_loop().time() - began > 10, "most was done by the second"
             await run.wait()
         assert d.service.paid == 30
+
+
+async def test_who_takes_over_makes_no_new_ledger_where_the_one_that_it_follows_is_gone(tmp_path: Path) -> None:
+    async def follow(d: Desk, lock: ExitStack) -> None:
+        lock.enter_context(dispatcher_lock(d.ledger, now=d.clock.now()))
+        async with d.orchestrator():
+            d.ledger.unlink()
+            lock.close()  # whoever worked has ended because of that
+            await anyio.sleep(10)
+
+    async with desk(tmp_path) as d:
+        with ExitStack() as lock, pytest.raises(StorageError, match="is not in its place any more"):
+            await follow(d, lock)
+        assert not d.ledger.exists()
 
 
 async def test_what_has_failed_is_retried_when_asked_for(tmp_path: Path) -> None:
