@@ -28,7 +28,7 @@ demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
 	@head -n 3 demo/results.jsonl
 
 test: $(READY)  ## everything that is checked: lint, types, import rules, tests, coverage
-	@$(MAKE) --no-print-directory -j lint types unit
+	@$(MAKE) --no-print-directory lint types unit
 
 lint: $(READY)  ## ruff and import-linter
 	$(BIN)/ruff check .
