@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import asdict
@@ -24,8 +24,6 @@ from orchestrator.units import SECOND_US
 if TYPE_CHECKING:
     from orchestrator.account import Account, LogLine  # at run time `--help` would pay for them
     from orchestrator.account.logs import LogQuery, Tell
-
-TAIL_DEFAULT: Final = 100
 
 Tail = Annotated[
     int | None,
@@ -80,7 +78,7 @@ def _check(interface: str | None) -> None:
 
 def query_of(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
     """What the flags ask for. Raises `UsageError`."""
-    from orchestrator.account.logs import LogQuery  # noqa: PLC0415
+    from orchestrator.account.logs import TAIL_DEFAULT, LogQuery  # noqa: PLC0415
 
     return LogQuery(
         tail=TAIL_DEFAULT if tail is None else tail,
