@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from orchestrator.account.interfaces import GONE
-from orchestrator.client.backends import Request, header_table
+from orchestrator.client.backends import OK_MAX, Request, header_table
 from orchestrator.client.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
 from orchestrator.client.retrying import Sleep, repeated
 from orchestrator.client.serverless import key_of
@@ -43,7 +43,6 @@ Value = str | int | float | bool | None | Sequence["Value"] | Mapping[str, "Valu
 
 _UNKNOWN_FIELD: Final = re.compile(r"Cannot query field .(\w+)")
 
-_OK_MAX: Final = 299
 _ELSEWHERE: Final = dict.fromkeys((404, 405), ("there is no GraphQL at this address", "check the GraphQL URL"))
 _NO_REASON: Final = "no reason given"
 _NAME: Final = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
@@ -130,7 +129,7 @@ class GraphQL:
         with telling(doing, consequence):
             answer = await self._transport.send(request)
         response = _response(answer)
-        if answer.status > _OK_MAX or (response is not None and response.errors):
+        if answer.status > OK_MAX or (response is not None and response.errors):
             refusal = _refusal(answer, self._redactor(sent=hidden))
             raise GraphQLError(doing, refusal, _ELSEWHERE.get(answer.status), caution=consequence)
         problem = f"the service answered {answer.status}, but not with GraphQL"
@@ -168,7 +167,7 @@ def _response(answer: Answer) -> _Response | None:
 
 def _refusal(answer: Answer, redactor: Redactor) -> Refusal:
     refusal = read_refusal(answer, redactor)
-    if answer.status > _OK_MAX or refusal.errors:
+    if answer.status > OK_MAX or refusal.errors:
         return refusal
     return msgspec.structs.replace(refusal, errors=(_NO_REASON,))
 

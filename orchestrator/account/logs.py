@@ -19,6 +19,7 @@ import msgspec
 
 from orchestrator.account.interfaces import GONE
 from orchestrator.account.rest import PAUSES_S, ProblemError, Rest
+from orchestrator.client.backends import OK_MAX
 from orchestrator.client.records import Event, Events
 from orchestrator.client.refusals import AnswerError
 from orchestrator.errors import NotSent, Unanswered, UsageError
@@ -38,7 +39,6 @@ LINE_BYTES_MAX: Final = MIB
 KNOWN_MAX: Final = 2 * TAIL_MAX
 """How many lines are known by their ids. More than a service can send again that goes on nowhere."""
 
-_OK_MAX: Final = 299
 _SOURCE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -166,7 +166,7 @@ class _Reading:
         return failure
 
     def _coming(self, status: int, piece: bytes) -> None:
-        if status > _OK_MAX or self._until.cancel_called:
+        if status > OK_MAX or self._until.cancel_called:
             return
         if not piece:
             self._was_there = True

@@ -21,7 +21,7 @@ import msgspec
 
 from orchestrator.account.interfaces import GONE
 from orchestrator.account.quotas import Quotas
-from orchestrator.client.backends import Coming, Request, header_table
+from orchestrator.client.backends import OK_MAX, Coming, Request, header_table
 from orchestrator.client.refusals import (
     PROBABLE,
     UNKNOWN,
@@ -52,7 +52,6 @@ PAUSES_S: Final = (1.0, 2.0, 4.0)
 PAGE_MAX: Final = 1000
 """The most that a page of a list may hold."""
 
-_OK_MAX: Final = 299
 _TOO_MANY: Final = 429
 
 T = TypeVar("T")
@@ -287,7 +286,7 @@ class ByRest:
 
 
 def _success(answer: Answer, doing: str, caution: str, redactor: Redactor) -> Answer:
-    if answer.status > _OK_MAX:
+    if answer.status > OK_MAX:
         raise ProblemError(doing, read_refusal(answer, redactor), caution=caution)
     return answer
 

@@ -43,7 +43,8 @@ READ_BYTES: Final = 64 * 1024
 UNKNOWN_BYTES: Final = 4 * MIB
 """What a large answer is taken for that does not say how long it is."""
 
-_OK_MAX: Final = 299
+OK_MAX: Final = 299
+"""The last status of a success."""
 
 Headers = CIMultiDict[str]
 
@@ -357,7 +358,7 @@ def _keep_little_unsent(transport: asyncio.WriteTransport | None) -> None:
 
 def _is_kept(request: Request, status: int) -> bool:
     """Whether the answer is wanted as a whole: why something was refused always is."""
-    return not request.is_endless or status > _OK_MAX
+    return not request.is_endless or status > OK_MAX
 
 
 def _told(pieces: AsyncIterator[bytes], status: int, coming: Coming | None) -> AsyncIterator[bytes]:

@@ -22,7 +22,7 @@ import aiohttp
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
-from orchestrator.client.backends import AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
+from orchestrator.client.backends import OK_MAX, AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
 from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.proxies import proxy_of
@@ -71,7 +71,6 @@ _WORDS: Final = {
 }
 """Of a connection, what users meet most."""
 
-_OK_MAX: Final = 299
 _PROXY_AUTHENTICATION: Final = 407
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 
@@ -153,7 +152,7 @@ class Transport:
             body=carried.body,
             sent_at=sent_at,
             answered_at=now,
-            retry_after_s=None if status <= _OK_MAX else retry_after_s(carried.headers.get("retry-after"), now),
+            retry_after_s=None if status <= OK_MAX else retry_after_s(carried.headers.get("retry-after"), now),
             headers=carried.headers,
         )
 
