@@ -74,6 +74,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
+        if item.get_closest_marker("no_cover"):  # pytest-cov would measure every test that follows, chosen or not
+            raise pytest.UsageError(f"{item.nodeid}: no_cover is not for here: tests/measuring says what is measured")
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "virtual_time")])
 
 

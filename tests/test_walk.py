@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.main import get_command
 
 import orchestrator
@@ -20,8 +19,6 @@ from orchestrator import declared
 from orchestrator.cli import build
 from orchestrator.cli.execution import load_api
 from orchestrator.declaration import Setting
-
-pytestmark = pytest.mark.no_cover
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parent / "docs"

@@ -24,7 +24,7 @@ from tests.engine.scripted import COMPLETED, FAILED, IN_PROGRESS, Scripted, in_t
 from tests.engine.test_elsewhere import custom_ids, done_at
 from tests.simulation.world import ENDPOINT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 BIG = "big"
 TIMED_OUT = says("TIMED_OUT", error="too long", delayTime=10, executionTime=20)

@@ -18,7 +18,7 @@ from orchestrator.errors import UsageError
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.no_cover]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def schema(d: Desk, **limits: int) -> str:
