@@ -136,7 +136,7 @@ def test_the_doors_are_the_only_way_to_a_connection() -> None:
     opened = [
         place
         for path in modules("orchestrator")
-        for place in calls(path, "create_async_engine", "_writer.begin", "_readers.begin", "aiosqlite.connect")
+        for place in calls(path, "create_async_engine", "sync_engine.connect", "aiosqlite.connect")
     ]
     assert opened
     assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/sqlite/database.py"}

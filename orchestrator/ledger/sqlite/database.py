@@ -7,14 +7,14 @@ only, and little of it.
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import aiosqlite
 import anyio
-from sqlalchemy import Executable, Result, event
+from sqlalchemy import Connection, Executable, Result, RootTransaction, event
 from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -35,9 +35,6 @@ CHECKPOINT_PAGES: Final = 8_000
 """The write-ahead log is folded into the file at 32 MB: pages written often in between are folded once."""
 
 CACHE_KIB: Final = 64 * 1024
-
-BEGINS: Final = "begins"
-"""The option of connections by which they do without a transaction."""
 
 DAMAGE_ROWS_MAX: Final = 100
 """So many faults of the file are asked for; more say nothing new."""
@@ -72,9 +69,8 @@ class Database:
     def __init__(self, path: Path, *, connect: Connect | None = None) -> None:
         connect = connect or threaded(path)
         self.path = path
-        self._writer = _engine(connect, connections=1, begin="BEGIN IMMEDIATE", pragmas=WRITER_PRAGMAS)
-        self._readers = _engine(connect, connections=READERS_MAX, begin="BEGIN", pragmas=READER_PRAGMAS)
-        self._askers = self._readers.sync_engine.execution_options(**{BEGINS: False})
+        self._writer = _engine(connect, connections=1, pragmas=WRITER_PRAGMAS)
+        self._readers = _engine(connect, connections=READERS_MAX, pragmas=READER_PRAGMAS)
 
     async def open_readers(self) -> None:
         """Opens all connections that there will be: later the system may let us open no more files.
@@ -92,16 +88,44 @@ class Database:
 
         Raises `StorageError` where the file cannot be written or read.
         """
-        with _shielded(self.path):
-            async with self._writer.begin() as connection:
-                yield connection
+        async with self._transaction(self._writer, "BEGIN IMMEDIATE") as connection:
+            yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A read transaction: one view of the ledger, which must be let go within a second."""
+        async with self._transaction(self._readers, "BEGIN") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, engine: AsyncEngine, begin: str) -> AsyncIterator[AsyncConnection]:
+        """A transaction that `begin` begins, with one greenlet for all of SQLAlchemy's steps before it and one for
+        those behind it. Its own event of beginning would have it look for events at every step of every statement.
+        """
+
+        def enter() -> tuple[Connection, RootTransaction]:
+            connection = engine.sync_engine.connect()
+            try:
+                transaction = connection.begin()
+                with closing(connection.connection.cursor()) as cursor:
+                    cursor.execute(begin)
+            except BaseException:
+                connection.close()
+                raise
+            return connection, transaction
+
+        def leave(error: BaseException | None) -> None:
+            with connection:
+                transaction.__exit__(type(error) if error else None, error, error and error.__traceback__)
+
         with _shielded(self.path):
-            async with self._readers.begin() as connection:
-                yield connection
+            connection, transaction = await greenlet_spawn(enter)
+            try:
+                yield AsyncConnection(engine, connection)
+            except BaseException as error:
+                await greenlet_spawn(leave, error)
+                raise
+            await greenlet_spawn(leave, None)
 
     async def asked(
         self, question: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]
@@ -113,7 +137,7 @@ class Database:
         """
 
         def ask() -> Found:
-            with self._askers.connect() as connection:
+            with self._readers.sync_engine.connect() as connection:
                 return found(connection.execute(question, parameters))
 
         with _shielded(self.path):
@@ -225,7 +249,7 @@ WRITER_PRAGMAS: Final = (
 READER_PRAGMAS: Final = (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", "PRAGMA query_only = ON")
 
 
-def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[str, ...]) -> AsyncEngine:
+def _engine(connect: Connect, *, connections: int, pragmas: tuple[str, ...]) -> AsyncEngine:
     engine = create_async_engine(
         URL,
         async_creator=connect,
@@ -242,11 +266,6 @@ def _engine(connect: Connect, *, connections: int, begin: str, pragmas: tuple[st
         for pragma in pragmas:
             cursor.execute(pragma)
         cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def begin_explicitly(connection: Any) -> None:
-        if connection.get_execution_options().get(BEGINS, True):
-            connection.exec_driver_sql(begin)
 
     return engine
 
