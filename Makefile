@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CHECKERS := 2
 READY  := $(VENV)/.ready
 
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
@@ -27,8 +28,12 @@ demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
 	@echo "the first three lines of demo/results.jsonl:"
 	@head -n 3 demo/results.jsonl
 
+# The tests wait now and then: in what they leave of the processors the types are checked, which are told of at the end.
 test: $(READY)  ## everything that is checked: lint, types, import rules, tests, coverage
-	@$(MAKE) --no-print-directory lint types unit
+	@$(MAKE) --no-print-directory lint
+	@nice -n 19 $(MAKE) --no-print-directory types CHECKERS=0 >$(VENV)/types.txt 2>&1 & types=$$!; \
+		$(MAKE) --no-print-directory unit; tests=$$?; wait $$types; types=$$?; \
+		cat $(VENV)/types.txt; exit $$((tests | types))
 
 lint: $(READY)  ## ruff and import-linter
 	$(BIN)/ruff check .
@@ -36,12 +41,12 @@ lint: $(READY)  ## ruff and import-linter
 	$(BIN)/lint-imports --no-cache
 
 types: $(READY)  ## mypy --strict, and pyright over what users see
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers=$(CHECKERS)
 	$(BIN)/basedpyright
 
 unit: $(READY)  ## the test suite with its coverage floors
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=
+	$(BIN)/pytest -n 5 --dist worksteal --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
 

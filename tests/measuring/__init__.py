@@ -47,8 +47,19 @@ class _Measuring:
     def __init__(self, controller: Any, listed: frozenset[str]) -> None:
         self._controller, self._listed = controller, listed
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        return (yield from self._measured(item))
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        return (yield from self._measured(item))
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        return (yield from self._measured(item))
+
+    def _measured(self, item: pytest.Item) -> Iterator[None]:
         if is_whole_program(item.nodeid) or name_of(item.nodeid) in self._listed:
             return (yield)
         self._controller.resume()
