@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,7 @@ def tracked() -> Iterator[Path]:
     yield from (path for path in (ROOT / "Makefile", ROOT / ".ci" / "run") if path.is_file())
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 

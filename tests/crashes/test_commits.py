@@ -1,4 +1,4 @@
-"""The program is killed at its commits: every third of them here, every one by `python -m tests.crashes --commits`."""
+"""The program is killed at its commits: every fourth of them here, every one by `python -m tests.crashes --commits`."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 from tests.crashes.commits import LongWorld, commits_of_a_run, killed
 
-STRIDE = 3
-LONG_STRIDE = 23
+STRIDE = 4
+LONG_STRIDE = 29
 
 
 @pytest.mark.parametrize(("first", "after"), [(1, True), (2, False)], ids=["after", "before"])

@@ -125,13 +125,13 @@ async def test_a_maintenance_that_answers_with_pages_costs_no_job_anything(
         return during(page, IN_PROGRESS if asked.at_s < back_at_s + 1 else COMPLETED, asked)
 
     transport = Scripted(run=numbered(), status=status, health=lambda asked: during(health, WELL, asked))
-    async with process(tmp_path / "db", transport, jobs=30, settings=settings(60, max_attempts=1)) as p:
+    async with process(tmp_path / "db", transport, jobs=20, settings=settings(60, max_attempts=1)) as p:
         await p.begin()
         await p.finish()
-        assert (await p.counts())["succeeded"] == 30
-        assert len(transport.of("run")) == 30, "nothing is paid again"
+        assert (await p.counts())["succeeded"] == 20
+        assert len(transport.of("run")) == 20, "nothing is paid again"
         asked = [at for at in transport.times("status") if MAINTENANCE_AT_S <= at < back_at_s]
-        assert len(asked) < 30 + for_s
+        assert len(asked) < 20 + for_s
         assert sum("no question is answered" in warning for warning in p.warnings) == 1
 
 

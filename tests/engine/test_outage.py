@@ -54,7 +54,7 @@ async def test_the_queue_is_not_sent_to_nobody(tmp_path: Path, reply: Reply) -> 
         return reply if asked.at_s < BACK_AT_S else WELL
 
     transport = Scripted(run=run, status=COMPLETED, health=health)
-    async with process(tmp_path / "db", transport, jobs=400) as p:
+    async with process(tmp_path / "db", transport, jobs=250) as p:
         await p.begin()
         await anyio.sleep_until(BACK_AT_S)
         assert len(transport.of("run")) < 100, "those of the first moment"

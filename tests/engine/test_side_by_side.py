@@ -171,7 +171,7 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
 
 @pytest.mark.parametrize("priorities", [(0, 0), (3, 0)])
 async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, priorities: tuple[int, int]) -> None:
-    service, seconds = Accepting(), 15
+    service, seconds = Accepting(), 10
     limits = {**LIMITS, Operation.RUN: Limit(20, 1.0)}
     async with engine_at(tmp_path / "db", {HERE: service}, limits=limits) as engine:
         settings = [RunSettings(priority=priority, queue_depth="off") for priority in priorities]

@@ -290,8 +290,8 @@ class Killing:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_a_commit_each_row_arrives_once(tmp_path: Path, *, after: bool) -> None:
-    """At every ninth; `python -m tests.engine.test_stages` takes each."""
-    assert killed_at_commits(tmp_path, range(2, 10_000, 9), after=after) in range(4, 8)
+    """At every twelfth; `python -m tests.engine.test_stages` takes each."""
+    assert killed_at_commits(tmp_path, range(2, 10_000, 12), after=after) in range(3, 6)
 
 
 def killed_at_commits(folder: Path, commits: Iterable[int], *, after: bool) -> int:
