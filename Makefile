@@ -1,9 +1,10 @@
 # Everything one can do here. `make demo` and `make test` set up what they need themselves.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
+PYTHON   ?= python3
+VENV     := .venv
+BIN      := $(VENV)/bin
+READY    := $(VENV)/.ready
+# Processes that check types beside the first.
 CHECKERS := 2
-READY  := $(VENV)/.ready
 
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
