@@ -7,6 +7,7 @@ the next command finds it by itself, with the variables of this one or without t
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -67,6 +68,17 @@ def failures_command(run: str, request: RunRequest) -> str:
 def retry_command(run: str, request: RunRequest) -> str:
     """What queues the failed jobs of `run` again."""
     return _command("runs retry", run, _ledger(request))
+
+
+def next_command(verb: str, name: str | None, ledger: Path, given: Configuration, *, service_url: str = "") -> str:
+    """What to type after a command that was `given` so on `ledger`: `verb`, for the run `name` at `service_url`.
+
+    None of `name` is for a verb that takes none, and "" of `service_url` for one that speaks to no service.
+    """
+    words = words_for(service_url)
+    words += [] if given.named is None else declared.CONFIG.words(given.named)
+    words += declared.LEDGER.words(ledger) if declared.LEDGER.key in given.in_flags | given.in_environment else []
+    return shlex.join(["orchestrator", verb, *words]) if name is None else _command(verb, name, words)
 
 
 def _command(verb: str, name: str, words: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """`orchestrator runs recheck`: what was collected is judged by what the run takes for a result now."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
+from orchestrator.api.continuing import next_command
 from orchestrator.api.options import VALIDATORS
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
@@ -29,7 +29,7 @@ def add_recheck(commands: typer.Typer, load: Callable[[], App]) -> None:
     def recheck(name: options.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
         """Judge a run's outputs anew: by other validators, or by its own as their files are now."""
         changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
-        return partial(_recheck, load, name, changes, dry_run, yes)
+        return partial(_recheck, load, name, changes, dry_run, yes, choices)
 
 
 async def _recheck(
@@ -38,6 +38,7 @@ async def _recheck(
     changes: Mapping[str, Any],
     dry_run: bool,
     yes: bool,
+    choices: Choices,
     ledger: Path,
     as_json: bool,
 ) -> int:
@@ -50,9 +51,9 @@ async def _recheck(
         found = await load().recheck(ledger, found.run, changes)
         printing.say(f"{found.run}: done: {found.outcome}" if found.is_done else f"{found.run}: {found.outcome}")
         if found.again:
-            printing.say(
-                f"unless some process works on the ledger, go on with: orchestrator resume {shlex.quote(name)}"
-            )
+            run = await load().show(ledger, found.run)
+            command = next_command("resume", found.run, ledger, choices.configuration, service_url=run.service_url)
+            printing.say(f"unless some process works on the ledger, go on with: {command}")
     if as_json:
         printing.put_json(found)
     return 0

@@ -1,6 +1,5 @@
 """`orchestrator retry`, which also is a verb of `runs` and `jobs`: failed and cancelled jobs are queued again."""
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
+from orchestrator.api.continuing import next_command
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import Json, told
@@ -105,7 +105,10 @@ async def _retry(
         printing.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
-    return _told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
+    code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
+    if found.held_by is None and not found.has_ended and not as_json:
+        printing.say(f"start it: {await _starting(load, found, ledger, choices)}")
+    return code
 
 
 async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json: bool) -> int:
@@ -119,13 +122,12 @@ async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json:
     return 0
 
 
-def _told(found: RunControl, done: str, *, as_json: bool) -> int:
-    """As `told` of `control`, and what begins it where nobody works on the ledger."""
-    code = told(found, done, as_json=as_json)
-    if found.held_by is None and not found.has_ended and not as_json:
-        command = f"resume {shlex.quote(found.run)}" if found.flow is None else "tick"
-        printing.say(f"start it: orchestrator {command}")
-    return code
+async def _starting(load: Callable[[], App], found: RunControl, ledger: Path, choices: Choices) -> str:
+    """The command that begins it, where nobody works on the ledger."""
+    if found.flow is not None:
+        return next_command("tick", None, ledger, choices.configuration)
+    run = await load().show(ledger, found.run)
+    return next_command("resume", found.run, ledger, choices.configuration, service_url=run.service_url)
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:

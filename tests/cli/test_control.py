@@ -47,6 +47,7 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator resume captions\n")
     app.flow_of = "nightly@20270328T010000Z"  # whose other stages are to go on, too
     assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator tick\n")
+    assert invoke(app, *again, "--ledger", "l.db").stderr.endswith("\nstart it: orchestrator tick --ledger l.db\n")
     app.held_by, app.outcome = None, "nothing more of it is sent"
     told = invoke(app, "pause", "captions").stderr
     assert "captions is paused; it holds from the next start: nothing more of it is sent" in told
@@ -60,10 +61,11 @@ def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
 
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
-    app = FakeApp()
+    app = FakeApp(runs=[run_status()])
     assert "captions is to try 2 jobs again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
     assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
-    assert [each[1:] for each in app.asked] == [("captions", "", None), ("captions", Chosen()), ("captions", -3)]
+    asked = [("captions", "", None), ("captions", Chosen()), ("captions",), ("captions", -3)]
+    assert [each[1:] for each in app.asked] == asked
     assert invoke(app, "priority", "captions", "99").exit_code == 2
 
 

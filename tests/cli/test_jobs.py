@@ -1,6 +1,7 @@
 """`orchestrator jobs` and `failures`, on a real ledger."""
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -294,8 +295,10 @@ def test_a_retry_may_go_to_another_endpoint(tmp_path: Path) -> None:
 
 
 def test_a_retry_that_nobody_works_on_says_what_begins_it(tmp_path: Path) -> None:
-    words = ("retry", "night", "--yes", "--ledger", str(a_night(tmp_path)))
-    assert call(load_api, words, environment={}).stderr.endswith("\nstart it: orchestrator resume night\n")
+    ledger = str(a_night(tmp_path))
+    words = ("retry", "night", "--yes", "--ledger", ledger)
+    start = f"\nstart it: orchestrator resume night --ledger {shlex.quote(ledger)}\n"
+    assert call(load_api, words, environment={}).stderr.endswith(start)
     assert "start it" not in call(load_api, [*words, "--json"], environment={}).stderr
 
 

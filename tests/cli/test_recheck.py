@@ -1,9 +1,12 @@
 """`orchestrator runs recheck`: says what it would change, asks, and does it."""
 
 import json
+import shlex
 from pathlib import Path
 
-from tests.cli.fake_api import FakeApp, invoke
+import msgspec
+
+from tests.cli.fake_api import FakeApp, invoke, run_status
 
 LEDGER = Path("orchestrator.db")
 
@@ -25,10 +28,10 @@ def test_nothing_is_changed_unless_somebody_says_yes() -> None:
 
 
 def test_it_is_done_and_told_in_numbers() -> None:
-    app = FakeApp()
+    app = FakeApp(runs=[run_status()])
     result = invoke(app, "runs", "recheck", "captions", "--yes", "--json")
     assert result.exit_code == 0
-    assert [asked[-1] for asked in app.asked] == [True, False]
+    assert [asked[-1] for asked in app.asked[:2]] == [True, False]
     told = json.loads(result.stdout)
     assert (told["run"], told["rejected"], told["again"], told["accepted"], told["is_done"]) == (
         "captions",
@@ -37,4 +40,13 @@ def test_it_is_done_and_told_in_numbers() -> None:
         1,
         True,
     )
-    assert "orchestrator resume captions" in result.stderr
+    assert result.stderr.endswith("go on with: orchestrator resume captions\n")
+
+
+def test_the_command_that_goes_on_is_of_the_same_account_ledger_and_file(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("")
+    run = msgspec.structs.replace(run_status(), service_url="https://api.example#work")
+    flags = ("--ledger", "l.db", "--config", str(tmp_path / "other.toml"))
+    result = invoke(FakeApp(runs=[run]), "runs", "recheck", "captions", "--yes", *flags)
+    told = result.stderr.splitlines()[-1].partition("go on with: ")[2]
+    assert shlex.split(told) == ["orchestrator", "resume", "captions", "--profile", "work", *flags[2:], *flags[:2]]
