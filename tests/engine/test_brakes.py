@@ -11,6 +11,7 @@ from orchestrator.api import control
 from orchestrator.core.brakes import Canary, MaxFailures
 from orchestrator.core.breaker import OFF, Rules
 from orchestrator.core.lifecycle import State
+from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.emulator.jobs import Result
 from orchestrator.engine.dependencies import Dependencies
@@ -19,6 +20,7 @@ from orchestrator.ledger.commands import Action, NewBrakes
 from orchestrator.settings import RunSettings, Wish
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
+from tests.engine.scripted import COMPLETED, REFUSED, Asked, Reply, Scripted, numbered
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import SimulatedService
@@ -374,6 +376,24 @@ async def test_what_would_end_too_late_is_not_sent(tmp_path: Path) -> None:
 
     settings: dict[str, Any] = {"finish_by": by, "stop_late": True, "policy": Policy(execution_timeout_ms=60_000)}
     await played(tmp_path / "db", story, clock=clock, works=True, jobs=200, workers=4, seconds=10.0, **settings)
+
+
+async def test_a_run_that_only_time_has_stopped_comes_to_its_end(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    settings = RunSettings(finish_by=clock.now() + MINUTE_US, stop_late=True, breaker=OFF)
+
+    def run(asked: Asked) -> Reply:
+        return numbered()(asked) if asked.at_s < 5 else REFUSED
+
+    transport = Scripted(run=run, status=COMPLETED)
+    limits = {Operation.RUN: Limit(1, 3.0)}
+    async with process(tmp_path / "db", transport, clock=clock, jobs=10, settings=settings, limits=limits) as p:
+        await p.begin()
+        await anyio.sleep(40)
+        assert p.progress.at_service == 0
+        await p.wait(lambda: p.session.is_over)
+        assert clock.now() < settings.finish_by + MINUTE_US
+        assert "finish-by" in (p.session.why_stopped or "")
 
 
 async def test_that_it_will_be_late_is_told_early_and_stops_nothing(tmp_path: Path) -> None:

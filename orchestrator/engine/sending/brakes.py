@@ -74,6 +74,7 @@ class RunBrakes:
         self._sending_since: int | None = None
         self._ends: deque[int] = deque()
         self._late_told_at: int | None = None
+        self._is_stopped = False
 
     async def load(self) -> None:
         """Goes on from what the ledger has."""
@@ -176,10 +177,17 @@ class RunBrakes:
     async def write_down(self) -> None:
         """Leaves to the next process what has changed, and says what people should hear. Raises `StorageError`."""
         self._tell_late()
+        self._tell_whether_stopped()
         kept = msgspec.structs.replace(self._kept, breaker=self._breaker.state)
         if kept != self._written:
             await self._ledger.brakes.keep(self.run.id, kept)
             self._written = kept
+
+    def _tell_whether_stopped(self) -> None:
+        """Whoever waits for the end of the run looks again where time alone has stopped it, which no step tells."""
+        if (is_stopped := self.why_stopped is not None) is not self._is_stopped:
+            self._is_stopped = is_stopped
+            self._progress.nudge()
 
     def _tell_late(self) -> None:
         now, deadline = self._clock.now(), self._deadline(None)

@@ -133,6 +133,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/conformance/test_brakes.py::test_rows_that_go_first_are_spread_over_the_input",),
     ),
     Fault(
+        name="nobody hears that time alone has stopped a run",
+        path="orchestrator/engine/sending/brakes.py",
+        old="            self._is_stopped = is_stopped\n            self._progress.nudge()\n",
+        new="            self._is_stopped = is_stopped\n",
+        tests=("tests/engine/test_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
+    ),
+    Fault(
         name="out of a day's budget comes what was spent on any day",
         path="orchestrator/engine/sending/brakes.py",
         old="            today = self._spent.of_day(endpoint.id, self._clock.now() // DAY_US)\n",
