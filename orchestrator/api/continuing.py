@@ -78,13 +78,13 @@ def next_command(verb: str, name: str | None, ledger: Path, given: Configuration
     words = words_for(service_url)
     words += [] if given.named is None else declared.CONFIG.words(given.named)
     words += declared.LEDGER.words(ledger) if declared.LEDGER.key in given.in_flags | given.in_environment else []
-    return shlex.join(["orchestrator", verb, *words]) if name is None else _command(verb, name, words)
+    return _command(verb, name, words)
 
 
-def _command(verb: str, name: str, words: Sequence[str]) -> str:
-    return shlex.join(
-        ["orchestrator", *verb.split(), *([*words, "--", name] if name.startswith("-") else [name, *words])]
-    )
+def _command(verb: str, name: str | None, words: Sequence[str]) -> str:
+    if name is not None:
+        words = [*words, "--", name] if name.startswith("-") else [name, *words]
+    return shlex.join(["orchestrator", *verb.split(), *words])
 
 
 def _account(request: RunRequest) -> list[str]:

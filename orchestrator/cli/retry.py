@@ -94,9 +94,9 @@ async def _retry(
         if where.strip() or cluster is not None:
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
         return await _nothing(load, preview.run, ledger, as_json=as_json)
+    run = await load().show(ledger, preview.run)
     endpoint = own.get(declared.ENDPOINT.name)
     if endpoint is not None and is_name(endpoint):
-        run = await load().show(ledger, preview.run)
         own[declared.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"
@@ -107,7 +107,10 @@ async def _retry(
     found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
     code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
-        printing.say(f"start it: {await _starting(load, found, ledger, choices)}")
+        starting = partial(next_command, ledger=ledger, given=choices.configuration)
+        is_alone = found.flow is None
+        command = starting("resume", found.run, service_url=run.service_url) if is_alone else starting("tick", None)
+        printing.say(f"start it: {command}")
     return code
 
 
@@ -120,14 +123,6 @@ async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json:
         )
     printing.say(told)
     return 0
-
-
-async def _starting(load: Callable[[], App], found: RunControl, ledger: Path, choices: Choices) -> str:
-    """The command that begins it, where nobody works on the ledger."""
-    if found.flow is not None:
-        return next_command("tick", None, ledger, choices.configuration)
-    run = await load().show(ledger, found.run)
-    return next_command("resume", found.run, ledger, choices.configuration, service_url=run.service_url)
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_a_retry_and_a_priority_are_handed_on() -> None:
     app = FakeApp(runs=[run_status()])
     assert "captions is to try 2 jobs again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
     assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
-    asked = [("captions", "", None), ("captions", Chosen()), ("captions",), ("captions", -3)]
+    asked = [("captions", "", None), ("captions",), ("captions", Chosen()), ("captions", -3)]
     assert [each[1:] for each in app.asked] == asked
     assert invoke(app, "priority", "captions", "99").exit_code == 2
 

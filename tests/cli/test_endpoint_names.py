@@ -193,7 +193,7 @@ def test_what_is_asked_of_a_run_asks_the_account_of_the_run(words: tuple[str, ..
         assert told.exit_code == 0, told.stderr
         assert there.asked == ["GET /v1/endpoints"]
         assert b"Bearer key-of-work" in there.requests[0]
-        assert "big1" in str(app.asked)
+        assert "big1" in str(app.asked[-1])
         known = invoke(app, *words, "--endpoint", "abc123", **keys)
         assert (known.exit_code, len(there.asked)) == (0, 1)
 

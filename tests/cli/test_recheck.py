@@ -31,7 +31,7 @@ def test_it_is_done_and_told_in_numbers() -> None:
     app = FakeApp(runs=[run_status()])
     result = invoke(app, "runs", "recheck", "captions", "--yes", "--json")
     assert result.exit_code == 0
-    assert [asked[-1] for asked in app.asked[:2]] == [True, False]
+    assert [asked[-1] for asked in app.asked] == [True, False, "captions"]
     told = json.loads(result.stdout)
     assert (told["run"], told["rejected"], told["again"], told["accepted"], told["is_done"]) == (
         "captions",

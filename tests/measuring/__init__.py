@@ -49,17 +49,6 @@ class _Measuring:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
-        return (yield from self._measured(item))
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        return (yield from self._measured(item))
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        return (yield from self._measured(item))
-
-    def _measured(self, item: pytest.Item) -> Iterator[None]:
         if is_whole_program(item.nodeid) or name_of(item.nodeid) in self._listed:
             return (yield)
         self._controller.resume()
@@ -67,3 +56,5 @@ class _Measuring:
             return (yield)
         finally:
             self._controller.pause()
+
+    pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup

@@ -116,7 +116,7 @@ class Database:
 
         def leave(error: BaseException | None) -> None:
             with connection:
-                transaction.__exit__(type(error) if error else None, error, error and error.__traceback__)
+                transaction.__exit__(None if error is None else type(error), error, None)
 
         with _shielded(self.path):
             connection, transaction = await greenlet_spawn(enter)
