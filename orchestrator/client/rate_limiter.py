@@ -5,6 +5,8 @@ task: a turn is never handed to somebody who may have been cancelled meanwhile, 
 until it is their time to be the first. When a turn is free and nobody waits, nothing is awaited at all.
 """
 
+import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -15,11 +17,15 @@ from orchestrator.clock import Clock
 from orchestrator.core.pacing import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.rate_windows import read_windows
 from orchestrator.core.responses import Answer
-from orchestrator.units import MILLISECOND_US, SECOND_US
+from orchestrator.ticks import TICK_US, until_tick_s
+from orchestrator.units import MILLISECOND_US
 
-TICK_US_MAX: Final = 50 * MILLISECOND_US
-"""A wait up to this long is slept through, which costs half as much as a sleep that an answer could cut short. Nothing
-but a raised limit can make it shorter."""
+SLEEP_US_MAX: Final = 50 * MILLISECOND_US
+"""A wait up to this long is slept through to the end of a tick, which costs half as much as a sleep that an answer
+could cut short. Nothing but a raised limit can make it shorter."""
+
+LATE_SHARE: Final = 2 / 5
+"""A tick is no longer than this share of what the pacer catches up: the rest is for timers that are late."""
 
 
 class Permit:
@@ -100,7 +106,13 @@ class RateLimiter:
 
     async def permit(self, operation: Operation) -> Permit:
         """Waits until one request of `operation` may be sent; first come, first served."""
-        return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line()
+        permit = await self.permit_within(operation, math.inf)
+        assert permit is not None
+        return permit
+
+    async def permit_within(self, operation: Operation, seconds: float) -> Permit | None:
+        """The same, but None where that takes longer than `seconds`, give or take a few ticks."""
+        return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line(seconds)
 
     def available(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
@@ -147,13 +159,19 @@ class _Lane:
         self.clock = clock
         self.line: OrderedDict[object, anyio.Event] = OrderedDict()
 
-    async def stand_in_line(self) -> Permit:
+    async def stand_in_line(self, seconds: float) -> Permit | None:
+        """Waits for a turn; None where it does not come within `seconds`."""
+        until_s = _loop_s() + seconds
         me = object()
         self.line[me] = look = anyio.Event()
         try:
             if len(self.line) > 1:
-                await look.wait()
-            await self._be_first(me)
+                with anyio.CancelScope(deadline=until_s) as in_time:
+                    await look.wait()
+                if in_time.cancelled_caught:
+                    return None
+            if not await self._be_first(me, until_s):
+                return None
             self.pacer.take(self.clock.now())
         finally:
             # Also when cancelled: whoever comes next must not wait for one who is gone.
@@ -161,15 +179,24 @@ class _Lane:
             self.wake()
         return Permit(self.operation, self)
 
-    async def _be_first(self, me: object) -> None:
-        """Returns when a request may leave now."""
+    async def _be_first(self, me: object, until_s: float) -> bool:
+        """Returns when a request may leave now, or cannot until `until_s`: whether it may."""
         while (wait_us := self.pacer.wait_us(self.clock.now())) != 0:
-            if wait_us is not None and wait_us <= TICK_US_MAX:
-                await anyio.sleep(_timer_s(wait_us))
+            now_s = _loop_s()
+            if now_s >= until_s:
+                return False
+            if wait_us is not None and wait_us <= SLEEP_US_MAX:
+                await anyio.sleep(until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us()))
                 continue
+            at_s = math.inf if wait_us is None else now_s + until_tick_s(wait_us, now_s=0, tick_us=MILLISECOND_US)
             self.line[me] = look = anyio.Event()
-            with anyio.move_on_after(None if wait_us is None else _timer_s(wait_us)):
+            with anyio.CancelScope(deadline=min(at_s, until_s)):
                 await look.wait()
+        return True
+
+    def _tick_us(self) -> int:
+        """A whole number of milliseconds."""
+        return min(TICK_US, max(1, int(self.pacer.catch_up_us * LATE_SHARE) // MILLISECOND_US) * MILLISECOND_US)
 
     def wake(self) -> None:
         """The first in line looks again: it has become the first, or a slot is free, or the limit is another."""
@@ -177,8 +204,6 @@ class _Lane:
             self.line[next(iter(self.line))].set()
 
 
-def _timer_s(wait_us: int) -> float:
-    """Whole milliseconds, rounded up. uvloop's timers round to the nearest: half of them would fire too early, and a
-    wait of 0.4 ms would be no wait but a busy loop. The pacer catches up what the rounding costs.
-    """
-    return -(-wait_us // MILLISECOND_US) * MILLISECOND_US / SECOND_US
+def _loop_s() -> float:
+    """The event loop's time; AnyIO takes five times as long to tell it."""
+    return asyncio.get_running_loop().time()

@@ -229,13 +229,18 @@ class Pacer:
     def _set_share(self, share: float) -> None:
         self._share = share
         self._trip_us_used = self._trip_us
-        spread_us = round(self._trip_us) + self._catch_up_ns // 1000
+        spread_us = round(self._trip_us) + self.catch_up_us
         gap_us = least_gap_us(self._limit.requests, self._window_us, spread_us)
         full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))
         if self._even_until:
             self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
         else:
             self._interval_ns = 0 if self._pacing == "window" else int(full_ns / share) + 1
+
+    @property
+    def catch_up_us(self) -> int:
+        """By how much a request may be late and nothing of the rate is lost."""
+        return self._catch_up_ns // 1000
 
     @property
     def allowance(self) -> int:

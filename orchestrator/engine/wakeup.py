@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -10,6 +9,8 @@ import anyio
 import anyio.lowlevel
 
 from orchestrator.errors import StorageError
+from orchestrator.ticks import until_tick_s
+from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +25,8 @@ nothing."""
 class Wakeup:
     """`wake` is called by whoever has news, `wait` by one part. News while nobody waits is not lost.
 
-    A timer of its own ends a wait, after whole milliseconds, rounded up: uvloop's timers know no finer ones, and a
-    scope of AnyIO's whose deadline lies between two of them asks for the time in a circle until it is over. With eight
-    endpoints that was a fourteenth of the processor time (measured).
+    A timer of its own ends a wait, at a tick (`orchestrator.ticks`): a scope of AnyIO's whose deadline lies between two
+    ticks of uvloop's timers asks for the time in a circle until it is over.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class Wakeup:
         return self._has_news
 
     async def wait(self, seconds: float) -> None:
-        """Waits for news, `seconds` at most."""
+        """Waits for news, `seconds` and the rest of a tick at most."""
         if self._has_news:
             await anyio.lowlevel.checkpoint()
         else:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
-            timer = loop.call_later(math.ceil(seconds * 1_000) / 1_000, self.wake)
+            timer = loop.call_later(until_tick_s(round(seconds * SECOND_US), now_s=loop.time()), self.wake)
             try:
                 await self._waiting
             finally:

@@ -32,11 +32,11 @@ def learn(p: Process, *, delay_s: int, execution_s: int) -> None:
 
 
 async def test_the_queue_gets_no_deeper_than_is_asked_for_and_what_runs_does_not_count(tmp_path: Path) -> None:
-    transport = Scripted(run=numbered(), health=Reply(200, b'{"jobs":{"inProgress":3}}'))
+    transport = Scripted(run=numbered(), health=Reply(200, b'{"jobs":{"inProgress":3}}', after_s=1.0))
     settings = RunSettings(queue_depth=5)
     async with process(tmp_path / "db", transport, jobs=20, settings=settings) as p:
         await p.start("dispatcher")
-        await anyio.sleep(0.05)
+        await anyio.sleep(0.5)
         assert len(transport.of("run")) == 5
         await anyio.sleep(10)
         assert (len(transport.of("run")), len(transport.of("health"))) == (8, 1)

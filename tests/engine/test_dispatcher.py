@@ -5,10 +5,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.client.rate_limiter import RateLimiter
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
-from orchestrator.core.responses import Trouble
+from orchestrator.core.responses import Answer, Trouble
 from orchestrator.settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
@@ -170,6 +171,29 @@ async def test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_w
         assert await p.counts() == {"queued": 100 - sent, "outstanding": sent}
 
 
+@pytest.mark.parametrize("limit", [Limit(20, 1), Limit(30, 10)], ids=str)
+async def test_where_few_may_go_at_once_the_next_is_claimed_in_time(tmp_path: Path, limit: Limit) -> None:
+    seconds, jobs = 40, 1_000
+    clock = VirtualClock()
+    limiter = RateLimiter(clock, {Operation.RUN: limit})
+
+    async def send_all_that_may_go() -> None:
+        while True:
+            permit = await limiter.permit(Operation.RUN)
+            permit.use(Operation.RUN)
+            permit.answered(Answer(status=200, body=b"", sent_at=clock.now(), answered_at=clock.now()))
+
+    with anyio.move_on_after(seconds):
+        await send_all_that_may_go()
+    transport = Scripted(run=numbered())
+    settings = RunSettings(queue_depth="off")
+    async with process(tmp_path / "db", transport, jobs=jobs, settings=settings, limits={Operation.RUN: limit}) as p:
+        await p.start("dispatcher")
+        await anyio.sleep(seconds)
+        allowed = limiter.figures(Operation.RUN).sent
+        assert allowed - 1 <= len(transport.of("run")) <= allowed
+
+
 async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in_flight_ten_seconds(
     tmp_path: Path,
 ) -> None:
@@ -180,7 +204,7 @@ async def test_an_interruption_gives_back_what_was_claimed_and_leaves_what_is_in
     transport = Scripted(run=run)
     async with process(tmp_path / "db", transport, jobs=50) as p:
         await p.start("dispatcher")
-        await anyio.sleep(0.1)
+        await anyio.sleep(0.105)
         sent = len(transport.of("run"))
         p.taking.cancel_scope.cancel()
         p.in_flight.cancel_scope.deadline = anyio.current_time() + 10

@@ -73,6 +73,7 @@ async def test_webhooks_with_the_records_of_other_jobs_change_nothing_and_are_co
         await p.finish()
         assert await wrong_rows(p) == []
         assert len(transport.of("status")) == 3, "each is a hint to ask"
+        await anyio.sleep(1)
         assert await p.counts() == {"succeeded": 3, "no_news": 3}
         assert told(p, TOLD_OF_ANOTHER) == 1
 

@@ -4,15 +4,27 @@ import anyio
 import pytest
 
 from orchestrator.engine.wakeup import Wakeup
+from orchestrator.ticks import TICK_US
+from orchestrator.units import SECOND_US
 from tests.simulation.loop import running_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_a_wait_lasts_whole_milliseconds_since_no_timer_is_finer() -> None:
+async def test_all_waits_end_at_the_ticks_of_one_clock_and_none_too_soon() -> None:
+    ended_s: list[float] = []
+
+    async def wait(after_s: float, seconds: float) -> None:
+        await anyio.sleep(after_s)
+        await Wakeup().wait(seconds)
+        ended_s.append(running_loop().time())
+
     begun_s = running_loop().time()
-    await Wakeup().wait(0.0204)
-    assert running_loop().time() == pytest.approx(begun_s + 0.021, abs=1e-9)
+    assert begun_s == 0
+    async with anyio.create_task_group() as group:
+        for after_s, seconds in ((0.0, 0.0204), (0.007, 0.02), (0.03, 0.0001), (0.03, 0.01)):
+            group.start_soon(wait, after_s, seconds)
+    assert ended_s == pytest.approx([2 * TICK_US / SECOND_US] * 4, abs=1e-9)
 
 
 async def test_news_ends_a_wait_and_what_comes_before_it_is_not_lost() -> None:

@@ -249,9 +249,7 @@ class Dispatcher:
             await api.up.clear()  # however long that takes: to claim them again and again would be no faster
             if not self._is_open(operation):
                 return None
-        with anyio.move_on_after(HELD_S_MAX):
-            return await api.limiter.permit(operation)
-        return None
+        return await api.limiter.permit_within(operation, HELD_S_MAX)
 
     def _is_open(self, operation: Operation) -> bool:
         return any(not isinstance(self._passage(run, operation), Closed) for run in self._runs.values())
@@ -445,4 +443,6 @@ class _Lane:
             else:
                 good = run
                 self._dispatcher.launch(self._claimed.popleft(), permit)
+                if not self._claimed:  # where few may go at once, the next look would come too late
+                    self._claiming.wake()
         return IDLE_S
