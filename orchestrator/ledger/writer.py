@@ -40,6 +40,9 @@ SHRINK_BYTES_MIN: Final = MIB
 PENDING_BYTES_MAX: Final = 4 * MIB
 """So many bytes of outputs may wait; whoever could bring more waits for room first."""
 
+URGENT_BYTES: Final = PENDING_BYTES_MAX // 2
+"""More than that waits for no company."""
+
 GATHER_S: Final = 0.015
 """After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
 
@@ -90,6 +93,7 @@ class _Entry(Generic[Result]):
     notes: Sequence[Notice] = ()
     unfinished: Sequence[Job] = ()
     block: Block[Result] | None = None
+    is_brief: bool = False
     then: Then | None = None
     bytes: int = field(init=False)
     has_ended: bool = False
@@ -195,6 +199,12 @@ class Writer:
         """
         return await self._hand_over(_Entry(block=block, then=then))  # type: ignore[return-value]  # unless it raised
 
+    async def run_briefly(self, block: Block[Result]) -> Result:
+        """The same for a block that takes a few milliseconds at most, and that does not mind what is handed over while
+        it waits: its transaction is not its alone.
+        """
+        return await self._hand_over(_Entry(block=block, is_brief=True))  # type: ignore[return-value]
+
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes batches until cancelled; what was handed over before is written all the same."""
         async with anyio.create_task_group() as group:
@@ -208,7 +218,8 @@ class Writer:
                         await anyio.sleep(self._gather_s)
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self._drain()
+                    while self._pending or self._unfinished:
+                        await self._drain()
                 self._has_ended = True
 
     async def _watch(self) -> None:
@@ -251,15 +262,19 @@ class Writer:
         self._wakeup.set()
 
     async def _drain(self) -> bool:
-        """Writes all that waits; returns whether that was a block alone. Whoever hands over one after the other, as at
-        the start, has no company to wait for.
+        """Writes all that waits; what comes meanwhile waits for company, unless it takes much memory.
+
+        Returns whether that was a block alone: whoever hands over one after the other, as at the start, has no company
+        to wait for.
         """
         is_alone = len(self._pending) == 1 and self._pending[0].block is not None
         if self._unfinished:  # ahead of a block, with which a batch ends
             self._pending.appendleft(_Entry(unfinished=tuple(self._unfinished.values())))
             self._unfinished = {}
-        while self._pending:
+        left = len(self._pending)
+        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):
             batch = self._under_way = self._take_batch()
+            left -= len(batch)
             try:
                 applied = await self._commit(batch)
             except Exception as error:  # noqa: BLE001  whoever waits gets it
@@ -282,7 +297,7 @@ class Writer:
         return held
 
     def _take_batch(self) -> list["_Entry[object]"]:
-        """The next entries, as long as no job has a second step among them."""
+        """The next entries, as long as no job has a second step among them. All steps are written before all blocks."""
         batch: list[_Entry[object]] = []
         jobs: set[int] = set()
         held = 0
@@ -294,7 +309,7 @@ class Writer:
                 break
             jobs |= ids
             batch.append(self._pending.popleft())
-            if entry.block is not None:
+            if entry.block is not None and not entry.is_brief:
                 break  # a block sees the steps before it, and its own steps must not meet later ones of this batch
         return batch
 

@@ -153,28 +153,6 @@ async def writers_connection(ledger: Ledger) -> aiosqlite.Connection:
         return cast(aiosqlite.Connection, raw)
 
 
-async def test_who_asks_for_one_block_after_the_other_has_no_company_to_wait_for(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
-        run = await a_run(ledger)
-        await anyio.sleep(1)
-        begun_s = running_loop().time()
-        for _ in range(3):
-            await ledger.runs.configure(run.id, run.settings)
-        assert running_loop().time() == begun_s
-
-
-async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path: Path) -> None:
-    async with opened(tmp_path / "l.db") as ledger:
-        await a_run(ledger, 2)
-        await anyio.sleep(1)
-        begun_s = running_loop().time()
-        first, second = await jobs_now(ledger)
-        await ledger.step(claimed(first))
-        assert running_loop().time() == begun_s
-        await ledger.step(claimed(second))
-        assert running_loop().time() == pytest.approx(begun_s + writer.GATHER_S)
-
-
 async def test_a_block_gets_its_result_and_steps_taken_inside_reach_the_feed(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)

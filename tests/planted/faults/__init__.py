@@ -26,6 +26,7 @@ from tests.planted.faults import (
     rules,
     selecting,
     validating,
+    waking,
     whose,
 )
 from tests.planted.faults.fault import Fault
@@ -51,6 +52,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *escalating.FAULTS,
     *direct.FAULTS,
     *accounts.FAULTS,
+    *waking.FAULTS,
     *whose.FAULTS,
 )
 

@@ -1,0 +1,51 @@
+"""Who is woken when, and what shares a transaction."""
+
+from tests.planted.faults.fault import Fault
+
+BATCHES = "tests/ledger/test_batches.py"
+RATE_LIMITER = "tests/client/test_rate_limiter.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="what comes during a commit waits for no company",
+        path="orchestrator/ledger/writer.py",
+        old="        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):\n",
+        new="        while self._pending:\n",
+        tests=(f"{BATCHES}::test_what_comes_during_a_commit_waits_for_company",),
+    ),
+    Fault(
+        name="large outputs wait for company",
+        path="orchestrator/ledger/writer.py",
+        old="        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):\n",
+        new="        while self._pending and left > 0:\n",
+        tests=(f"{BATCHES}::test_outputs_that_take_much_memory_wait_for_no_company",),
+    ),
+    Fault(
+        name="each claim has a transaction of its own",
+        path="orchestrator/ledger/writer.py",
+        old="entry.block is not None and not entry.is_brief:",
+        new="entry.block is not None:",
+        tests=(f"{BATCHES}::test_brief_blocks_share_a_transaction_with_all_that_waits",),
+    ),
+    Fault(
+        name="waits end a tick too soon",
+        path="orchestrator/ticks.py",
+        old="    return -(-at_us // tick_us) * tick_us / SECOND_US - now_s\n",
+        new="    return at_us // tick_us * tick_us / SECOND_US - now_s\n",
+        tests=("tests/engine/test_wakeup.py::test_all_waits_end_at_the_ticks_of_one_clock_and_none_too_soon",),
+    ),
+    Fault(
+        name="a tick is longer than what is caught up",
+        path="orchestrator/client/rate_limiter.py",
+        old="int(self.pacer.catch_up_us * LATE_SHARE)",
+        new="int(self.pacer.catch_up_us * 40)",
+        tests=(f"{RATE_LIMITER}::test_turns_come_at_ticks_in_the_order_in_which_they_were_asked_for",),
+    ),
+    Fault(
+        name="where few may go at once nobody looks for the next in time",
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="                if not self._claimed:  # where few",
+        new="                if self._claimed is None:  # where few",
+        tests=("tests/engine/test_dispatcher.py::test_where_few_may_go_at_once_the_next_is_claimed_in_time",),
+    ),
+)
