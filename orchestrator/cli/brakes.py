@@ -10,7 +10,7 @@ import typer
 from orchestrator import declared, declared_brakes
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
-from orchestrator.cli.control import acknowledgement
+from orchestrator.cli.control import when_set
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.nouns import ShownGroup
 from orchestrator.cli.options import also
@@ -60,7 +60,7 @@ async def _set(load: Callable[[], App], name: str, choices: Choices, ledger: Pat
         raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, declared_brakes.BRAKES))}")
     found = await load().brakes_set(ledger, name, {key: " ".join(map(str, texts)) for key, texts in told.items()})
     _put(found, as_json=as_json)
-    printing.say(f"brakes set; {acknowledgement(found.held_by, found.outcome, they='they hold')}")
+    printing.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
     return 0
 
 

@@ -105,14 +105,17 @@ def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> in
     return 0
 
 
-def acknowledgement(
-    held_by: str | None, outcome: str | None, *, they: str = "it holds", so_far: int | None = None
-) -> str:
+def when_set(held_by: str | None, outcome: str | None) -> str:
+    """When what was set in the ledger holds: what comes of it at once is for whoever works on the ledger to say."""
+    return "they hold from the next start" if held_by is None else acknowledgement(held_by, outcome)
+
+
+def acknowledgement(held_by: str | None, outcome: str | None, *, so_far: int | None = None) -> str:
     """What whoever works on the ledger makes of what was asked, if anybody does; `so_far`: of how many jobs by now."""
     begun = "" if so_far is None else f"{wording.counted(so_far, 'job')} so far"
     if held_by is None:
         told = outcome or begun
-        return f"{they} from the next start{f': {told}' if told else ''}"
+        return f"it holds from the next start{f': {told}' if told else ''}"
     if outcome is None and begun:
         return f"{held_by} has begun: {begun}, and it goes on"
     if outcome is None:

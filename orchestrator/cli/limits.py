@@ -11,7 +11,7 @@ import typer
 from orchestrator import declared
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
-from orchestrator.cli.control import acknowledgement
+from orchestrator.cli.control import when_set
 from orchestrator.cli.endpoint_names import id_at, is_name
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
@@ -139,7 +139,7 @@ def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
         printing.put_json(endpoint)
     else:
         _put(endpoint)
-    printing.say(f"limits {done}; {acknowledgement(endpoint.held_by, endpoint.outcome, they='they hold')}")
+    printing.say(f"limits {done}; {when_set(endpoint.held_by, endpoint.outcome)}")
 
 
 def _put(endpoint: EndpointLimits) -> None:

@@ -65,6 +65,8 @@ def test_set_asks_for_what_was_given_and_nothing_else() -> None:
         "stop-late": "True",
     }
     assert "brakes set; process 7 since noon follows: they are in force" in result.stderr
+    idle = FakeApp(braked=msgspec.structs.replace(BRAKES, held_by=None))
+    assert "brakes set; they hold from the next start\n" in invoke(idle, "brakes", "set", "captions", *flags).stderr
 
 
 def test_json_is_all_of_it() -> None:

@@ -74,7 +74,7 @@ def test_reset_names_operations_or_means_all() -> None:
         result = invoke(program, "limits", "reset", "captions", *arguments)
         assert result.exit_code == 0
         assert program.asked == [(Path("orchestrator.db"), "captions", operations)]
-        assert "limits reset; they hold from the next start" in result.stderr
+        assert "limits reset; they hold from the next start\n" in result.stderr
 
 
 def test_those_of_another_endpoint_of_the_run_are_named_by_it() -> None:
