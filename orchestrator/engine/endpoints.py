@@ -193,7 +193,7 @@ class Endpoints:
 
     async def write_down(self) -> None:
         """Leaves to others what was learned since the last time. Raises `StorageError`."""
-        for number, served in self._served.items():
+        for number, served in list(self._served.items()):  # meanwhile another may come in
             learned = served.endpoint.learned
             if learned != self._written.get(number, Learned()):
                 await self.ledger.learned.write(number, learned)

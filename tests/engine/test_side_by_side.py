@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
@@ -185,6 +186,20 @@ async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, pr
     share = ratio / (1 + ratio)
     assert sent[0] / sum(sent) == pytest.approx(share, abs=0.05 * min(share, 1 - share) + 5 / sum(sent))
     assert sum(sent) > 17 * seconds
+
+
+async def test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down(tmp_path: Path) -> None:
+    async with engine_at(tmp_path / "db", {HERE: Accepting()}) as engine:
+        await engine.take_on(await a_run(engine, "first", endpoint="ep-1"))
+        second = await a_run(engine, "second", endpoint="ep-2")
+        (first,) = engine.endpoints.all()
+        first.api.time_scale = 2.0
+        async with anyio.create_task_group() as group:
+            group.start_soon(engine.endpoints.write_down)
+            await anyio.lowlevel.checkpoint()
+            await engine.take_on(second)
+        assert len(engine.endpoints.all()) == 2
+        assert await engine.ledger.learned.of(first.id) == first.learned
 
 
 async def test_a_priority_that_is_asked_for_holds_at_once(tmp_path: Path) -> None:

@@ -48,4 +48,13 @@ FAULTS: tuple[Fault, ...] = (
         new="                if self._claimed is None:  # where few",
         tests=("tests/engine/test_dispatcher.py::test_where_few_may_go_at_once_the_next_is_claimed_in_time",),
     ),
+    Fault(
+        name="who writes down what was learned minds an endpoint that comes in meanwhile",
+        path="orchestrator/engine/endpoints.py",
+        old="in list(self._served.items()):  # meanwhile",
+        new="in self._served.items():  # meanwhile",
+        tests=(
+            "tests/engine/test_side_by_side.py::test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down",
+        ),
+    ),
 )
