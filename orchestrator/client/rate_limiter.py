@@ -21,11 +21,14 @@ from orchestrator.ticks import TICK_US, until_tick_s
 from orchestrator.units import MILLISECOND_US
 
 SLEEP_US_MAX: Final = 50 * MILLISECOND_US
-"""A wait up to this long is slept through to the end of a tick, which costs half as much as a sleep that an answer
-could cut short. Nothing but a raised limit can make it shorter."""
+"""A wait up to this long is slept through, which costs half as much as one that an answer could cut short. Nothing but
+a raised limit can make it shorter."""
+
+TICKS_US: Final = tuple(TICK_US // parts for parts in (1, 2, 4, 5, 10, 20))
+"""One's ticks are among those of all the others."""
 
 LATE_SHARE: Final = 2 / 5
-"""A tick is no longer than this share of what the pacer catches up: the rest is for timers that are late."""
+"""A tick takes no more than this share of what the pacer catches up, if it can: the rest is for a loop that is late."""
 
 
 class Permit:
@@ -81,7 +84,8 @@ class Permit:
 class RateLimiter:
     """The limits of one (service URL, endpoint), shared by everything in the process that talks to it.
 
-    `limits` replaces rows of the contract's table. Raises nothing; every method but `permit` returns at once.
+    `limits` replaces rows of the contract's table. Raises nothing; all methods but `permit` and `permit_within` return
+    at once.
     """
 
     def __init__(
@@ -188,15 +192,15 @@ class _Lane:
             if wait_us is not None and wait_us <= SLEEP_US_MAX:
                 await anyio.sleep(until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us()))
                 continue
-            at_s = math.inf if wait_us is None else now_s + until_tick_s(wait_us, now_s=0, tick_us=MILLISECOND_US)
+            at_s = math.inf if wait_us is None else now_s + until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us())
             self.line[me] = look = anyio.Event()
             with anyio.CancelScope(deadline=min(at_s, until_s)):
                 await look.wait()
         return True
 
     def _tick_us(self) -> int:
-        """A whole number of milliseconds."""
-        return min(TICK_US, max(1, int(self.pacer.catch_up_us * LATE_SHARE) // MILLISECOND_US) * MILLISECOND_US)
+        late_us = self.pacer.catch_up_us * LATE_SHARE
+        return next((tick_us for tick_us in TICKS_US if tick_us <= late_us), TICKS_US[-1])
 
     def wake(self) -> None:
         """The first in line looks again: it has become the first, or a slot is free, or the limit is another."""

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from orchestrator.core.job import Job
+from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
 
 ASK_GAP_US_MIN = 1 * SECOND_US
@@ -26,9 +27,13 @@ TTL_GRACE_US = 60 * SECOND_US
 RETENTION_US_DEFAULT = 30 * 60 * SECOND_US
 
 
+WAKING_US = 2 * TICK_US
+"""No margin is smaller: where an emulator's time runs very fast, less would be left than it takes us to wake up."""
+
+
 def margin_us(retention_us: int) -> int:
     """How long before the last moment a result is asked for at the latest: a sixth of the retention."""
-    return retention_us // 6
+    return max(retention_us // 6, WAKING_US)
 
 
 def hard_deadline(job: Job, retention_us: int) -> int:
@@ -41,7 +46,7 @@ def hard_deadline(job: Job, retention_us: int) -> int:
     if ttl_at is None:
         return deadline
     lifetime_us = ttl_at - (job.sent_at or unfinished_at)
-    return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))
+    return min(deadline, ttl_at - min(margin_us(retention_us), max(lifetime_us // 10, WAKING_US)))
 
 
 def safe_until(job: Job, retention_us: int) -> int:

@@ -6,8 +6,8 @@ The service's counting algorithm is unknown, so three meters work together, and 
   request between its sending and its answer; when it is sent while fewer than N slots are held, every request outside
   the guard was stamped at least W before it. So no window of the service, wherever it begins, holds more than N.
 - *Even pacing* at `EVEN_SHARE` of N/W, for services that count otherwise (token buckets, weighted counters); less where
-  N is small, since round trips upset the evenness (`core.spacing`). A send that is late (timers are, by about a
-  millisecond) is caught up, by at most `CATCH_UP_SHARE` of a window.
+  N is small, since round trips upset the evenness (`core.spacing`). A send that is late (who waits is woken at
+  ticks) is caught up, by at most `CATCH_UP_SHARE` of a window.
 - *Concurrency*: from before connecting until the answer is read.
 
 Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. A 429 while
@@ -239,7 +239,7 @@ class Pacer:
 
     @property
     def catch_up_us(self) -> int:
-        """By how much a request may be late and nothing of the rate is lost."""
+        """By how much a request may be late and nothing of the even rate is lost. Slots are not caught up."""
         return self._catch_up_ns // 1000
 
     @property

@@ -22,7 +22,9 @@ CLAIM_BYTES_MAX: Final = 64 * MIB
 """The inputs of one claim come to no more, unless it is a single one."""
 
 BRIEF_MAX: Final = 100
-"""A claim of so few jobs, which have results of no others, takes some milliseconds."""
+BRIEF_BYTES: Final = 4 * MIB
+"""A claim of so few jobs, with inputs of so few bytes, none of which goes on from a checkpoint or has the result of
+another, takes some milliseconds, and shares its transaction."""
 
 SLOTS: Final = 64
 """So many processes can claim at one ledger."""
@@ -98,12 +100,14 @@ class Claims:
         may `reuse` a result that is there, has that at once, and is not among the claims. `only`: the jobs of which
         alone any are claimed.
         """
+        is_brief = most <= BRIEF_MAX and not is_resumable and reuse is None and takes_over is None
+        bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._doors.now()
             seen = await line_walk(
                 transaction.connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=most,
-                bytes_max=bytes_max, ttl_of=ttl_of, is_late=is_late, behind=behind, only=only,
+                bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind, only=only,
             )  # fmt: skip
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
@@ -127,7 +131,6 @@ class Claims:
             claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
             return Claimed(claims, seen.passed, seen.is_at_end), fresh
 
-        is_brief = most <= BRIEF_MAX and reuse is None and takes_over is None
         claimed, fresh = await (self._doors.write_briefly(block) if is_brief else self._doors.write(block))
         self.secret_names |= fresh
         return claimed

@@ -3,8 +3,8 @@
 Whoever hands over steps waits shielded until their transaction has ended, so that nobody is left in doubt whether a
 step was written, or posts one and is called back then. Both are bounded: a ledger in which no transaction ends for
 long counts as unusable. A batch holds at most one step for each job (in one set-based UPDATE two steps of one job
-would apply once); the next waits for the next batch. A batch that fails is replayed entry by entry, so that a bad one
-fails alone.
+would apply once); the next waits for the next batch. Its blocks come after all its steps. A batch that fails is
+replayed entry by entry, so that a bad one fails alone.
 """
 
 import asyncio
@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 
 BATCH_STEPS_MAX: Final = 2_000
 BATCH_ENTRIES_MAX: Final = 2_000
+BATCH_BRIEF_MAX: Final = 8
+"""So many brief blocks share a transaction."""
+
 BATCH_BYTES_MAX: Final = 4 * MIB
 """Outputs in one transaction: they are packed, and held once more, until it has ended. A larger one goes alone."""
 
@@ -41,7 +44,7 @@ PENDING_BYTES_MAX: Final = 4 * MIB
 """So many bytes of outputs may wait; whoever could bring more waits for room first."""
 
 URGENT_BYTES: Final = PENDING_BYTES_MAX // 2
-"""More than that waits for no company."""
+"""While there are more than that at the end of a commit, nothing waits for company."""
 
 GATHER_S: Final = 0.015
 """After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
@@ -200,8 +203,8 @@ class Writer:
         return await self._hand_over(_Entry(block=block, then=then))  # type: ignore[return-value]  # unless it raised
 
     async def run_briefly(self, block: Block[Result]) -> Result:
-        """The same for a block that takes a few milliseconds at most, and that does not mind what is handed over while
-        it waits: its transaction is not its alone.
+        """The same for a block that takes a few milliseconds at most: others like it share its transaction, and steps
+        that are handed over after it may be written before it.
         """
         return await self._hand_over(_Entry(block=block, is_brief=True))  # type: ignore[return-value]
 
@@ -268,7 +271,7 @@ class Writer:
         to wait for.
         """
         is_alone = len(self._pending) == 1 and self._pending[0].block is not None
-        if self._unfinished:  # ahead of a block, with which a batch ends
+        if self._unfinished:  # ahead of a block, with which a batch may end
             self._pending.appendleft(_Entry(unfinished=tuple(self._unfinished.values())))
             self._unfinished = {}
         left = len(self._pending)
@@ -297,10 +300,14 @@ class Writer:
         return held
 
     def _take_batch(self) -> list["_Entry[object]"]:
-        """The next entries, as long as no job has a second step among them. All steps are written before all blocks."""
+        """The next entries, as long as no job has a second step among them, up to a block that is not brief.
+
+        All steps are written before all blocks: one that was handed over after a brief block, too. If both are about
+        the same job, the block meets it as the step has left it.
+        """
         batch: list[_Entry[object]] = []
         jobs: set[int] = set()
-        held = 0
+        held = briefs = 0
         while self._pending and len(jobs) < BATCH_STEPS_MAX and len(batch) < BATCH_ENTRIES_MAX:
             entry = self._pending[0]
             ids = {step.before.id for step in entry.steps}
@@ -309,7 +316,8 @@ class Writer:
                 break
             jobs |= ids
             batch.append(self._pending.popleft())
-            if entry.block is not None and not entry.is_brief:
+            briefs += entry.is_brief
+            if briefs == BATCH_BRIEF_MAX or (entry.block is not None and not entry.is_brief):
                 break  # a block sees the steps before it, and its own steps must not meet later ones of this batch
         return batch
 

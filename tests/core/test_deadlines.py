@@ -8,6 +8,7 @@ from orchestrator.core.deadlines import (
     ASK_GAP_US_MIN,
     FEW,
     RETENTION_US_DEFAULT,
+    WAKING_US,
     Absence,
     absence,
     hard_deadline,
@@ -54,6 +55,13 @@ def test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire() -
 
 def test_a_job_near_its_ttl_is_asked_for_shortly_before_it() -> None:
     assert hard_deadline(outstanding(ttl_us=20 * MINUTE), RETENTION_US) == EPOCH_AT + 18 * MINUTE
+
+
+def test_where_time_runs_very_fast_there_is_time_left_to_wake_up() -> None:
+    job = outstanding(ttl_us=100_000)
+    assert job.ttl_at is not None
+    assert hard_deadline(job, RETENTION_US) == job.ttl_at - WAKING_US
+    assert hard_deadline(outstanding(), 100_000) == EPOCH_AT + 100_000 - WAKING_US
 
 
 def test_a_job_of_which_nothing_is_known_is_due_at_once() -> None:

@@ -124,7 +124,7 @@ PROMISES: Final = (
         text=(
             "The traffic of one ledger draws no 429, whichever way the service counts: in any window that slides, in fixed "
             "windows, by a weighted counter, or by token buckets of the whole limit or a tenth of it. With a window of W "
-            "seconds it uses about min(0.995, W / (W + mean round trip)) of the allowance; of limits below a few hundred "
+            "seconds it uses about min(0.995, W / (W + mean round trip + 10 ms)) of the allowance; of limits below a few hundred "
             "requests a window less: 95 % of a hundred, 77 % of ten, a little under half of two or one."
         ),
         assumptions=(
@@ -132,7 +132,7 @@ PROMISES: Final = (
             "The service counts a request between its sending and its answer.",
             "For limits below a few hundred requests a window: round trips of 300 ms at most.",
             "Clocks run at the same speed on both sides; they need not agree.",
-            "For the share that is used: the process gets the processor within 25 ms of when it needs it. What is delayed by more stays unused. The figures of `tests.limits` were taken with `chrt -f 5` on a machine that others kept busy; at `nice -n -15` there they were 95.8 to 99.4 %, with as few 429s: none.",
+            "For the share that is used: the process gets the processor within 15 ms of when it needs it. What is delayed by more stays unused. The figures of `tests.limits` were taken with `chrt -f 5` on a machine that others kept busy; at `nice -n -15` there they were 95.8 to 99.4 %, with as few 429s: none.",
         ),
         breaks=(
             "Other programs on the same key and endpoint. A 429 then costs no attempt: `Retry-After` is obeyed, and the rate is cut once and recovers slowly.",

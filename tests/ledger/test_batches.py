@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from orchestrator.core import job as transitions
@@ -128,3 +129,63 @@ async def test_a_brief_block_that_fails_fails_alone(tmp_path: Path) -> None:
         assert told == ["word", "word"]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT line FROM jobs").fetchall() == [(1,)]
+
+
+async def test_a_brief_block_meets_a_job_as_a_step_behind_it_has_left_it(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2)
+        await anyio.sleep(1)
+        cancelled, failed = await jobs_now(ledger)
+        told: list[str] = []
+        ledger.subscribe(lambda applied: told.extend(f"{step.event} {step.after.id}" for step in applied))
+
+        async def claim(transaction: Transaction) -> list[int]:
+            return [step.after.id for step in await transaction.apply([claimed(cancelled), claimed(failed)])]
+
+        async def claim_both() -> None:
+            assert await ledger._writer.run_briefly(claim) == [failed.id]
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(claim_both)
+            await anyio.lowlevel.checkpoint()
+            step = transitions.cancelled_by_wish(cancelled, at=AT)
+            ledger.post(step, lambda _: told.append("written"))
+        assert told == [f"cancelled {cancelled.id}", f"claimed {failed.id}", "written"]
+
+
+async def test_what_is_handed_over_during_the_commit_of_a_block_alone_is_written_after_it(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 3)
+        await anyio.sleep(1)
+        first, second, third = await jobs_now(ledger)
+        told: list[list[int]] = []
+        ledger.subscribe(lambda applied: told.append([step.after.id for step in applied]))
+
+        async def claim(transaction: Transaction) -> None:
+            for job in (second, third):
+                ledger.post(claimed(job), lambda _: None)
+            await transaction.apply([claimed(first)])
+
+        await ledger._writer.run_briefly(claim)
+        assert told == [[first.id]]
+        await anyio.sleep(1)
+        assert told == [[first.id], [second.id, third.id]]
+
+
+async def test_so_many_brief_blocks_and_no_more_share_a_transaction(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger, 2 * writer.BATCH_BRIEF_MAX + 1)
+        await anyio.sleep(1)
+        told: list[int] = []
+        ledger.subscribe(lambda applied: told.append(len(applied)))
+
+        async def claim(job: Job) -> None:
+            async def block(transaction: Transaction) -> None:
+                await transaction.apply([claimed(job)])
+
+            await ledger._writer.run_briefly(block)
+
+        async with anyio.create_task_group() as group:
+            for job in await jobs_now(ledger):
+                group.start_soon(claim, job)
+        assert told == [writer.BATCH_BRIEF_MAX, writer.BATCH_BRIEF_MAX, 1]

@@ -5,7 +5,7 @@ python -m tests.limits [--windows 10] [--window-s 10] [--together 2] [--record]
 The real client sends `/run` and `/status` at full speed to a server process that counts in five ways, at three
 distances: fifteen cases of ten windows each, a quarter of an hour with two cases at a time. Then the small limits, those
 of the contract and others, all at once and at the largest distance, for as long as one of those cases. A busy machine is late with
-everything, and what is late by more than 25 ms is lost: take fewer together, or give it priority, as in
+everything, and what is late by more than 15 ms is lost: take fewer together, or give it priority, as in
 `chrt -f 5 python -m tests.limits`. The percentages are of the limits that the client was given, here the contract's;
 a batch is given 95 % of `/status`, for people have the rest.
 """

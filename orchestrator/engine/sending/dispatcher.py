@@ -208,7 +208,7 @@ class Dispatcher:
             self._endpoint.running = health.jobs_in_progress
 
     async def unanswered_s(self, operation: Operation, run: RunSending) -> float | None:
-        """Seconds after which to look again; None where jobs of `run` may be sent.
+        """Seconds after which to look again, 0 for at once; None where jobs of `run` may be sent.
 
         While nothing is answered, a question goes first, if there are jobs to send. A run that has none due leaves its
         turn to the others.
@@ -416,13 +416,15 @@ class _Lane:
             return again_s
         run = self._dispatcher.chosen(ready)
         unanswered_s = await self._dispatcher.unanswered_s(self._operation, run)
-        if unanswered_s is not None:
+        if unanswered_s:
             return unanswered_s
-        claims = await self._dispatcher.claim(self._operation, run, ready[run.run])
-        self._claimed.extend(claims)
-        if claims:
-            self._sending.wake()
-        return 0.0
+        if unanswered_s is None:
+            claims = await self._dispatcher.claim(self._operation, run, ready[run.run])
+            self._claimed.extend(claims)
+            if claims:
+                self._sending.wake()
+        self._claiming.wake()  # at once, and not at the next tick: it may be the turn of another run
+        return IDLE_S
 
     async def _send(self) -> float:
         """Sends what was claimed, each in its turn; gives it back where going on is pointless or takes too long."""

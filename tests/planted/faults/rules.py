@@ -76,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the retention is ignored",
         path="orchestrator/core/deadlines.py",
-        old="    return min(deadline, ttl_at - min(margin_us(retention_us), lifetime_us // 10))\n",
+        old="    return min(deadline, ttl_at - min(margin_us(retention_us), max(lifetime_us // 10, WAKING_US)))\n",
         new="    return ttl_at - min(margin_us(retention_us), lifetime_us // 10)\n",
         tests=("tests/core/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",),
     ),

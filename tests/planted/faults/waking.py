@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="each claim has a transaction of its own",
         path="orchestrator/ledger/writer.py",
-        old="entry.block is not None and not entry.is_brief:",
+        old="(entry.block is not None and not entry.is_brief):",
         new="entry.block is not None:",
         tests=(f"{BATCHES}::test_brief_blocks_share_a_transaction_with_all_that_waits",),
     ),
@@ -37,8 +37,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a tick is longer than what is caught up",
         path="orchestrator/client/rate_limiter.py",
-        old="int(self.pacer.catch_up_us * LATE_SHARE)",
-        new="int(self.pacer.catch_up_us * 40)",
+        old="if tick_us <= late_us)",
+        new="if late_us)",
         tests=(f"{RATE_LIMITER}::test_turns_come_at_ticks_in_the_order_in_which_they_were_asked_for",),
     ),
     Fault(
@@ -56,5 +56,19 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             "tests/engine/test_side_by_side.py::test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down",
         ),
+    ),
+    Fault(
+        name="a result may die while we wake up",
+        path="orchestrator/core/deadlines.py",
+        old="    return max(retention_us // 6, WAKING_US)\n",
+        new="    return retention_us // 6\n",
+        tests=("tests/core/test_deadlines.py::test_where_time_runs_very_fast_there_is_time_left_to_wake_up",),
+    ),
+    Fault(
+        name="any number of claims shares a transaction",
+        path="orchestrator/ledger/writer.py",
+        old="            if briefs == BATCH_BRIEF_MAX or (",
+        new="            if (",
+        tests=(f"{BATCHES}::test_so_many_brief_blocks_and_no_more_share_a_transaction",),
     ),
 )
