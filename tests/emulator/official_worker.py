@@ -57,6 +57,8 @@ async def sleeping(job: dict[str, Any]) -> Any:
 def stream(job: dict[str, Any]) -> Any:
     for n in range(job["input"]["n"]):
         if n:
+            if begins := job["input"].get("begins"):
+                Path(begins).write_text("now")
             time.sleep(job["input"].get("pause", 0))
         yield {"n": n}
     if job["input"].get("fail") == "raise":

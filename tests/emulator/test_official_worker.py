@@ -5,6 +5,7 @@ has an endpoint of its own, and with it a worker, and tells what it saw. The tes
 """
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -80,11 +81,14 @@ async def stream(client: ServedClient, _: Path) -> Story:
     return told
 
 
-async def aggregate(client: ServedClient, _: Path) -> Story:
+async def aggregate(client: ServedClient, folder: Path) -> Story:
     """A generator whose chunks are its output; then one that does not listen to its cancellation."""
     told = {"record": await client.outcome("aggregate", {"n": 2})}
-    job_id = await client.submit("aggregate", {"n": 2, "pause": 600})
+    begins = folder / "begins"
+    os.mkfifo(begins)
+    job_id = await client.submit("aggregate", {"n": 2, "pause": 600, "begins": str(begins)})
     told["chunks"] = (await client.http.get(f"/aggregate/stream/{job_id}", params={"wait": 300_000})).json()["stream"]
+    assert await anyio.Path(begins).read_text() == "now"  # from here on nothing else happens at the worker
     await client.http.post(f"/aggregate/cancel/{job_id}")  # sooner, it would listen, and then begin
     told["after"] = await client.outcome("aggregate", {"n": 1})
     return told
