@@ -189,12 +189,12 @@ class _Lane:
             now_s = _loop_s()
             if now_s >= until_s:
                 return False
+            sleep_s = math.inf if wait_us is None else until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us())
             if wait_us is not None and wait_us <= SLEEP_US_MAX:
-                await anyio.sleep(until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us()))
+                await anyio.sleep(sleep_s)
                 continue
-            at_s = math.inf if wait_us is None else now_s + until_tick_s(wait_us, now_s=now_s, tick_us=self._tick_us())
             self.line[me] = look = anyio.Event()
-            with anyio.CancelScope(deadline=min(at_s, until_s)):
+            with anyio.CancelScope(deadline=min(now_s + sleep_s, until_s)):
                 await look.wait()
         return True
 

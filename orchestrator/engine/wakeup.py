@@ -45,7 +45,9 @@ class Wakeup:
         return self._has_news
 
     async def wait(self, seconds: float) -> None:
-        """Waits for news, `seconds` and the rest of a tick at most."""
+        """Waits for news, `seconds` and the rest of a tick at most: 0 ends at the next tick, so that nobody turns in a
+        circle. Who wants to go on at once calls `wake`.
+        """
         if self._has_news:
             await anyio.lowlevel.checkpoint()
         else:
