@@ -101,6 +101,11 @@ class Entry:
     safe_second: int = 0
     troubles: int = 0
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the service did not know it when it was last asked for."""
+        return self.gone_after_us is not None
+
 
 class Plan:
     """The outstanding jobs of one endpoint.
@@ -390,7 +395,7 @@ class Plan:
 
     def _postponed(self, entry: Entry, now: int) -> bool:
         """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
-        if self.webhooks or entry.troubles or entry.gone_at is not None or entry.watch_us is not None:
+        if self.webhooks or entry.troubles or entry.is_missing or entry.watch_us is not None:
             return False
         if self._spare.is_there:
             is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.since)
@@ -415,7 +420,7 @@ class Plan:
             self.replan()
         for _ in range(min(REPLANNED_MAX, len(self._timeless))):
             entry = self._entries.get(self._timeless.popleft())
-            if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:
+            if entry is None or entry.is_asked or entry.troubles or entry.is_missing:
                 continue
             if entry.ask_at is None or entry.ask_at >= (entry.job.unfinished_at or 0):  # else it is to be asked at once
                 self._schedule_next(entry)
@@ -459,7 +464,9 @@ class Plan:
     def _put_in(self, entry: Entry, not_before: int) -> None:
         self._take_out(entry)
         earliest = not_before if entry.asked_at is None else max(not_before, entry.asked_at + ASK_GAP_US_MIN)
-        second = entry.by_second = max(entry.deadline, earliest) // SECOND_US
+        # What is missing has had its question: to ask again and again is not to take those of others that had none.
+        deadline = (entry.deadline + entry.safe_second * SECOND_US) // 2 if entry.is_missing else entry.deadline
+        second = entry.by_second = max(deadline, earliest) // SECOND_US
         self._calendar.add(second, entry.job.id)
         self._urgent_at = min(self._urgent_at, second + 1 - 1 / self._reserved_per_s)
 
