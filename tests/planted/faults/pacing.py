@@ -83,14 +83,16 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/plan.py",
         old="(entry.deadline + entry.safe_second * SECOND_US) // 2 if entry.is_missing else entry.deadline",
         new="entry.deadline",
-        tests=("tests/core/test_plan.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",),
+        tests=(
+            "tests/core/test_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
+        ),
     ),
     Fault(
         name="what is missing is planned anew as if it were there",
         path="orchestrator/core/plan.py",
         old="if entry is None or entry.is_asked or entry.troubles or entry.is_missing:",
         new="if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:",
-        tests=("tests/core/test_plan.py::test_planning_anew_leaves_what_is_missing_alone",),
+        tests=("tests/core/test_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),
     ),
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
