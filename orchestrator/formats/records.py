@@ -1,7 +1,7 @@
 """Records on their way to rows: which of their fields are sent, and which one is the id."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -9,17 +9,9 @@ from orchestrator.formats.custom_id import check_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, json_problem
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import ID_FIELD, Problem, Row, problem_of
-
-if TYPE_CHECKING:
-    from orchestrator.formats.templates import Template  # at run time every command would pay for Jinja
+from orchestrator.formats.templates import template_of
 
 _encode: Final = msgspec.json.Encoder().encode
-
-
-def _compiled(templates: Sequence[tuple[str, str]]) -> "Mapping[str, Template]":
-    from orchestrator.formats.templates import template_of  # noqa: PLC0415  loads Jinja
-
-    return {name: template_of(text) for name, text in templates}
 
 
 class RecordReader:
@@ -40,7 +32,7 @@ class RecordReader:
         self._rows = rows
         self._id_field = id_field
         self._input_field = input_field
-        self._templates = _compiled(templates) if templates else {}
+        self._templates = {name: template_of(text) for name, text in templates}
         self._input_of: Callable[[Mapping[str, Any]], bytes] = self._all_but_id
         if input_field is not None:
             self._input_of = self._one_field

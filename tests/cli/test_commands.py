@@ -295,7 +295,7 @@ NOT_LOADED = {
         "alembic",
         "jinja2",
     ),
-    "orchestrator.api.foreground": ("orchestrator.emulator", "uvicorn", "graphql", "alembic"),
+    "orchestrator.api.foreground": ("orchestrator.emulator", "uvicorn", "graphql", "alembic", "jinja2"),
 }
 """What `--help`, `status` and a run over the network do without."""
 

@@ -1,0 +1,54 @@
+"""One template in Jinja's sandbox. Loaded with the first template: most runs have none."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
+from jinja2.sandbox import SandboxedEnvironment
+
+_EXPRESSION: Final = re.compile(r"\s*\{\{(?P<expression>(?:(?!\{\{|\}\}).)*)\}\}\s*", re.DOTALL)
+
+
+class _Rows(SandboxedEnvironment):
+    """`row.items` is the field of that name, not a method."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, Mapping):
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        return super().getattr(obj, attribute)
+
+
+_rows: Final = _Rows(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+
+
+def compiled(text: str) -> Callable[[Mapping[str, Any]], Any]:
+    """What `text` makes of a record, which it calls `row`. Raises `ValueError` where it is no template, and so does the
+    template where it makes nothing of a record.
+    """
+    try:
+        if alone := _EXPRESSION.fullmatch(text):
+            value_of = _rows.compile_expression(alone["expression"], undefined_to_none=False)
+            return lambda record: _told(value_of, record)
+        render = _rows.from_string(text).render
+    except TemplateSyntaxError as error:
+        raise ValueError(f"this is no template: {error.message}") from None
+    return lambda record: _told(render, record)
+
+
+def _told(apply: Callable[..., Any], record: Mapping[str, Any]) -> Any:
+    try:
+        value = apply(row=record)
+        if isinstance(value, Undefined):
+            value._fail_with_undefined_error()  # noqa: SLF001  there is no other way to have its own words
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(_words(str(error), record)) from None
+    return value
+
+
+def _words(said: str, record: Mapping[str, Any]) -> str:
+    if "has no attribute" in said or "is undefined" in said:
+        names = ", ".join(map(str, record)) or "nothing"
+        row = said.replace("'dict object'", "the row")
+        return f"{row}; it has {names:.200}"
+    return said
