@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.client.patience import LATE_S
 from orchestrator.web.application import answer, empty
-from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, Crowd, WebhookConnection
+from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, WHOLE_BODY, Crowd, WebhookConnection
 from tests.simulation.loop import running_loop
 from tests.web.requests import http
 
@@ -57,6 +57,9 @@ class Server:
 
     def __init__(self, *, reads: bool = True, connections_max: int = 100) -> None:
         self.asked = 0
+        self.were_whole: list[bool] = []
+        """Of each request, whether all of its body had come when the application was asked."""
+
         self._reads = reads
         self._config = uvicorn.Config(
             self._app, lifespan="off", ws="none", log_config=None, timeout_keep_alive=KEEP_ALIVE_S, interface="asgi3"
@@ -72,6 +75,7 @@ class Server:
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked += 1
+        self.were_whole.append(scope["state"][WHOLE_BODY]())
         while self._reads and (await receive()).get("more_body", False):
             pass
         await answer(send, empty(200))
@@ -294,3 +298,15 @@ async def test_after_a_sleep_silence_is_cut_soon() -> None:
 
     assert await seconds_until_closed(silent) <= 2 * LATE_S
     assert await seconds_until_closed(idle) <= 2 * LATE_S
+
+
+async def test_it_is_told_of_each_request_whether_its_body_has_come() -> None:
+    server = Server()
+    transport = server.connect()
+    request = http("POST", "/", b"0123456789")
+    await feed(transport, request)
+    await feed(transport, request[:-4])
+    await feed(transport, request[-4:])
+    await feed(transport, 2 * request)
+
+    assert server.were_whole == [True, False, True, True]

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from starlette.types import Message, Scope
 
+from orchestrator.client.patience import Watch
 from orchestrator.client.places import LARGE_BYTES, Places
 from orchestrator.core.line import AT_ONCE
 from orchestrator.core.notice import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.core.responses import Record
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
+from orchestrator.web.connection import WHOLE_BODY
 from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
 from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
@@ -45,10 +47,13 @@ class World:
         async with httpx.AsyncClient(transport=transport, base_url="http://listener") as client:
             return await client.request(method, path, content=body)
 
-    async def raw(self, path: str, *messages: Message, method: str = "POST", headers: Any = ()) -> "Exchange":
+    async def raw(
+        self, path: str, *messages: Message, method: str = "POST", headers: Any = (), **more: Any
+    ) -> "Exchange":
         """A request exactly as given: the path untouched, the body in these messages."""
         exchange = Exchange(messages)
         scope: Scope = {"type": "http", "method": method, "path": path, "headers": list(headers), "query_string": b""}
+        scope.update(more)
         await self.app(scope, exchange.receive, exchange.send)
         return exchange
 
@@ -287,6 +292,23 @@ async def test_a_body_that_comes_slowly_has_its_time_and_one_that_trickles_has_n
     assert [notice.record is not None for notice in world.sink.notices] == [True]
     await world.send(hook(), coming(100))
     assert world.sink.notices[1:] == [HINT]
+
+
+async def test_a_body_that_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    monkeypatch.setattr(Watch, "begin", None)
+    await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: True})
+    with pytest.raises(TypeError):
+        await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: False})
+
+    assert world.sink.notices == [NOTED]
+
+
+async def test_a_body_that_has_come_is_no_larger_than_any_other() -> None:
+    world = World(limits=BodyLimits(body_bytes=len(BODY) - 1))
+    await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: True})
+
+    assert world.sink.notices == [HINT]
 
 
 async def test_a_body_cut_by_its_sender_is_a_hint() -> None:
