@@ -420,6 +420,8 @@ def counters(step: Transition) -> tuple[str, ...]:
     match step.event, step.trouble:
         case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps
             pass
+        case Event.COMPLETED, _ if step.before.state is State.OUTSTANDING and _is_of_latest(step):  # and the third
+            pass
         case Event.UNANSWERED, _:
             found = ("uncertain_seen", NO_NEWS) if step.reason == SAME_ID else ("uncertain_seen",)
         case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN or _names_late(step):

@@ -110,9 +110,9 @@ class RunBrakes:
 
     # --- what happens
 
-    def on_step(self, step: Transition, ended: Ended | None) -> None:
+    def on_step(self, step: Transition, ended: Ended | None, now: int) -> None:
         """A job of the run has taken a step, which has `ended` an execution."""
-        job, now = step.after, self._clock.now()
+        job = step.after
         if step.event is Event.CLAIMED:
             self._breaker.claimed(now)
             self._sending_since = self._sending_since or now
@@ -380,9 +380,10 @@ class Brakes:
             await each.write_down()
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
+        now = self._clock.now()
         for step in taken:
             ended = ended_by(step)
             if self._is_counted and ended is not None:
                 self._spent.add(place_of(step), ended.took)
             if (of_run := self._runs.get(step.after.run)) is not None:
-                of_run.on_step(step, ended)
+                of_run.on_step(step, ended, now)
