@@ -6,6 +6,8 @@ submission, outcome and counts follow in the same transaction, or nothing does.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any, Final
 
 import msgspec
@@ -39,12 +41,14 @@ from orchestrator.ledger.records import checksum, notice_row, pack
 from orchestrator.ledger.sqlite.statements import (
     BATCH,
     IN_BATCH,
+    Guarded,
     Many,
     batch_of,
     field,
     greatest,
     insert_new,
     lesser,
+    place,
     replace_into,
     upsert,
     without_index,
@@ -71,16 +75,15 @@ _CHANGED: Final = (
     "ended_at",
 )
 
-_APPLY = (
+_APPLY = Guarded(
     update(jobs)
-    .values({name: field(position) for position, name in enumerate(_CHANGED, start=4)})
+    .values({name: place(position) for position, name in enumerate(_CHANGED, start=4)})
     .where(
-        jobs.c.id == field(0),
-        jobs.c.state == field(1),
-        jobs.c.submission_id.is_not_distinct_from(field(2)),
-        jobs.c.attempt == field(3),
+        jobs.c.id == place(0),
+        jobs.c.state == place(1),
+        jobs.c.submission_id.is_not_distinct_from(place(2)),
+        jobs.c.attempt == place(3),
     )
-    .returning(jobs.c.id)
 )
 
 
@@ -91,10 +94,9 @@ async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) 
     """
     if not steps:
         return []
-    batch = batch_of([_changes(step) for step in steps])
-    applied = set((await connection.execute(_APPLY, batch)).scalars())
-    done = [step for step in steps if step.before.id in applied]
-    stale = [step for step in steps if step.before.id not in applied and step.event is Event.ACCEPTED]
+    are_applied = await _APPLY.execute(connection, [_changes(step) for step in steps])
+    done = list(compress(steps, are_applied))
+    stale = [step for step in compress(steps, map(not_, are_applied)) if step.event is Event.ACCEPTED]
     await _submissions_write(connection, done, stale)
     if done:
         await _events_write(connection, done)
@@ -114,10 +116,10 @@ def _changes(step: Transition) -> tuple[int | str | None, ...]:
     before, after = step.before, step.after
     return (
         before.id,
-        before.state,
+        before.state.value,
         before.submission,
         before.attempt,
-        after.state,
+        after.state.value,
         after.submission,
         after.attempt,
         after.failures,
@@ -128,7 +130,7 @@ def _changes(step: Transition) -> tuple[int | str | None, ...]:
         after.due_at,
         after.retry_until,
         after.unfinished_at,
-        step.trouble,
+        None if step.trouble is None else step.trouble.value,
         step.at if is_terminal(after) else None,
     )
 

@@ -93,13 +93,19 @@ async def test_the_steps_of_a_retry_are_taken_once_too(name: str, open_backend: 
         assert await everything(ledger) == after
 
 
-async def test_a_step_that_is_stale_leaves_those_beside_it_alone(open_backend: OpenBackend) -> None:
+@pytest.mark.parametrize("n", [1, 3, 5, 40, 41, 95])
+@pytest.mark.parametrize("stale", [(), (1,), (2, 40, 41, 95)])
+async def test_a_step_that_is_stale_leaves_those_beside_it_alone(
+    open_backend: OpenBackend, n: int, stale: tuple[int, ...]
+) -> None:
     async with open_backend() as ledger:
-        await a_run(ledger, 3)
-        first, second, third = [STEPS["claimed"][1](job, AT + job.id) for job in await jobs_now(ledger)]
+        await a_run(ledger, n)
+        steps = [STEPS["claimed"][1](job, AT + job.id) for job in await jobs_now(ledger)]
+        wanted = {number for number in range(1, n + 1) if number not in stale}
+        given = [step if step.before.id in wanted else made_for(step, attempt=4) for step in steps]
 
-        assert await ledger.apply([first, made_for(second, attempt=4), third]) == {1, 3}
-        assert [job.state.value for job in await jobs_now(ledger)] == ["submitting", "queued", "submitting"]
+        assert await ledger.apply(given) == wanted
+        assert await jobs_now(ledger) == [step.after if step.before.id in wanted else step.before for step in steps]
 
 
 async def test_no_steps_are_no_work(open_backend: OpenBackend) -> None:

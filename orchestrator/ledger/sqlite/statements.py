@@ -3,14 +3,17 @@
 A batch is one bound JSON text, whatever number of rows it has: one statement, compiled once, for any of them.
 """
 
+import re
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Insert,
     Select,
@@ -29,6 +32,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 ROWS_AT_ONCE: Final = 16
 """Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
+
+GUARDED_AT_ONCE: Final = 40
+"""Rows that one guarded UPDATE takes: between two statements the event loop may have to wait for the interpreter."""
+
+GUARDED_APART_MAX: Final = 4
+"""So few rows are updated one by one."""
 
 # --- batches
 
@@ -119,6 +128,74 @@ class Many:
         row = f"({', '.join('?' * len(compiled.positiontup))})"
         assert sql.endswith(f"VALUES {row}")
         return sql, sql + f", {row}" * (ROWS_AT_ONCE - 1), tuple_of
+
+
+class Guarded:
+    """An UPDATE that is executed for each of many rows, and may find a row no more as it was.
+
+    Its parameters are `place(0)`, `place(1)` … of a row. Each of a whole batch's values picked out of its text takes
+    twice as long (measured: 8.2 us for a row of 17 values, and 3.2 so), and one statement for each row lets go of the
+    interpreter for each.
+    """
+
+    def __init__(self, statement: Update) -> None:
+        self._statement = statement
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+        """Executes it for each of `rows`, of plain values and about a row each; returns whether each changed it."""
+        raw = (await connection.get_raw_connection()).driver_connection
+        assert raw is not None
+        found: list[bool] = await raw.in_thread(partial(self._execute, rows))
+        return found
+
+    def _execute(self, rows: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> list[bool]:
+        """All together first: it is rare that one is no more as it was, and then they are told apart."""
+        if len(rows) > GUARDED_APART_MAX:
+            cursor.execute("SAVEPOINT together")
+            is_all = self._together(rows, cursor) == len(rows)
+            if not is_all:
+                cursor.execute("ROLLBACK TO together")
+            cursor.execute("RELEASE together")
+            if is_all:
+                return [True] * len(rows)
+        return [cursor.execute(self._compiled.one, self._compiled.values_of(row)).rowcount > 0 for row in rows]
+
+    def _together(self, rows: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> int:
+        """How many rows that has changed."""
+        nothing = (None,) * len(rows[0])  # which no row is
+        filled = [*rows, *(nothing for _ in range(-len(rows) % GUARDED_AT_ONCE))]
+        starts = range(0, len(filled), GUARDED_AT_ONCE)
+        chunks = [tuple(chain.from_iterable(filled[start : start + GUARDED_AT_ONCE])) for start in starts]
+        return cursor.executemany(self._compiled.many, chunks).rowcount
+
+    @cached_property
+    def _compiled(self) -> "_Compiled":
+        compiled = self._statement.compile(dialect=sqlite.dialect())
+        assert compiled.positiontup is not None
+        places = [int(name.removeprefix(_PLACE)) for name in compiled.positiontup]
+        columns = iter(places)
+        one = str(compiled)
+        row = f"({', '.join('?' * len(places))})"
+        values = f"FROM (VALUES {', '.join([row] * GUARDED_AT_ONCE)}) AS given"
+        change, condition = re.sub(r"\?", lambda _: f"given.column{next(columns) + 1}", one).split(" WHERE ")
+        return _Compiled(one, f"{change} {values} WHERE {condition}", itemgetter(*places))
+
+
+class _Compiled(NamedTuple):
+    one: str
+    many: str
+    """For as many rows as are executed at once, whose values follow one another."""
+
+    values_of: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    """Of a row, in the order of `one`."""
+
+
+_PLACE: Final = "place_"
+
+
+def place(position: int) -> BindParameter[Any]:
+    """A value of the row that a `Guarded` statement is executed for."""
+    return bindparam(f"{_PLACE}{position}")
 
 
 class BulkInsert:

@@ -140,13 +140,18 @@ async def test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them
         assert not [line for line in found if "TEMP B-TREE FOR ORDER BY" in line], found
 
 
+def in_sql(statement: Update) -> str:
+    return str(statement.compile(dialect=sqlite.dialect()))
+
+
 @pytest.mark.parametrize(
-    "statement", [steps._APPLY, steps._UNFINISHED, control._TAKE_BACK], ids=["step", "news", "continue"]
+    "sql",
+    [steps._APPLY._compiled.one, steps._APPLY._compiled.many, in_sql(steps._UNFINISHED), in_sql(control._TAKE_BACK)],
+    ids=["step", "steps", "news", "continue"],
 )
-async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, statement: Update) -> None:
+async def test_a_step_and_news_find_their_job_by_number(tmp_path: Path, sql: str) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 20)
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
-        sql = str(statement.compile(dialect=sqlite.dialect()))
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["[]"] * sql.count("?"))]
     assert any("SEARCH jobs USING INTEGER PRIMARY KEY" in line for line in plan), plan

@@ -43,16 +43,30 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of a step forgets the attempt",
         path="orchestrator/ledger/steps.py",
-        old="        jobs.c.attempt == field(3),\n",
+        old="        jobs.c.attempt == place(3),\n",
         new="",
         tests=(
             "tests/conformance/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",
         ),
     ),
     Fault(
+        name="a stale step among many is taken",
+        path="orchestrator/ledger/sqlite/statements.py",
+        old="is_all = self._together(rows, cursor) == len(rows)",
+        new="is_all = self._together(rows, cursor) > 0",
+        tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),
+    ),
+    Fault(
+        name="what was done of many steps is done again for those that are not stale",
+        path="orchestrator/ledger/sqlite/statements.py",
+        old='                cursor.execute("ROLLBACK TO together")\n',
+        new="                pass\n",
+        tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),
+    ),
+    Fault(
         name="the first result does not win",
         path="orchestrator/ledger/steps.py",
-        old="        jobs.c.state == field(1),\n",
+        old="        jobs.c.state == place(1),\n",
         new="",
         tests=("tests/ledger/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),
