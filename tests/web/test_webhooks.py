@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from starlette.types import Message, Scope
 
-from orchestrator.client.patience import Watch
 from orchestrator.client.places import LARGE_BYTES, Places
 from orchestrator.core.line import AT_ONCE
 from orchestrator.core.notice import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
@@ -294,21 +293,12 @@ async def test_a_body_that_comes_slowly_has_its_time_and_one_that_trickles_has_n
     assert world.sink.notices[1:] == [HINT]
 
 
-async def test_a_body_that_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    monkeypatch.setattr(Watch, "begin", None)
-    await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: True})
-    with pytest.raises(TypeError):
-        await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: False})
-
-    assert world.sink.notices == [NOTED]
-
-
-async def test_a_body_that_has_come_is_no_larger_than_any_other() -> None:
-    world = World(limits=BodyLimits(body_bytes=len(BODY) - 1))
+@pytest.mark.parametrize(("missing", "noted"), [(0, NOTED), (1, HINT)])
+async def test_a_body_that_has_come_may_be_as_large_as_any_other(missing: int, noted: Notice) -> None:
+    world = World(limits=BodyLimits(body_bytes=len(BODY) - missing))
     await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: True})
 
-    assert world.sink.notices == [HINT]
+    assert world.sink.notices == [noted]
 
 
 async def test_a_body_cut_by_its_sender_is_a_hint() -> None:
