@@ -465,8 +465,8 @@ class Plan:
         self._take_out(entry)
         earliest = not_before if entry.asked_at is None else max(not_before, entry.asked_at + ASK_GAP_US_MIN)
         # What is missing has had its question: to ask again and again is not to take those of others that had none.
-        deadline = (entry.deadline + entry.safe_second * SECOND_US) // 2 if entry.is_missing else entry.deadline
-        second = entry.by_second = max(deadline, earliest) // SECOND_US
+        last_at = max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline
+        second = entry.by_second = max((entry.deadline + last_at) // 2, earliest) // SECOND_US
         self._calendar.add(second, entry.job.id)
         self._urgent_at = min(self._urgent_at, second + 1 - 1 / self._reserved_per_s)
 

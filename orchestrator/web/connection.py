@@ -27,7 +27,7 @@ HEAD_S_MAX: Final = 10.0
 """From the connection's beginning, or from the first byte of a later request, to the end of the head."""
 
 WHOLE_BODY: Final = "whole_body"
-"""In the state of a request's scope: tells whether all of its body has come, so that nobody has to wait for it."""
+"""In the state of a request's scope once all of its body has come, so that nobody has to wait for it."""
 
 CONNECTIONS_MAX: Final = 512
 """The most connections at once; fewer where the system allows few open files (`client.descriptors`)."""
@@ -95,10 +95,9 @@ class WebhookConnection(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
             raise ValueError("the head is too long")  # it came in one piece; uvicorn answers 400 and closes
         super().on_headers_complete()
-        cycle = self.cycle
-        self.scope["state"][WHOLE_BODY] = lambda: not cycle.more_body
 
     def on_message_complete(self) -> None:
+        self.scope["state"][WHOLE_BODY] = True  # nothing that leads back to the scope: it would outlive its request
         super().on_message_complete()
         self._in_head = True
         self._head_bytes = 0

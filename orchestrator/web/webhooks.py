@@ -227,5 +227,4 @@ def _declared_bytes(scope: Scope) -> int:
 
 def _is_whole(scope: Scope) -> bool:
     """Whether all of the body has come. Only the listener's own connections tell."""
-    tells = scope.get("state", {}).get(WHOLE_BODY)
-    return tells is not None and tells()
+    return WHOLE_BODY in scope.get("state", ())

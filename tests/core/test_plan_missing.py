@@ -48,3 +48,14 @@ def test_planning_anew_leaves_what_is_missing_alone() -> None:
 
     assert taken(plan, EPOCH_AT + 99 * S) == []
     assert taken(plan, EPOCH_AT + 100 * S) == [1]
+
+
+def test_a_missing_job_of_which_nobody_knows_how_long_it_is_safe_waits_like_any_other() -> None:
+    plan = a_plan()
+    plan.add(job(1), at_once=True, is_unsure=True)
+    assert taken(plan, EPOCH_AT) == [1]
+    is_missing(plan, 1, EPOCH_AT, again_at=EPOCH_AT + 30 * S)
+    plan.add(job(2))
+    assert plan.hint(2, EPOCH_AT)
+
+    assert taken(plan, EPOCH_AT + 31 * S) == [2, 1]

@@ -1,6 +1,8 @@
 """The limits of one connection, on virtual time: uvicorn's protocol with a transport that only keeps a record."""
 
 import asyncio
+import gc
+import weakref
 
 import anyio
 import anyio.lowlevel
@@ -75,7 +77,7 @@ class Server:
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked += 1
-        self.were_whole.append(scope["state"][WHOLE_BODY]())
+        self.were_whole.append(WHOLE_BODY in scope["state"])
         while self._reads and (await receive()).get("more_body", False):
             pass
         await answer(send, empty(200))
@@ -310,3 +312,17 @@ async def test_it_is_told_of_each_request_whether_its_body_has_come() -> None:
     await feed(transport, 2 * request)
 
     assert server.were_whole == [True, False, True, True]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_nothing_of_a_request_is_left_for_the_collector_of_cycles(reads: bool) -> None:
+    transport = Server(reads=reads).connect()
+    assert transport.protocol is not None
+    gc.disable()
+    try:
+        await feed(transport, http("POST", "/", b"0123456789"))
+        earlier = weakref.ref(transport.protocol.cycle)
+        await feed(transport, http("POST", "/", b"0123456789"))
+        assert earlier() is None
+    finally:
+        gc.enable()

@@ -296,7 +296,7 @@ async def test_a_body_that_comes_slowly_has_its_time_and_one_that_trickles_has_n
 @pytest.mark.parametrize(("missing", "noted"), [(0, NOTED), (1, HINT)])
 async def test_a_body_that_has_come_may_be_as_large_as_any_other(missing: int, noted: Notice) -> None:
     world = World(limits=BodyLimits(body_bytes=len(BODY) - missing))
-    await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: lambda: True})
+    await world.raw(hook(), chunk(BODY), state={WHOLE_BODY: True})
 
     assert world.sink.notices == [noted]
 

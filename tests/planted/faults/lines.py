@@ -34,9 +34,16 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a body of which some is still to come is read as if it were whole",
         path="orchestrator/web/connection.py",
-        old="lambda: not cycle.more_body",
-        new="lambda: True",
+        old="        super().on_headers_complete()\n",
+        new='        super().on_headers_complete()\n        self.scope["state"][WHOLE_BODY] = True\n',
         tests=("tests/web/test_connection.py::test_it_is_told_of_each_request_whether_its_body_has_come",),
+    ),
+    Fault(
+        name="a request leads back to itself, and outlives its answer",
+        path="orchestrator/web/connection.py",
+        old='self.scope["state"][WHOLE_BODY] = True  #',
+        new='self.scope["state"][WHOLE_BODY] = self.cycle  #',
+        tests=("tests/web/test_connection.py::test_nothing_of_a_request_is_left_for_the_collector_of_cycles",),
     ),
     Fault(
         name="bytes that come are no reason to wait on",

@@ -81,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is missing at its deadline takes all questions",
         path="orchestrator/core/plan.py",
-        old="(entry.deadline + entry.safe_second * SECOND_US) // 2 if entry.is_missing else entry.deadline",
+        old="max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline",
         new="entry.deadline",
         tests=(
             "tests/core/test_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
