@@ -15,10 +15,10 @@ from tests.simulation.play import Play
     ("faults", "seed"),
     [
         (Faults(repeated_id=0.2), 0),
-        (Faults(repeated_id=0.2, other_webhook=0.1), 2),
+        (Faults(repeated_id=0.2, other_webhook=0.1), 4),
         (Faults(repeated_id=0.2, other_id_webhook=0.1), 4),
         (Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15), 0),
-        (Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15), 4),
+        (Faults(repeated_id=0.2, other_webhook=0.2, late_webhook=0.5, late_webhook_s=15), 16),
     ],
     ids=["only ids", "and records of others", "and ids of others", "and late", "and late again"],
 )
