@@ -11,8 +11,10 @@ from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
 from orchestrator.core.notice import token
 from orchestrator.core.policy import Policy
+from orchestrator.core.responses import Trouble
 from orchestrator.engine.intake import InputBatch, Intake
 from orchestrator.engine.observers.progress import Progress
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.wakeup import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
@@ -202,6 +204,15 @@ async def test_what_had_ended_before_is_no_speed() -> None:
     assert (progress.jobs_per_s(), progress.eta_s()) == (None, None)
     progress.count_anew({"succeeded": 260, "outstanding": 40})
     assert (progress.jobs_per_s(), progress.eta_s()) == (5, 8)
+
+
+def test_what_was_granted_counts_against_the_budget_before_it_is_written() -> None:
+    retries = Retries({1: RunSettings(retry_budget=200_000)})
+    progress = Progress(1, {"outstanding": 10, "retried_executions": 1}, margin_min_s=None, clock=VirtualClock())
+    retries.follow(1, progress)
+
+    assert retries.why_spent(1, Trouble.FAILED) is None
+    assert retries.why_spent(1, Trouble.FAILED) == "the retry budget of the run is spent (20% of 10 jobs: 2)"
 
 
 async def test_progress_counts_what_the_ledger_counts_and_only_its_run(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/retries.py",
         old="        self._promised[run] += 1\n",
         new="",
-        tests=(f"{_HERE}test_no_more_is_repeated_than_the_budget_of_the_run_wherever_it_is",),
+        tests=("tests/engine/test_parts.py::test_what_was_granted_counts_against_the_budget_before_it_is_written",),
     ),
     Fault(
         name="what was granted is counted twice against the budget",
