@@ -35,7 +35,7 @@ async def test_a_stream_ends_when_the_job_does_however_it_ended(end: str) -> Non
 
 
 async def test_an_answer_that_says_that_the_job_is_over_ends_the_stream_whatever_its_chunks() -> None:
-    script = Script(part("IN_PROGRESS", 1), part("COMPLETED", 2, 3))
+    script = Script(part("IN_PROGRESS", 1), part("COMPLETED", 2, 3), part("COMPLETED"))
     assert await read(script) == ([1, 2, 3], "COMPLETED")
     assert len(script.requests) == 2
 
