@@ -430,7 +430,7 @@ class Collector:
         after the first alone: it may vanish a second time.
         """
         gap_us = lost_gap_us(self._agreed_us(entry.job))
-        if entry.gone_after_us is None:
+        if not entry.is_missing:
             entry.gone_after_us = self._since_finish_us(entry, now)
         if not self._is_known_to_go(entry.job, now) and await self._wellness.are_many_missing(now):
             self._endpoint.suspect(now)

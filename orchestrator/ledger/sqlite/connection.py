@@ -15,6 +15,7 @@ from contextlib import closing
 from typing import Any, Self, TypeVar
 
 import aiosqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
@@ -105,3 +106,10 @@ class Cursor:
 
     async def close(self) -> None:
         """There is nothing left to close."""
+
+
+async def driver_of(connection: AsyncConnection) -> ThreadedConnection:
+    """The driver's own connection beneath SQLAlchemy's."""
+    driver: ThreadedConnection | None = (await connection.get_raw_connection()).driver_connection
+    assert driver is not None
+    return driver

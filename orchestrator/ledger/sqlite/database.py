@@ -23,7 +23,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from orchestrator import declared
 from orchestrator.errors import StorageError
-from orchestrator.ledger.sqlite.connection import ThreadedConnection
+from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
 from orchestrator.ledger.sqlite.dialect import COMPILED, URL
 from orchestrator.ledger.sqlite.fixed import connected
 
@@ -167,10 +167,9 @@ class Database:
         free = await self._free_pages()
         with _shielded(self.path):
             async with self._writer.connect() as connection:
-                raw = (await connection.get_raw_connection()).driver_connection
-                assert raw is not None
+                driver = await driver_of(connection)
                 # Each page is a step of this statement, and of one without columns the driver makes only the first.
-                await raw.executescript(f"PRAGMA incremental_vacuum({pages:d})")
+                await driver.executescript(f"PRAGMA incremental_vacuum({pages:d})")
         return free - await self._free_pages()
 
     async def _free_pages(self) -> int:
@@ -181,9 +180,7 @@ class Database:
         """What the writer's connection answers outside of a transaction; errors are `of` another file than its own."""
         with anyio.CancelScope(shield=True), storage_errors(of or self.path):
             async with self._writer.connect() as connection:
-                raw = (await connection.get_raw_connection()).driver_connection
-                assert raw is not None
-                return await raw.execute_fetchall(sql, parameters)
+                return await (await driver_of(connection)).execute_fetchall(sql, parameters)
 
     async def number(self) -> int:
         """The number that was noted in the file's header (0: none). It is ours: SQLite does nothing with it."""

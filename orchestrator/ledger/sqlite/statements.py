@@ -30,6 +30,8 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert as insert_or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.sqlite.connection import driver_of
+
 ROWS_AT_ONCE: Final = 16
 """Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
 
@@ -143,10 +145,7 @@ class Guarded:
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
         """Executes it for each of `rows`, of plain values and about a row each; returns whether each changed it."""
-        raw = (await connection.get_raw_connection()).driver_connection
-        assert raw is not None
-        found: list[bool] = await raw.in_thread(partial(self._execute, rows))
-        return found
+        return await (await driver_of(connection)).in_thread(partial(self._execute, rows))
 
     def _execute(self, rows: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> list[bool]:
         """All together first: it is rare that one is no more as it was, and then they are told apart."""
