@@ -16,6 +16,7 @@ The rehearsal differs in its URLs only:
 Whatever goes wrong on the way, what was created is deleted: each part is a context, left in the reverse order.
 """
 
+import argparse
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -134,4 +135,7 @@ async def main(environment: Mapping[str, str]) -> Mapping[str, int]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()  # `--help` says what this costs, and anything else is refused: neither deploys
     anyio.run(main, os.environ)

@@ -1,6 +1,8 @@
 """The example of a whole deployment, unchanged but for the URLs it is told."""
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,3 +75,11 @@ async def test_what_was_created_is_deleted_also_after_a_ctrl_c(capsys: pytest.Ca
         group.cancel_scope.cancel()
     account = service.emulator.account
     assert (account.secrets.list(), account.templates.list(), account.endpoints.list()) == ((), (), ())
+
+
+def test_whoever_asks_for_help_deploys_nothing() -> None:
+    told = subprocess.run(
+        [sys.executable, EXAMPLE, "--help"], env={}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    assert "this costs a little money" in told.stdout

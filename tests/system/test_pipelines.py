@@ -15,20 +15,18 @@ pytestmark = pytest.mark.system
 HANDLERS = "def same(job):\n    return dict(job['input'])\n"
 
 
-def test_the_example_of_a_report_goes_from_captions_to_a_file(desk: Desk) -> None:
+def test_the_example_of_a_report_goes_from_captions_to_a_file_as_it_stands(desk: Desk) -> None:
     shutil.copytree(ROOT / "examples" / "report", desk.folder / "report", ignore=shutil.ignore_patterns("__pycache__"))
-    desk.write(
-        "report/prompts.jsonl", "".join(f'{{"custom_id": "p{n}", "input": {{"prompt": "x{n}"}}}}\n' for n in (1, 2))
-    )
     assert desk.call("apply", "report/report.toml").exit_code == 0
     ended = desk.call("trigger", "report", "--at", "2027-03-28T00:00:00Z", "--wait", "--json")
 
     assert ended.exit_code == 0, ended.stderr
-    assert "report@20270328T000000Z/report: 2 captions, 2 with a mean" in ended.stderr
+    assert "report@20270328T000000Z/report: 3 captions, 3 with a mean" in ended.stderr
     rows = desk.rows("report/out/report@20270328T000000Z.jsonl")
-    assert [row["custom_id"] for row in rows] == ["p1", "p2", "all"]
-    assert rows[0]["output"] == {"caption": "This is x1. There is nobody in it.", "mean": [15.5, 3.0]}
-    assert rows[2]["output"] == {"flow": "report@20270328T000000Z", "captions": 2}
+    assert [row["custom_id"] for row in rows] == ["p1", "p2", "p3", "all"]
+    told = "This is a lighthouse in fog. There is nobody in it."
+    assert rows[0]["output"] == {"caption": told, "mean": [24.0, 4.5]}
+    assert rows[3]["output"] == {"flow": "report@20270328T000000Z", "captions": 3}
     kin = json.loads(desk.call("flows", "lineage", "report@20270328T000000Z", "p1/0", "--json").stdout)["rows"]
     assert [(row["stage"], row["custom_id"]) for row in kin] == [
         ("caption", "p1"),
