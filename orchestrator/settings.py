@@ -419,6 +419,8 @@ class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The id of one to ask, whether a run uses it or not; without a ledger it alone is looked at."""
 
     connection: ConnectionSettings = ConnectionSettings()
+    no_account: str = ""
+    """Why nobody knows with which account to ask, where that is so: then no service is asked."""
 
 
 class Wish(StrEnum):

@@ -85,6 +85,9 @@ OF_PROFILES: Final = Section(
 where it says nothing, and over what the file says else.
 """
 
+_OF_ACCOUNTS: Final = OF_PROFILES.settings.keys() | {declared_profiles.PROFILE.key}
+"""What depends on which account is meant."""
+
 _TABLE_FOR_EACH_PROFILE: Final = (
     f'{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key = "env:WORK_KEY";'
     f" {declared_profiles.PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one"
@@ -95,6 +98,10 @@ _PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
 
 OF_ENDPOINTS: Final = Section(by_key(declared_brakes.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
+
+
+class UnknownProfileError(UsageError):
+    """An account was chosen of which the file says nothing."""
 
 
 class Given(NamedTuple):
@@ -121,6 +128,7 @@ class Choices:
         profile: Layer | None = None,
         profiles: Sequence[str] = (),
         endpoints: Sequence[str] = (),
+        no_profile: UsageError | None = None,
     ) -> None:
         self._section = section
         self._given = {**file, **environment, **(profile or {}), **flags}
@@ -138,6 +146,9 @@ class Choices:
         self.endpoints = endpoints
         """The endpoints, by id or name, that it has tables for."""
 
+        self.no_profile = no_profile
+        """What is wrong with the account that a variable chose. Who does not ask for one is not refused for it."""
+
     @classmethod
     def of(cls, given: Mapping[str, object], said: Callable[[Setting[Any]], str] = str) -> Self:
         """What was given (as `choose` takes it) of the settings of runs, and nothing else."""
@@ -145,6 +156,8 @@ class Choices:
 
     def __getitem__(self, setting: Setting[T]) -> T | None:
         """Its value. What is wrong with it becomes a `UsageError` that names the place."""
+        if self.no_profile is not None and setting.key in _OF_ACCOUNTS:
+            raise self.no_profile
         given = self._given.get(setting.key)
         if given is None:
             return None
@@ -196,6 +209,7 @@ def choose(
     file, set_here = _of_file(path, tables[section.table], section), _of_environment(environment, section)
     flags = _of_flags(given, section, said)
     profile: Layer = {}
+    no_profile: UsageError | None = None
     if section is RUNS:
         chosen = {**file, **set_here, **flags}
         endpoint = chosen.get(declared.ENDPOINT.key)
@@ -203,7 +217,12 @@ def choose(
         file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], it)}
         if (its_name := chosen.get(declared_profiles.PROFILE.key)) is not None:
             set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
-        profile = _of_profile(path, tables[PROFILES_TABLE], its_name, flags)
+        try:
+            profile = _of_profile(path, tables[PROFILES_TABLE], its_name, flags)
+        except UnknownProfileError as error:
+            if declared_profiles.PROFILE.key in flags:
+                raise
+            no_profile = error  # a variable that was left from elsewhere is no reason to show nothing
     return Choices(
         section,
         file=file,
@@ -213,6 +232,7 @@ def choose(
         profile=profile,
         profiles=tuple(tables[PROFILES_TABLE]),
         endpoints=tuple(tables[ENDPOINTS_TABLE]),
+        no_profile=no_profile,
     )
 
 
@@ -286,10 +306,11 @@ def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given |
     name = chosen.texts[-1]
     if name not in found:
         if path is None:
-            raise UsageError(f"{chosen.origin} {name:.80}: there is no {CONFIGURATION_DEFAULT} here that has profiles")
+            why = f"there is no {CONFIGURATION_DEFAULT} here that has profiles"
+            raise UnknownProfileError(f"{chosen.origin} {name:.80}: {why}")
         near = difflib.get_close_matches(name, found, n=1)
         there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
-        raise UsageError(f"{chosen.origin}: {path} has no [{PROFILES_TABLE}.{name:.80}]; {there}")
+        raise UnknownProfileError(f"{chosen.origin}: {path} has no [{PROFILES_TABLE}.{name:.80}]; {there}")
     for key in OF_PROFILES.settings.keys() & flags.keys():
         given = flags[key]
         its = {profile: layer[key].texts for profile, layer in found.items() if key in layer and key.endswith("url")}

@@ -132,12 +132,15 @@ class _Round:
 
     def __init__(self, request: DoctorRequest, given: Dependencies, within_s: float) -> None:
         self._connection = request.connection
+        self._no_account = request.no_account
         self._given = given
         self._within_s = within_s
         self._states: dict[Target, ServiceState] = {}
 
     async def asked(self, targets: Sequence[Target]) -> tuple[list[ServiceState], list[str]]:
         """What they answered, and what could not be asked."""
+        if self._no_account:
+            return [], [f"what the services say: {self._no_account}"]
         urls = dict.fromkeys(url for url, _ in targets[:ASKED_MAX])
         not_asked = [f"{len(targets) - ASKED_MAX:,} further endpoints"] if len(targets) > ASKED_MAX else []
         async with anyio.create_task_group() as group:

@@ -241,6 +241,7 @@ class Foreground:
             check_not_local(run, self._request.ledger)
             followed = self._standing = Followed(ledger, run, self._clock, self._view)
             self._joined = True
+            await followed.look()  # what is done by now was not done while this process followed
             self._show(around)
             async with anyio.create_task_group() as joining:
                 joining.start_soon(self._join, followed, ledger, settings, around, joining)
@@ -468,10 +469,10 @@ class Foreground:
 
     async def _cut_short(self, ledger: Ledger) -> Summary | None:
         """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by
-        what was heard of it. None where the run had not begun.
+        what was heard of it. None where the run had not begun: also where nothing but rows that never came in is open.
         """
         standing = self._standing
-        if standing is None:
+        if standing is None or (self._intake is not None and not standing.progress.unfinished):
             return None
         try:
             return await self._summary(ledger, standing)

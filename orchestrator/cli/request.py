@@ -140,12 +140,11 @@ def doctor_request(name: str | None, choices: Choices, environment: Mapping[str,
     endpoint = choices[declared.ENDPOINT]
     if endpoint is not None and endpoint.startswith(LOCAL):
         raise UsageError(f"{declared.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
-    return DoctorRequest(
-        ledger=ledger_of(choices),
-        name=name,
-        endpoint=endpoint,
-        connection=connection_of(choices, environment, among=declared.DOCTOR),
-    )
+    request = DoctorRequest(ledger=ledger_of(choices), name=name, endpoint=endpoint)
+    if choices.no_profile is not None:  # what the ledger says can be told all the same
+        return msgspec.structs.replace(request, no_account=str(choices.no_profile))
+    connection = connection_of(choices, environment, among=declared.DOCTOR)
+    return msgspec.structs.replace(request, connection=connection)
 
 
 def ledger_of(choices: Choices) -> Path:

@@ -3,7 +3,8 @@ takes the first of these to start. Times are microseconds.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +14,9 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 
 IDLE_US: Final = 30 * SECOND_US
 """Who comes after nothing was executed for so long may have to wait for a worker to start."""
+
+UNSURE_US: Final = SECOND_US
+"""So much too early an execution may seem to have begun: its request was on its way for nobody knows how long."""
 
 ENOUGH: Final = 3
 """From fewer executions nothing is concluded."""
@@ -26,6 +30,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     execution_ms: int
     executions: int = 1
     has_failed: bool = False
+    worker: str | None = None
+    """Who had it, where the service told."""
 
     @property
     def begun_at(self) -> int:
@@ -69,14 +75,32 @@ def experience(executions: Sequence[Execution], source: Source = Source.HISTORY)
 
 
 def _at_once(begun: Sequence[Execution]) -> int:
-    """How many were under way at once."""
-    most = 0
-    under_way: list[int] = []
+    """How many were under way at once, of a worker no more than it surely had at once.
+
+    Who has one after the other seems to have two of them for as long as the request of the later one took longer.
+    """
+    of_worker: dict[str | None, list[Execution]] = defaultdict(list)
     for each in begun:
-        while under_way and under_way[0] <= each.begun_at:
-            heapq.heappop(under_way)
-        heapq.heappush(under_way, each.ended_at)
-        most = max(most, len(under_way))
+        of_worker[each.worker].append(each)
+    room = {worker: max(1, _most(each, less_us=UNSURE_US)) for worker, each in of_worker.items()}
+    room[None] = len(begun)  # of these nobody knows whose they were
+    return _most(begun, room)
+
+
+def _most(begun: Sequence[Execution], room: Mapping[str | None, int] | None = None, *, less_us: int = 0) -> int:
+    """How many were under way at once where each took `less_us` less, and a worker has `room` for so many."""
+    most = now = 0
+    has: Counter[str | None] = Counter()
+    under_way: list[tuple[int, int, str | None]] = []
+    for number, each in enumerate(begun):
+        while under_way and under_way[0][0] <= each.begun_at:
+            *_, worker = heapq.heappop(under_way)
+            has[worker] -= 1
+            now -= room is None or has[worker] < room[worker]
+        heapq.heappush(under_way, (each.ended_at - less_us, number, each.worker))
+        has[each.worker] += 1
+        now += room is None or has[each.worker] <= room[each.worker]
+        most = max(most, now)
     return most
 
 

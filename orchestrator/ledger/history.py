@@ -86,6 +86,7 @@ _EXECUTIONS: Final = (
         outcomes.c.execution_ms,
         greatest(jobs.c.attempt, 1),
         outcomes.c.trouble.is_not(None),
+        outcomes.c.worker,
     )
     .select_from(
         events.join(outcomes, outcomes.c.job_id == events.c.job_id)

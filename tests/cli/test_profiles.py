@@ -15,7 +15,7 @@ from orchestrator.cli.helping import EXAMPLES
 from orchestrator.core.profiles import profile_of
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.settings import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT, DoctorRequest
 from tests.cli.command_line import add_calls, call_only
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.test_config import write
@@ -169,6 +169,21 @@ def test_who_has_no_key_or_no_file_is_told_of_the_accounts_that_there_are() -> N
     assert "--profile work: there is no orchestrator.toml here that has profiles" in refused(
         *RUN, "--profile", "work", WORK_KEY="k"
     )
+
+
+def test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_file_has_not() -> None:
+    """A variable of another project's is no reason to show nothing of this one's ledger."""
+    write(TWO)
+    shell = {**KEYS, "ORCHESTRATOR_PROFILE": "gone"}
+    for looking in (("status",), ("failures", "r"), ("jobs", "list"), ("flows",), ("results", "r")):
+        assert "profile" not in invoke(FakeApp(), *looking, **shell).stderr, looking
+    app = FakeApp()
+    assert "profile" not in invoke(app, "doctor", **shell).stderr
+    [(asked_for,)] = app.asked
+    assert isinstance(asked_for, DoctorRequest)
+    assert "ORCHESTRATOR_PROFILE: orchestrator.toml has no [profile.gone]" in asked_for.no_account
+    assert asked_for.connection.api_key == ""
+    assert "ORCHESTRATOR_PROFILE: orchestrator.toml has no [profile.gone]" in refused(*RUN, **shell)
 
 
 def test_a_program_s_own_key_is_not_for_a_profile_of_the_shell() -> None:

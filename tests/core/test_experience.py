@@ -5,12 +5,15 @@ from orchestrator.core.forecast import Source
 from tests.factories import S
 
 
-def an_execution(sent_s: float, *, delay_s: float = 0, seconds: float = 10, executions: int = 1) -> Execution:
+def an_execution(
+    sent_s: float, *, delay_s: float = 0, seconds: float = 10, executions: int = 1, worker: str | None = None
+) -> Execution:
     return Execution(
         sent_at=round((1_000_000 + sent_s) * S),
         delay_ms=round(delay_s * 1_000),
         execution_ms=round(seconds * 1_000),
         executions=executions,
+        worker=worker,
     )
 
 
@@ -25,6 +28,25 @@ def test_as_many_workers_as_were_at_work_at_once() -> None:
     assert (found.workers.most, found.were_all_busy) == (4, False)
     assert found.times.executions_us == (3_500_000,) * 10
     assert found.times.source is Source.PROBE
+
+
+def test_a_worker_that_has_one_after_the_other_is_one() -> None:
+    """The request of each second one took 0.2 s, in which its worker seems to have two."""
+    each = [
+        an_execution(0.5 * n - 0.2 * (n % 2), seconds=0.5, worker=f"w{worker}")
+        for worker in range(8)
+        for n in range(20)
+    ]
+    found = experience(each)
+    assert found is not None
+    assert found.workers.most == 8
+
+
+def test_a_worker_that_surely_has_several_at_once_counts_as_several() -> None:
+    each = [an_execution(10 * n, worker=worker) for worker in ("w1", "w2") for n in range(5) for _ in range(3)]
+    found = experience([*each, an_execution(0.1, worker="w3"), an_execution(45, worker=None)])
+    assert found is not None
+    assert found.workers.most == 7
 
 
 def test_where_jobs_waited_all_workers_were_busy() -> None:

@@ -111,6 +111,21 @@ async def test_where_it_cannot_be_marked_what_leaves_the_user_hears_what_that_ma
     assert [line for line in view.lines if re.search(r"ledger\.db\.sent cannot be kept \(.*twice", line)]
 
 
+async def test_an_input_that_there_is_no_room_for_had_not_begun(tmp_path: Path) -> None:
+    """Else `finished; all 0 jobs succeeded` would be said before the error."""
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=50)
+    full = "CREATE TRIGGER full BEFORE INSERT ON payloads BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    async with service.serving():
+        await program(tmp_path, service, clock, Silence(), jobs=1)
+        with another_program(tmp_path / "ledger.db") as connection:
+            connection.execute(full)
+        with pytest.raises(DBAPIError) as raised:
+            await program(tmp_path, service, clock, Silence(), jobs=3)
+
+    assert raised.value.summary is None  # type: ignore[attr-defined]
+
+
 async def test_what_was_refused_had_not_begun(tmp_path: Path) -> None:
     clock = VirtualClock()
     (tmp_path / "out.jsonl").mkdir()

@@ -1,6 +1,6 @@
 """Following a run that another process serves: what is told, and whom is asked."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +10,16 @@ import msgspec
 import pytest
 
 from orchestrator.api.following import Followed
+from orchestrator.api.foreground import run
 from orchestrator.core.pacing import Operation
+from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
 from orchestrator.ledger.commands import OF_ANOTHER, Action, Reply
 from orchestrator.ledger.heartbeats import STALE_US, Reading, RunSaid, Said
+from orchestrator.settings import ConnectionSettings, RunRequest
 from orchestrator.units import SECOND_US
-from orchestrator.views import CollectedBy, Collecting
+from orchestrator.views import CollectedBy, Collecting, Snapshot
 from tests.engine.process import SAY_EVERY_S, Heard, process
 from tests.engine.scripted import Scripted
 from tests.simulation.clock import VirtualClock
@@ -132,6 +135,33 @@ async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has
         await f.it.look()
         assert f.it.sent["run"] == 5, "another process has begun at nothing"
         assert f.it.is_over, "somebody wants no more of it sent"
+
+
+class First(Heard):
+    """Notes how things stand when following begins, and has enough then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: Snapshot | None = None
+        self.stop = anyio.Event()
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        self.first = look()
+        self.stop.set()
+
+
+async def test_what_was_there_before_is_known_when_following_begins(tmp_path: Path) -> None:
+    """Else the whole run is divided by the seconds for which a process followed it."""
+    view = First()
+    async with followed(tmp_path) as f:
+        await f.ledger.heartbeats.beat(Said())
+        connection = ConnectionSettings(api_key="key", serverless_url=f.run.service_url)
+        around = Dependencies(clock=f.clock, environ={}, connect=async_creator)
+        request = RunRequest(ledger=f.path, name="run", source=None, endpoint=None, connection=connection)
+        await run(request, view, around, view.stop)
+
+    assert view.first is not None
+    assert view.first.counts["queued"] == 3
 
 
 async def test_a_ledger_that_is_gone_ends_the_following(tmp_path: Path) -> None:

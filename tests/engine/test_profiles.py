@@ -103,6 +103,8 @@ async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Pa
             found = await doctor(DoctorRequest(ledger=accounts.ledger, connection=connection), accounts.around)
             assert "give --profile work" in str(found.not_asked)
             assert found.findings[0].advice.startswith("orchestrator resume night --profile work")
+            found = await doctor(DoctorRequest(ledger=accounts.ledger, no_account="no such profile"), accounts.around)
+            assert found.not_asked == ("what the services say: no such profile",)
             with anyio.move_on_after(60):
                 await serve(ServeRequest(ledger=accounts.ledger, connection=connection), None, accounts.around)
             async with Orchestrator(

@@ -32,6 +32,7 @@ def test_a_disk_that_is_full_before_the_first_write_is_told_and_nothing_is_sent(
         assert "orchestrator.db: cannot write the ledger" in ended.stderr
         assert "free some space on its disk, then resume" in ended.stderr
         assert "Traceback" not in ended.stderr
+        assert "0 jobs" not in ended.stderr
     assert service.log()["counted"] == {}
     assert desk.call(*command).exit_code == 0
     assert len(service.accepted()) == JOBS

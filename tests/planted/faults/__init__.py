@@ -25,6 +25,7 @@ from tests.planted.faults import (
     resuming,
     rules,
     selecting,
+    shown,
     validating,
     waking,
     whose,
@@ -54,6 +55,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *accounts.FAULTS,
     *waking.FAULTS,
     *whose.FAULTS,
+    *shown.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

@@ -1,0 +1,36 @@
+"""What people are shown of a run while it goes on and at its end, and of one that is planned."""
+
+from tests.planted.faults.fault import Fault
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a worker that has one execution after the other counts twice",
+        path="orchestrator/core/experience.py",
+        old="    room = {worker: max(1, _most(each, less_us=UNSURE_US)) for worker, each in of_worker.items()}\n",
+        new="    room = {worker: len(each) for worker, each in of_worker.items()}\n",
+        tests=("tests/core/test_experience.py::test_a_worker_that_has_one_after_the_other_is_one",),
+    ),
+    Fault(
+        name="a follower takes for its own what was done before",
+        path="orchestrator/api/foreground.py",
+        old="            await followed.look()  # what is done by now was not done while this process followed\n",
+        new="",
+        tests=("tests/engine/test_following.py::test_what_was_there_before_is_known_when_following_begins",),
+    ),
+    Fault(
+        name="an input that there is no room for is summed up as finished",
+        path="orchestrator/api/foreground.py",
+        old=" or (self._intake is not None and not standing.progress.unfinished):\n",
+        new=":\n",
+        tests=("tests/engine/test_cut_short.py::test_an_input_that_there_is_no_room_for_had_not_begun",),
+    ),
+    Fault(
+        name="a profile that the shell has left refuses who only looks",
+        path="orchestrator/api/config.py",
+        old="            if declared_profiles.PROFILE.key in flags:\n                raise\n",
+        new="            raise\n",
+        tests=(
+            "tests/cli/test_profiles.py::test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_file_has_not",
+        ),
+    ),
+)
