@@ -33,6 +33,8 @@ class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     """False where it was only looked at, or is still being carried out."""
 
     outcome: str
+    anew: int = 0
+    """Had failed, and fail for another reason by now."""
 
 
 async def recheck(

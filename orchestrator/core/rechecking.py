@@ -23,10 +23,14 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int = 0
     """Had failed with what is a result by now."""
 
+    anew: int = 0
+    """Had failed, and fail for another reason by now."""
+
     def __str__(self) -> str:
+        anew = f", {self.anew:,} failed for another reason" if self.anew else ""
         return (
             f"{counted(self.looked_at, 'output')} looked at: {self.rejected:,} rejected ({self.again:,} of them to be"
-            f" tried again), {self.accepted:,} accepted after all"
+            f" tried again), {self.accepted:,} accepted after all{anew}"
         )
 
 
@@ -47,6 +51,11 @@ def step_of(job: Job, outcome: Outcome, why: str | None, *, at: int) -> Transiti
         result = msgspec.structs.replace(outcome, trouble=None, message=None)
         return transitions.completed(job, result, reason=RECHECKED, at=at, failures=max(0, job.failures - 1))
     return None
+
+
+def other_reason(job: Job, outcome: Outcome, why: str | None) -> str | None:
+    """Why `job`, which is meant and had failed with `outcome`, has failed by now; None where that has not changed."""
+    return why if job.state is State.FAILED and why != outcome.message else None
 
 
 def tried_again(job: Job, *, max_attempts: int, at: int) -> Transition | None:

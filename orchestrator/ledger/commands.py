@@ -27,6 +27,7 @@ from orchestrator.ledger.brakes import continue_write
 from orchestrator.ledger.control import grace_set, progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
+from orchestrator.ledger.kinds import Restated, failures_restate
 from orchestrator.ledger.limits import limits_reset, limits_set
 from orchestrator.ledger.records import values
 from orchestrator.ledger.removal import run_take_back
@@ -284,16 +285,24 @@ class Commands(Noun):
         await self._doors.write(block)
 
     async def apply(
-        self, number: int, steps: Sequence[Transition], then: Callable[[Job], Transition | None] = lambda _: None
+        self,
+        number: int,
+        steps: Sequence[Transition],
+        then: Callable[[Job], Transition | None] = lambda _: None,
+        *,
+        restated: Sequence[Restated] = (),
     ) -> frozenset[int]:
         """Takes steps that the command asks for, and counts them as its progress in the same transaction; returns the
-        jobs whose step was not stale. What a job is after it may take the step that `then` says at once.
+        jobs whose step was not stale. What a job is after it may take the step that `then` says at once. Other jobs
+        are `restated`.
         """
 
         async def block(transaction: Transaction) -> frozenset[int]:
             taken = await transaction.apply(steps)
             done = frozenset(step.after.id for step in taken)
             await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
+            if restated:
+                await failures_restate(transaction.connection, restated, at=self._doors.now())
             await progress_add(transaction.connection, number, len(done))
             return done
 

@@ -35,6 +35,7 @@ from orchestrator.core.notice import Notice
 from orchestrator.core.owing import why_owed
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.executions import executions_add
+from orchestrator.ledger.kinds import OfRun, kinds_add, kinds_reduce
 from orchestrator.ledger.owing import owed_write
 from orchestrator.ledger.progress import segments_write
 from orchestrator.ledger.records import checksum, notice_row, pack
@@ -45,7 +46,6 @@ from orchestrator.ledger.sqlite.statements import (
     Many,
     batch_of,
     field,
-    greatest,
     insert_new,
     lesser,
     place,
@@ -53,7 +53,7 @@ from orchestrator.ledger.sqlite.statements import (
     upsert,
     without_index,
 )
-from orchestrator.ledger.tables import clusters, counts, events, jobs, margins, notices, outcomes, submissions
+from orchestrator.ledger.tables import counts, events, jobs, margins, notices, outcomes, submissions
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
@@ -299,7 +299,12 @@ async def _outcomes_write(connection: AsyncConnection, done: Sequence[Transition
         row["error_key"] = error_key(row["trouble"], row["message"])
     await _OUTCOME.execute(connection, rows)
     if failed:
-        await _clusters_add(connection, failed, {step.after.id: step for step in done})
+        steps = {step.after.id: step for step in done}
+        found: dict[OfRun, list[int]] = {}
+        for row in failed:
+            step = steps[row["job_id"]]
+            found.setdefault((step.after.run, row["error_key"]), []).append(step.at)
+        await kinds_add(connection, found)
 
 
 _SETTINGS = Many(
@@ -344,40 +349,7 @@ async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transitio
     if reopened:
         await connection.execute(_ERRORS_KEEP, batch_of(reopened))
     gone = (await connection.execute(_OUTCOMES_DELETE, batch_of(run_of))).all()
-    fewer = Counter((run_of[row[0]], row[1]) for row in gone)
-    await _CLUSTER_REDUCE.execute(
-        connection, [{"b_run": run, "b_key": key, "b_n": n} for (run, key), n in fewer.items()]
-    )
-
-
-_CLUSTER = upsert(
-    clusters,
-    lambda new: {
-        "n": clusters.c.n + new.n,
-        "first_at": lesser(clusters.c.first_at, new.first_at),
-        "last_at": greatest(clusters.c.last_at, new.last_at),
-    },
-)
-_CLUSTER_REDUCE = Many(
-    update(clusters)
-    .where(clusters.c.run_id == bindparam("b_run"), clusters.c.error_key == bindparam("b_key"))
-    .values(n=clusters.c.n - bindparam("b_n"))
-)
-
-
-async def _clusters_add(
-    connection: AsyncConnection, failed: Sequence[Mapping[str, Any]], steps: Mapping[int, Transition]
-) -> None:
-    """Counts these outcomes, which `steps` brought, by job."""
-    ended: dict[tuple[int, int], list[int]] = {}
-    for row in failed:
-        step = steps[row["job_id"]]
-        ended.setdefault((step.after.run, row["error_key"]), []).append(step.at)
-    rows = [
-        {"run_id": run, "error_key": key, "n": len(at), "first_at": min(at), "last_at": max(at)}
-        for (run, key), at in ended.items()
-    ]
-    await connection.execute(_CLUSTER, rows)
+    await kinds_reduce(connection, Counter((run_of[row[0]], row[1]) for row in gone))
 
 
 async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 from orchestrator.core.job import counters
 from orchestrator.core.lifecycle import Event, State
-from orchestrator.core.rechecking import Rechecked, is_meant, step_of, tried_again
+from orchestrator.core.rechecking import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.responses import Trouble
 from tests.factories import a_job_in, an_outcome
 
@@ -46,6 +46,13 @@ def test_everything_else_stays() -> None:
     assert step_of(FAILED, INVALID, "too short", at=5) is None
 
 
+def test_what_fails_for_another_reason_by_now_says_so() -> None:
+    assert other_reason(FAILED, INVALID, "too short") == "too short"
+    assert other_reason(FAILED, INVALID, INVALID.message) is None
+    assert other_reason(FAILED, INVALID, None) is None, "it is a result"
+    assert other_reason(SUCCEEDED, RESULT, "too short") is None, "it has failed only now"
+
+
 def test_a_job_is_tried_again_with_the_attempts_that_it_has_left() -> None:
     step = tried_again(a_job_in(State.FAILED, failures=1), max_attempts=3, at=5)
     assert step is not None
@@ -57,3 +64,4 @@ def test_a_job_is_tried_again_with_the_attempts_that_it_has_left() -> None:
 def test_it_is_told_in_numbers() -> None:
     told = str(Rechecked(looked_at=1_000, rejected=20, again=3, accepted=1))
     assert told == "1,000 outputs looked at: 20 rejected (3 of them to be tried again), 1 accepted after all"
+    assert str(Rechecked(looked_at=3, anew=2)).endswith("0 accepted after all, 2 failed for another reason")

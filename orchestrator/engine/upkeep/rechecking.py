@@ -13,12 +13,13 @@ import msgspec
 
 from orchestrator.core.job import Job, Outcome, Transition
 from orchestrator.core.lifecycle import State
-from orchestrator.core.rechecking import Rechecked, is_meant, step_of, tried_again
+from orchestrator.core.rechecking import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.responses import Record, Trouble, verdict_of
 from orchestrator.engine.collecting.validators import Validators
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import NO_RUN, Command, NewValidator, Reply
+from orchestrator.ledger.kinds import Restated
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
@@ -68,13 +69,16 @@ class Rechecker:
         again: Again = partial(tried_again, max_attempts=0 if is_cancelled else settings.max_attempts)
         async for page in self._pages(run, until=self.ledger.now() if command is None else command.asked_at):
             jobs = await self.ledger.jobs.of([each.job for each in page])
-            found = [await self._step(jobs[each.job], each, settings) for each in page]
-            steps = [step for step in found if step is not None]
+            found = [await self._judged(jobs[each.job], each, settings) for each in page]
+            steps = [each for each in found if isinstance(each, Transition)]
+            restated = [each for each in found if isinstance(each, Restated)]
             again = partial(again, at=self.ledger.now())
-            if command is not None and steps:
-                done = await self.ledger.commands.apply(command.id, steps, partial(_following, again))
+            if command is not None and (steps or restated):
+                done = await self.ledger.commands.apply(
+                    command.id, steps, partial(_following, again), restated=restated
+                )
                 steps = [step for step in steps if step.after.id in done]
-            total = _sum(total, len(page), steps, again)
+            total = _sum(total, len(page), steps, len(restated), again)
         return total
 
     async def _pages(self, run: Run, *, until: int) -> AsyncIterator[list[FinishedJob]]:
@@ -86,7 +90,8 @@ class Rechecker:
             after = (page[-1].line, page[-1].job)
             yield [each for each in page if (each.ended_at or 0) <= until]
 
-    async def _step(self, job: Job, finished: FinishedJob, settings: RunSettings) -> Transition | None:
+    async def _judged(self, job: Job, finished: FinishedJob, settings: RunSettings) -> Transition | Restated | None:
+        """What becomes of `job`; None where it stays as it is."""
         try:
             outcome = _outcome(job, finished)
         except DamagedError:
@@ -98,20 +103,24 @@ class Rechecker:
         if judged.unjudged is not None:
             raise UsageError(f"{judged.unjudged}; that was at {finished.custom_id}, and those before are dealt with")
         verdict = verdict_of(record, output_required=settings.output_required, rejected=judged.invalid)
-        return step_of(job, outcome, verdict.message if verdict.trouble else None, at=self.ledger.now())
+        why = verdict.message if verdict.trouble else None
+        if (reason := other_reason(job, outcome, why)) is not None:
+            return Restated(job=job.id, run=job.run, was=outcome.message or "", now=reason)
+        return step_of(job, outcome, why, at=self.ledger.now())
 
 
 def _following(again: Again, job: Job) -> Transition | None:
     return again(job) if job.state is State.FAILED else None
 
 
-def _sum(total: Rechecked, looked_at: int, steps: Sequence[Transition], again: Again) -> Rechecked:
+def _sum(total: Rechecked, looked_at: int, steps: Sequence[Transition], restated: int, again: Again) -> Rechecked:
     rejected = [step.after for step in steps if step.after.state is State.FAILED]
     return Rechecked(
         looked_at=total.looked_at + looked_at,
         rejected=total.rejected + len(rejected),
         again=total.again + sum(again(job) is not None for job in rejected),
         accepted=total.accepted + len(steps) - len(rejected),
+        anew=total.anew + restated,
     )
 
 

@@ -46,10 +46,25 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/core/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
     ),
     Fault(
+        name="what fails for another reason by now still tells the old one",
+        path="orchestrator/core/rechecking.py",
+        old="    return why if job.state is State.FAILED and why != outcome.message else None\n",
+        new="    return None\n",
+        tests=("tests/engine/test_rechecking.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
+    ),
+    Fault(
         name="what is only looked at is changed",
         path="orchestrator/engine/upkeep/rechecking.py",
-        old="            if command is not None and steps:\n                done = await self.ledger.commands.apply(command.id,",
-        new="            if steps:\n                done = await self.ledger.commands.apply(command.id if command else 0,",
+        old=(
+            "            if command is not None and (steps or restated):\n"
+            "                done = await self.ledger.commands.apply(\n"
+            "                    command.id, steps,"
+        ),
+        new=(
+            "            if steps or restated:\n"
+            "                done = await self.ledger.commands.apply(\n"
+            "                    command.id if command else 0, steps,"
+        ),
         tests=("tests/engine/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",),
     ),
     Fault(
