@@ -4,11 +4,14 @@ A message says what happened, where, and what to do. Where a class needs no more
 the message, so that the two cannot drift apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 PROBLEMS_SHOWN_MAX = 20
-"""How many bad lines of an input are printed; the rest is counted."""
+"""How many problems of an input are printed; the rest is counted."""
+
+LINES_SHOWN_MAX = 3
+"""How many of the lines are named that have the same problem."""
 
 
 class OrchestratorError(Exception):
@@ -30,22 +33,63 @@ class UsageError(OrchestratorError):
 class InputError(UsageError):
     """The input has errors; nothing was sent.
 
-    `problems` holds the first messages, one for each bad line; `total` counts all of them. `taken` rows before them are
-    in the run, and are sent.
+    `problems` holds the first messages, one for all bad lines with the same problem; `total` counts all of them, and
+    `told` those that the messages are of: one each, where that is not given. `taken` rows before them are in the run,
+    and are sent.
     """
 
-    def __init__(self, source: str, problems: Sequence[str], total: int, advice: str = "", *, taken: int = 0) -> None:
+    def __init__(
+        self,
+        source: str,
+        problems: Sequence[str],
+        total: int,
+        advice: str = "",
+        *,
+        taken: int = 0,
+        told: int | None = None,
+    ) -> None:
         self.source = source
         self.problems = tuple(problems[:PROBLEMS_SHOWN_MAX])
         self.total = total
         self.taken = taken
         kept = f"the {taken:,} rows before are in the run" if taken else "nothing was sent"
         lines = [f"{source}: {total} {'problem' if total == 1 else 'problems'}; {kept}", *self.problems]
-        if total > len(self.problems):
-            lines.append(f"... and {total - len(self.problems)} more")
+        if left := total - (len(self.problems) if told is None else told):
+            lines.append(f"... and {left} more")
         if advice:
             lines.append(advice)
         super().__init__("\n".join(lines))
+
+
+class Problems:
+    """The bad lines of an input as they are found. Those with the same problem are told as one: a column that is not
+    there is one mistake, however many rows lack it.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[int]] = {}  # by what is wrong: some lines
+        self._numbers: dict[str, int] = {}  # and how many there are
+        self.total = 0
+
+    def add(self, line: int, text: str) -> None:
+        """What is wrong with that line."""
+        self.total += 1
+        if text not in self._lines:
+            if len(self._lines) == PROBLEMS_SHOWN_MAX:
+                return
+            self._lines[text], self._numbers[text] = [], 0
+        self._numbers[text] += 1
+        self._lines[text] = sorted((*self._lines[text], line))[:LINES_SHOWN_MAX]
+
+    def error(self, source: str, place_of: Callable[[int], str], advice: str = "", *, taken: int = 0) -> InputError:
+        """All of it as an error; `place_of` says where a line is."""
+        found = sorted(self._lines.items(), key=lambda item: item[1])
+        told = [f"{self._places(lines, text, place_of)}: {text}" for text, lines in found]
+        return InputError(source, told, self.total, advice, taken=taken, told=sum(self._numbers.values()))
+
+    def _places(self, lines: Sequence[int], text: str, place_of: Callable[[int], str]) -> str:
+        more = self._numbers[text] - len(lines)
+        return ", ".join(map(place_of, lines)) + (f" and {more:,} more" if more else "")
 
 
 class MisfitError(UsageError):

@@ -10,6 +10,7 @@ from orchestrator.errors import (
     LedgerVersionError,
     NotSent,
     OrchestratorError,
+    Problems,
     StoppedError,
     StorageError,
     Unanswered,
@@ -62,3 +63,29 @@ def test_of_many_bad_lines_the_first_are_shown_and_the_rest_is_counted() -> None
     assert text[0] == "in.jsonl: 45 problems; nothing was sent"
     assert text[1:-2] == lines[:PROBLEMS_SHOWN_MAX]
     assert text[-2:] == [f"... and {45 - PROBLEMS_SHOWN_MAX} more", "see --help"]
+
+
+def test_bad_lines_with_the_same_problem_are_told_as_one() -> None:
+    problems = Problems()
+    for line in (9, 7, 3, 5, 8):
+        problems.add(line, "there is no 'sku'; did you mean 'skus'? this row has skus, text")
+    problems.add(4, "not JSON")
+    error = problems.error("in.csv", "line {}".format)
+
+    assert str(error).splitlines() == [
+        "in.csv: 6 problems; nothing was sent",
+        "line 3, line 5, line 7 and 2 more: there is no 'sku'; did you mean 'skus'? this row has skus, text",
+        "line 4: not JSON",
+    ]
+
+
+def test_of_many_different_problems_the_first_are_shown_and_all_are_counted() -> None:
+    problems = Problems()
+    for line in range(1, 31):
+        problems.add(line, f"bad {line}")
+        problems.add(line + 100, f"bad {line}")
+    lines = str(problems.error("in.csv", "line {}".format)).splitlines()
+
+    assert lines[1] == "line 1, line 101: bad 1"
+    assert len(lines) == 1 + PROBLEMS_SHOWN_MAX + 1
+    assert lines[-1] == f"... and {60 - 2 * PROBLEMS_SHOWN_MAX} more"

@@ -18,7 +18,7 @@ from orchestrator.core.facts import Facts
 from orchestrator.core.filters import asks_input
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.errors import UsageError
-from orchestrator.formats.outcome_files import form_of, rows_of
+from orchestrator.formats.outcome_files import checked_rows, form_of
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import Heartbeat, RunSaid, Said
@@ -217,7 +217,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
         is_read = holder(request.ledger) is not None
         run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
         rows = 0
-        out = rows_of(form, lambda: write)
+        out = checked_rows(form, lambda: write)
         try:
             async with aclosing(_jobs(opened, run.id, request, inputs=form.needs_input)) as jobs:
                 async for job in jobs:

@@ -29,7 +29,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.workers import knows_account
-from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, OrchestratorError, UsageError
+from orchestrator.errors import OrchestratorError, Problems, UsageError
 from orchestrator.formats.reading import Places, Reading
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import is_made, read_ledger
@@ -153,8 +153,7 @@ class _Counter:
 
     def __init__(self) -> None:
         self.rows = self.repeats = self.oversize = self.bytes = 0
-        self.problems: list[Problem] = []
-        self.problems_total = 0
+        self.problems = Problems()
         self._seen: set[bytes] = set()
 
     def row(self, digest: bytes, size: int) -> None:
@@ -171,9 +170,7 @@ class _Counter:
             self.rows += 1
             self.oversize += 1
             return
-        self.problems_total += 1
-        if len(self.problems) < PROBLEMS_SHOWN_MAX:
-            self.problems.append(problem)
+        self.problems.add(problem.line, problem.text)
 
 
 def _counted(request: PlanRequest, settings: RunSettings, environ: Mapping[str, str]) -> Batch:
@@ -195,9 +192,8 @@ def _counted(request: PlanRequest, settings: RunSettings, environ: Mapping[str, 
         for fault in batch.faults:
             assert isinstance(fault, Problem)
             counter.problem(fault)
-    if not counter.rows and not counter.problems_total:
+    if not counter.rows and not counter.problems.total:
         counter.problem(Problem(line=1, text="the input is empty"))
-    if counter.problems_total:
-        found = [f"{places.of(each.line)}: {each.text}" for each in counter.problems]
-        raise InputError(", ".join(asked.source.splitlines()), found, counter.problems_total)
+    if counter.problems.total:
+        raise counter.problems.error(", ".join(asked.source.splitlines()), places.of)
     return Batch(rows=counter.rows, repeats=counter.repeats, oversize=counter.oversize, input_bytes=counter.bytes)

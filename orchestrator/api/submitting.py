@@ -20,7 +20,7 @@ from orchestrator.core.profiles import endpoint_at, is_same_account
 from orchestrator.declared_profiles import whose
 from orchestrator.engine.intake import turn_to_take_in
 from orchestrator.engine.local import absolute, is_local
-from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, UsageError
+from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.input_rows import Intake as RowsIntake
 from orchestrator.ledger.input_rows import PackedRow
@@ -97,7 +97,7 @@ class Submission:
         self.attached: Attached | None = None
         self.error: Exception | None = None
         self._taken = 0
-        self._problems: list[tuple[int, str]] = []
+        self._problems = Problems()
 
     async def take_beside(self) -> None:
         """As `take`, but what that raises is kept: `error`, and that of the run."""
@@ -183,7 +183,8 @@ class Submission:
             await self._write(ledger, run, settings, intake, rows)
 
         await pump.into(write)
-        self._problems += [(problem.line, problem.text) for problem in pump.problems]
+        for problem in pump.problems:
+            self._problems.add(problem.line, problem.text)
         self._check()
         await ledger.intakes.accept(intake)
 
@@ -192,7 +193,8 @@ class Submission:
     ) -> None:
         clashes = await ledger.intakes.add(intake, rows)
         self._taken += len(rows) - len(clashes)
-        self._problems += [(clash.line, clash.text) for clash in clashes]
+        for clash in clashes:
+            self._problems.add(clash.line, clash.text)
         if self.all_or_nothing:
             return
         if self._taken:
@@ -212,7 +214,6 @@ class Submission:
 
     def _check(self) -> None:
         """Raises `InputError` for the rows that cannot be taken."""
-        if self._problems:
-            found = [f"row {line}: {text}" for line, text in sorted(self._problems)]
+        if self._problems.total:
             taken = 0 if self.all_or_nothing else self._taken
-            raise InputError(f"the inputs of {self.name!r}", found[:PROBLEMS_SHOWN_MAX], len(found), taken=taken)
+            raise self._problems.error(f"the inputs of {self.name!r}", "row {}".format, taken=taken)

@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import ObjectSendStream
 
-from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError, IntakeBusyError, StorageError
+from orchestrator.errors import IntakeBusyError, Problems, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.input_rows import InputRow, PackedRow, packed_rows
 from orchestrator.ledger.intakes import Hold, Taken
@@ -98,8 +98,7 @@ class Intake:
         self._run = run
         self._source = source
         self._place_of = place_of
-        self._problems: list[tuple[int, str]] = []
-        self._problems_total = 0
+        self._problems = Problems()
         self.rows_read = 0
 
     async def take(self, batches: Iterator[InputBatch], *, advice: Advice) -> Taken:
@@ -113,19 +112,13 @@ class Intake:
             async for rows, faults in read:
                 clashes = await self._ledger.intakes.add(intake, rows)
                 for problem in (*faults, *clashes):
-                    self._refuse(problem.line, problem.text)
+                    self._problems.add(problem.line, problem.text)
                 self.rows_read += len(rows) + len(faults)
         if not self.rows_read:
-            self._refuse(1, "the input is empty")
-        if self._problems_total:
-            problems = [f"{self._place_of(line)}: {text}" for line, text in sorted(self._problems)]
-            raise InputError(self._source, problems, self._problems_total, advice())
+            self._problems.add(1, "the input is empty")
+        if self._problems.total:
+            raise self._problems.error(self._source, self._place_of, advice())
         return await self._ledger.intakes.accept(intake)
-
-    def _refuse(self, line: int, text: str) -> None:
-        self._problems_total += 1
-        if len(self._problems) < PROBLEMS_SHOWN_MAX:
-            self._problems.append((line, text))
 
 
 _Read = tuple[list[PackedRow], Sequence[Fault]]

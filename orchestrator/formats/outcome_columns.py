@@ -130,14 +130,14 @@ class Columns:
         """Whether members of outputs or inputs have columns of their own."""
         return bool(self._members.paths)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The members that have columns of their own."""
+        return self._members.paths
+
     def members(self, outcome: Outcome) -> list[tuple[str, bytes | None]]:
         """The paths that have a column of their own, with what is there."""
-        line = outcome.line
-        roots = {
-            OUTPUT: bytes(line.output) if isinstance(line, ResultLine) else None,
-            INPUT: None if outcome.input is None else bytes(outcome.input),
-        }
-        return list(zip(self._members.paths, self._members.of(roots), strict=True))
+        return list(zip(self._members.paths, self._members.of(roots_of(outcome)), strict=True))
 
     def cells(self, outcome: Outcome) -> list[Cell]:
         """What stands in the columns, in their order."""
@@ -165,6 +165,15 @@ class Columns:
         if Include.INPUT in self._include:
             cells.append(None if more.input is UNSET else bytes(more.input))
         return cells
+
+
+def roots_of(outcome: Outcome) -> dict[str, bytes | None]:
+    """What paths begin in: the JSON texts of the output and of the input, where they are there."""
+    line = outcome.line
+    return {
+        OUTPUT: bytes(line.output) if isinstance(line, ResultLine) else None,
+        INPUT: None if outcome.input is None else bytes(outcome.input),
+    }
 
 
 def _set(value: object) -> str | int | None:

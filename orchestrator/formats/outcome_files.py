@@ -16,6 +16,7 @@ import msgspec
 from orchestrator import declared
 from orchestrator.errors import MisfitError, UsageError
 from orchestrator.formats.compression import Packer, bare_name, packer
+from orchestrator.formats.missing_members import MissingMembers
 from orchestrator.formats.outcome_columns import INPUT, Columns
 from orchestrator.formats.outcome_lines import Outcome
 from orchestrator.formats.outcome_text import DELIMITERS, batch_line, json_line, table_header, table_line
@@ -120,6 +121,32 @@ OpenPart = Callable[[], Callable[[bytes], object]]
 """Begins the next file; what it returns writes to it."""
 
 
+def checked_rows(form: Form, open_part: OpenPart) -> Rows:
+    """The same as `rows_of`, for rows of which the members that have columns of their own are to be there."""
+    rows = rows_of(form, open_part)
+    is_checked = form.flatten and not form.is_errors and form.on_misfit is OnMisfit.ERROR
+    return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows
+
+
+class _CheckedRows:
+    """Rows that are looked at before they are written."""
+
+    def __init__(self, rows: Rows, missing: MissingMembers) -> None:
+        self._rows = rows
+        self._missing = missing
+
+    def write(self, outcome: Outcome) -> None:
+        self._missing.saw(outcome)
+        self._rows.write(outcome)
+
+    def finish(self) -> None:
+        self._missing.end()
+        self._rows.finish()
+
+    def abandon(self) -> None:
+        self._rows.abandon()
+
+
 def rows_of(form: Form, open_part: OpenPart) -> Rows:
     """What writes rows as `form` has it, to the parts that `open_part` begins: always to one at least."""
     columns = form.columns
@@ -200,7 +227,7 @@ class OutcomeFile:
     def __enter__(self) -> Self:
         with ExitStack() as kept:  # what was begun goes away should the rest not begin
             self._kept = kept
-            self._rows = rows_of(self._form, self._open_part)
+            self._rows = checked_rows(self._form, self._open_part)
             self._kept = kept.pop_all()
         return self
 
@@ -217,7 +244,10 @@ class OutcomeFile:
     def finish(self) -> None:
         """Makes everything durable beside its place. Nothing can be written afterwards."""
         assert self._rows is not None
-        self._rows.finish()
+        try:
+            self._rows.finish()
+        except MisfitError as error:
+            raise MisfitError(f"{self._path}: {error}") from None
         self._end_part()
 
     def _open_part(self) -> Callable[[bytes], object]:

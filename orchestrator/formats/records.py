@@ -9,7 +9,7 @@ from orchestrator.formats.custom_id import check_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, json_problem
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import ID_FIELD, Problem, Row, problem_of
-from orchestrator.formats.templates import template_of
+from orchestrator.formats.templates import instead_of, template_of
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -93,7 +93,7 @@ class RecordReader:
 
 
 def _missing(name: str, record: Mapping[str, Any]) -> str:
-    return f"there is no {name!r}; this row has {', '.join(map(str, record))[:200] or 'nothing'}"
+    return f"there is no {name!r}; {instead_of(name, record)}"
 
 
 def _kind(value: object) -> str:

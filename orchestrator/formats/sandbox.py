@@ -6,6 +6,9 @@ from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import missing
+
+from orchestrator.formats.templates import instead_of
 
 _EXPRESSION: Final = re.compile(r"\s*\{\{(?P<expression>(?:(?!\{\{|\}\}).)*)\}\}\s*", re.DOTALL)
 
@@ -19,7 +22,20 @@ class _Rows(SandboxedEnvironment):
         return super().getattr(obj, attribute)
 
 
-_rows: Final = _Rows(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+class _Missing(StrictUndefined):
+    """A field that is not there, in words that name those that are."""
+
+    @property
+    def _undefined_message(self) -> str:
+        there, name = self._undefined_obj, self._undefined_name
+        if isinstance(there, Mapping) and isinstance(name, str):
+            return f"there is no {name!r}; {instead_of(name, there)}"
+        if there is missing:
+            return f"{name!r} is undefined; a field of the row is written row.{name}"
+        return super()._undefined_message
+
+
+_rows: Final = _Rows(undefined=_Missing, keep_trailing_newline=True, autoescape=False)
 
 
 def compiled(text: str) -> Callable[[Mapping[str, Any]], Any]:
@@ -42,13 +58,5 @@ def _told(apply: Callable[..., Any], record: Mapping[str, Any]) -> Any:
         if isinstance(value, Undefined):
             value._fail_with_undefined_error()  # noqa: SLF001  there is no other way to have its own words
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(_words(str(error), record)) from None
+        raise ValueError(str(error)) from None
     return value
-
-
-def _words(said: str, record: Mapping[str, Any]) -> str:
-    if "has no attribute" in said or "is undefined" in said:
-        names = ", ".join(map(str, record)) or "nothing"
-        row = said.replace("'dict object'", "the row")
-        return f"{row}; it has {names:.200}"
-    return said

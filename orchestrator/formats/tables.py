@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from orchestrator.core.names import nearest
 from orchestrator.formats.foreign import not_text
 from orchestrator.formats.json_text import json_problem
 from orchestrator.formats.lines import Overlong, bounded_lines
@@ -43,7 +44,10 @@ def records(
         return
     convert = [(names.index(name), CONVERSIONS[kind]) for name, kind in (types or {}).items() if name in names]
     if unknown := [name for name in types or {} if name not in names]:
-        yield Problem(line=1, text=f"there is no column {unknown[0]!r}; the first line names {', '.join(names)[:200]}")
+        near = nearest(unknown[0], names)
+        advice = "" if near is None else f"did you mean {near!r}? "
+        named = f"the first line names {', '.join(names)[:200]}"
+        yield Problem(line=1, text=f"there is no column {unknown[0]!r}; {advice}{named}")
         return
     reader = csv.reader(lines, delimiter=delimiter or _delimiter_of(first), strict=True)
     while True:

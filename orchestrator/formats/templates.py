@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator import declared_inputs
+from orchestrator.core.names import nearest
 from orchestrator.errors import UsageError
 
 Template = Callable[[Mapping[str, Any]], Any]
@@ -22,6 +23,14 @@ def template_of(text: str) -> Template:
     from orchestrator.formats.sandbox import compiled  # noqa: PLC0415  who has no templates needs no Jinja
 
     return compiled(text)
+
+
+def instead_of(name: str, record: Mapping[str, Any]) -> str:
+    """What a row has that lacks a field of that name, in words for whoever named it: the nearest name first."""
+    names = [str(each) for each in record]
+    near = nearest(name, names)
+    has = f"this row has {', '.join(names)[:200] or 'nothing'}"
+    return has if near is None else f"did you mean {near!r}? {has}"
 
 
 _kept_template: Final = lru_cache(maxsize=100)(template_of)

@@ -275,3 +275,41 @@ def test_what_failed_is_a_line_with_an_error(tmp_path: Path) -> None:
     assert list(batch(tmp_path / "e.jsonl")) == [
         {"id": "batch_req_r1", "custom_id": "r1", "response": None, "error": error}
     ]
+
+
+def rows_with(*outputs: bytes) -> list[Outcome]:
+    return [result(n, output, input_=b'{"sku":"s%d"}' % n) for n, output in enumerate(outputs, start=1)]
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("output.captoin", "did you mean output.caption? output of r1 has caption, in"),
+        ("output.in.q", "output.in of r1 has x, y"),
+        ("output.caption.text", "output.caption of r1 is a text"),
+        ("output.in.x.y", "output.in.x of r1 is a number"),
+        ("input.sk", "did you mean input.sku? input of r1 has sku"),
+    ],
+)
+def test_a_member_that_no_row_has_is_told_with_the_nearest_name(
+    tmp_path: Path, name: str, path: str, told: str
+) -> None:
+    some = rows_with(b'{"caption":"a","in":{"x":1,"y":2}}', b'{"in":{}}')
+    with pytest.raises(MisfitError) as refused:
+        write(tmp_path / name, some, flatten=("output.caption", path))
+    assert str(refused.value).startswith(
+        f"{tmp_path / name}: --flatten {path}: none of the first 2 rows has it; {told}"
+    )
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+    write(tmp_path / name, some, flatten=("output.caption", path), on_misfit=OnMisfit.JSON)
+
+
+def test_a_member_is_missing_that_the_first_thousand_rows_lack(tmp_path: Path) -> None:
+    lacking, has = [b"{}"] * 999, b'{"a":null}'
+    write(tmp_path / "late.csv", rows_with(*lacking, has), flatten=("output.a",))
+    with pytest.raises(MisfitError, match="none of the first 1,000 rows has it; output of r1 has nothing in it"):
+        write(tmp_path / "later.csv", rows_with(*lacking, b"{}", has), flatten=("output.a",))
+    write(tmp_path / "none.csv", [], flatten=("output.a",))
+    with pytest.raises(MisfitError, match="the first row does not have it; output of r1 is null"):
+        write(tmp_path / "one.csv", rows_with(b"null"), flatten=("output.a",))

@@ -187,9 +187,10 @@ def test_a_template_sees_the_fields_of_a_row_and_no_methods() -> None:
 @pytest.mark.parametrize(
     ("template", "told"),
     [
-        ("{{ row.capton }}", "the row has no attribute 'capton'"),
+        ("{{ row.capton }}", "prompt: there is no 'capton'; this row has a, zero"),
+        ("{{ row.zeros }}", "prompt: there is no 'zeros'; did you mean 'zero'? this row has a, zero"),
         ("{{ row.a.b }} and more", "has no attribute 'b'"),
-        ("x{{ caption }}", "'caption' is undefined"),
+        ("x{{ caption }}", "'caption' is undefined; a field of the row is written row.caption"),
         ("{{ 1 / row.zero }}", "division by zero"),
         ("{{ row.a.__class__.__mro__ }}", "unsafe"),
     ],

@@ -86,7 +86,7 @@ def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service, li
     ended = refused(desk, service, "in.jsonl", "--output", "out.jsonl")
 
     for number, says in enumerate(lines.values(), start=1):
-        told = re.findall(f"^line {number}: (.*)$", ended.stderr, re.MULTILINE)
+        told = re.findall(rf"^(?:line \d+, )*line {number}(?:, line \d+)*: (.*)$", ended.stderr, re.MULTILINE)
         assert len(told) == bool(says), (number, says, ended.stderr)
         assert re.search(says, "".join(told)), (number, says, told)
     assert f"in.jsonl: {len(lines) - 1} problems; nothing was sent" in ended.stderr
@@ -127,13 +127,30 @@ def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Serv
 
 
 def test_of_many_bad_lines_twenty_are_shown_and_the_rest_is_counted(desk: Desk, service: Service) -> None:
-    desk.write("in.jsonl", GOOD + "oops\n" * 6_000)  # more than one batch
+    bad = [f'{{"input": 1, "x{n}": 1}}\n' for n in range(6_000)]  # more than one batch, each with another problem
+    desk.write("in.jsonl", '{"input": {"p": 1}}\n' + "".join(each.replace("1, ", "{}, ", 1) for each in bad))
 
     ended = refused(desk, service, "in.jsonl")
 
     assert "in.jsonl: 6000 problems; nothing was sent" in ended.stderr.replace(",", "")
     assert re.findall(r"line (\d+):", ended.stderr) == [str(n) for n in range(2, 22)]
     assert "5980 more" in ended.stderr.replace(",", "")
+
+
+def test_a_column_that_is_not_there_is_one_line_with_the_nearest_name(desk: Desk, service: Service) -> None:
+    desk.write("in.csv", "sku,caption\n" + "1,a fox\n" * 300)
+    for flags, told in (
+        (("--id-field", "skus"), "there is no 'skus'; did you mean 'sku'? this row has sku, caption"),
+        (("--input-field", "captions"), "there is no 'captions'; did you mean 'caption'? this row has sku, caption"),
+        (
+            ("--map", "p={{ row.kaption }}"),
+            "p: there is no 'kaption'; did you mean 'caption'? this row has sku, caption",
+        ),
+    ):
+        ended = refused(desk, service, "in.csv", *flags)
+        lines = ended.stderr.splitlines()
+        assert lines[-1] == f"line 2, line 3, line 4 and 297 more: {told}"
+        assert lines[-2].endswith("in.csv: 300 problems; nothing was sent")
 
 
 def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:

@@ -26,6 +26,7 @@ from tests.planted.faults import (
     rules,
     selecting,
     shown,
+    tables,
     validating,
     waking,
     whose,
@@ -56,6 +57,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *waking.FAULTS,
     *whose.FAULTS,
     *shown.FAULTS,
+    *tables.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]
