@@ -6,6 +6,7 @@ the message, so that the two cannot drift apart.
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 PROBLEMS_SHOWN_MAX = 20
 """How many problems of an input are printed; the rest is counted."""
@@ -173,3 +174,21 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(inner)
     else:
         yield error
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def bare(error: E) -> E:
+    """`error`, without the frames that it came through and the errors before it.
+
+    Each frame holds what it worked on: an answer of megabytes, an input. Where the error is kept by one of them, as a
+    value or on a connection, that is a circle, and only the collector of cycles, which runs rarely, would free it.
+    """
+    rest: BaseException | None = error
+    while rest is not None:
+        rest.__traceback__ = None
+        before, rest.__cause__ = rest.__cause__ or rest.__context__, None
+        rest.__context__ = None
+        rest = before
+    return error

@@ -22,7 +22,7 @@ from orchestrator.account.rest import PAUSES_S, ProblemError, Rest
 from orchestrator.client.backends import OK_MAX
 from orchestrator.client.records import Event, Events
 from orchestrator.client.refusals import AnswerError
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB
 
 TAIL_DEFAULT: Final = 100
@@ -159,7 +159,7 @@ class _Reading:
             if self._events.unread:
                 failure = Unanswered(f"{self._doing}: the stream ended in the middle of a line")
         except (NotSent, Unanswered, ProblemError) as error:
-            failure = error
+            failure = bare(error)
         self._has_helped = self._has_helped or anyio.current_time() >= self._opened_s + LASTING_S
         if failure is not None:
             self._until.deadline = math.inf  # until the next one has begun

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -25,6 +25,7 @@ from yarl import URL
 
 from orchestrator.client.patience import Patience
 from orchestrator.client.places import LARGE_BYTES, Place, Places
+from orchestrator.client.unpacking import unpacked
 from orchestrator.errors import Unanswered
 from orchestrator.units import MIB
 
@@ -148,13 +149,14 @@ class AiohttpCarrier:
 
     async def _body(self, response: aiohttp.ClientResponse, patience: Patience, request: Request) -> bytes:
         content = response.content
+        pieces: AsyncIterable[bytes]
         if "Content-Encoding" in response.headers:
-            pieces = _decoded(response)
+            pieces = unpacked(content.iter_any(), response.headers)
         elif content.is_eof() and content.total_bytes <= self._body_bytes_max and request.coming is None:
             return content.read_nowait(-1)  # nearly every answer comes in one piece, its head included
         else:
             pieces = content.iter_any()
-        expected = response.content_length or UNKNOWN_BYTES
+        expected = UNKNOWN_BYTES if "Content-Encoding" in response.headers else response.content_length or UNKNOWN_BYTES
         pieces = _told(pieces, response.status, request.coming)
         download = Download(patience, self._down, expected, is_kept=_is_kept(request, response.status))
         return await download.read(pieces, self._body_bytes_max)
@@ -212,7 +214,9 @@ class HttpxCarrier:
             )
         )
         try:
-            pieces = _told(response.aiter_bytes(), response.status_code, request.coming)
+            # Not by httpx, which unpacks a piece as a whole, however much is in it.
+            assert isinstance(response.stream, httpx.AsyncByteStream)
+            pieces = _told(unpacked(response.stream, response.headers), response.status_code, request.coming)
             download = Download(patience, is_kept=_is_kept(request, response.status_code))
             body = await download.read(pieces, self._body_bytes_max)
         finally:
@@ -314,7 +318,7 @@ class Download:
         self._expected = expected
         self._place: Place | None = None
 
-    async def read(self, pieces: AsyncIterator[bytes], bytes_max: int) -> bytes:
+    async def read(self, pieces: AsyncIterable[bytes], bytes_max: int) -> bytes:
         """All of `pieces`. Raises `Unanswered` where they are longer than `bytes_max`."""
         try:
             body = await self._joined(pieces, bytes_max)
@@ -328,8 +332,16 @@ class Download:
             self._place.completed()
         return body
 
-    async def _joined(self, pieces: AsyncIterator[bytes], bytes_max: int) -> bytes:
+    async def _joined(self, pieces: AsyncIterable[bytes], bytes_max: int) -> bytes:
         chunks: list[bytes] = []
+        try:
+            await self._gather(chunks, pieces, bytes_max)
+        except BaseException:
+            chunks.clear()  # whoever keeps the error keeps this frame
+            raise
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _gather(self, chunks: list[bytes], pieces: AsyncIterable[bytes], bytes_max: int) -> None:
         size = 0
         async for chunk in pieces:
             self._patience.moved += len(chunk)
@@ -345,7 +357,6 @@ class Download:
                 # Meanwhile the sender is held back, and not waited for.
                 with self._patience.paused():
                     self._place = await self._places.enter(self._expected)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _keep_little_unsent(transport: asyncio.WriteTransport | None) -> None:
@@ -361,22 +372,16 @@ def _is_kept(request: Request, status: int) -> bool:
     return not request.is_endless or status > OK_MAX
 
 
-def _told(pieces: AsyncIterator[bytes], status: int, coming: Coming | None) -> AsyncIterator[bytes]:
+def _told(pieces: AsyncIterable[bytes], status: int, coming: Coming | None) -> AsyncIterable[bytes]:
     """The pieces, of each of which `coming` is told first."""
     return pieces if coming is None else _tell(pieces, status, coming)
 
 
-async def _tell(pieces: AsyncIterator[bytes], status: int, coming: Coming) -> AsyncIterator[bytes]:
+async def _tell(pieces: AsyncIterable[bytes], status: int, coming: Coming) -> AsyncIterator[bytes]:
     coming(status, b"")
     async for piece in pieces:
         coming(status, piece)
         yield piece
-
-
-def _decoded(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body as it was meant. We ask for no encoding; some proxies answer with one all the same."""
-    headers = list(response.headers.items())
-    return httpx.Response(response.status, headers=headers, content=response.content.iter_any()).aiter_bytes()
 
 
 @functools.cache

@@ -57,4 +57,7 @@ async def post_hook(
         await carrier.aclose()
     failure = Unanswered(f"no complete answer within {ANSWERED_S_MAX:g} s")
     failure.hurdle = Hurdle.TIME_OUT
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure

@@ -17,7 +17,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.redaction import Redactor
 from orchestrator.core.responses import HINT_CHARS_MAX, Answer
 from orchestrator.core.wording import shortened
-from orchestrator.errors import NotSent, OrchestratorError, Unanswered
+from orchestrator.errors import NotSent, OrchestratorError, Unanswered, bare
 
 Words = tuple[str, str]
 """What a refusal means, and what to do about it."""
@@ -141,9 +141,9 @@ def telling(doing: str, consequence: str = "") -> Iterator[None]:
     try:
         yield
     except NotSent as trouble:
-        raise NotSent(f"{doing}: {trouble}; nothing was sent") from None
+        raise NotSent(f"{doing}: {bare(trouble)}; nothing was sent") from None
     except Unanswered as trouble:
-        raise Unanswered("; ".join(filter(None, (f"{doing}: {trouble}", consequence)))) from None
+        raise Unanswered("; ".join(filter(None, (f"{doing}: {bare(trouble)}", consequence)))) from None
 
 
 class _Document(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Questions are asked again while that may help: they change nothing, so it costs nothing but a request."""
 
 from collections.abc import Awaitable, Callable
+from traceback import clear_frames
 from typing import Final, TypeVar
 
 import tenacity
@@ -45,7 +46,11 @@ async def repeated(ask: Callable[[], Awaitable[T]], sleep: Sleep, *, unanswered:
         reraise=True,
         sleep=sleep,
     )
-    return await asking(ask)
+    try:
+        return await asking(ask)
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # tenacity's frame keeps the error, which keeps the answers in all frames
+        raise
 
 
 def _pause_s(state: tenacity.RetryCallState) -> float:

@@ -30,7 +30,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.addresses import is_loopback
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
-from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError
+from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB, SECOND_US
 
 CONNECT_S_MAX: Final = 10.0
@@ -134,8 +134,12 @@ class Transport:
             if error.status == _PROXY_AUTHENTICATION:  # the same answer as to a request that needs no tunnel
                 return Answer(status=error.status, body=b"", sent_at=sent_at, answered_at=self._clock.now())
             failure = self._meaning(error, request)
+            bare(error)
         except _FOREIGN_ERRORS as error:
             failure = self._meaning(error, request)
+            bare(error)  # its connection keeps it, and it the frames that have what came of the answer
+        except Unanswered as error:
+            failure = bare(error)
         finally:
             self._watch.end(patience)
         if patience.is_cut and not isinstance(failure, NotSent):
@@ -143,7 +147,10 @@ class Transport:
                 f"the line to {_host(request)} was cut, or stood still, before the whole request had left"
             )
         # Outside of the handler, so that the foreign exception is not even the context of ours.
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # this frame has the request, and the error has this frame
 
     def _answer(self, carried: Carried, sent_at: int) -> Answer:
         now, status = self._clock.now(), carried.status

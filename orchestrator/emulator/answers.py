@@ -1,10 +1,18 @@
 """What the emulator can say to a request: an answer, a refusal, or nothing at all."""
 
+import sys
 from collections.abc import AsyncIterator
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_BOMB_PART_BYTES: Final = 1024 * 1024
 
 HTML_PAGE = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Something went wrong</h1></body></html>"
 
@@ -54,6 +62,13 @@ class _ErrorBody(msgspec.Struct):
 
     def text(self) -> str:
         return self.error or self.detail or str(self.errors[0]["message"])
+
+
+def bombed(answer: Answer, size: int) -> Answer:
+    """An answer that unpacks to `size` bytes, or a little more: JSON whose text has no end."""
+    whole, part = b'{"output":"', bytes(_BOMB_PART_BYTES).replace(b"\0", b" ")
+    packed = zstd.compress(whole) + zstd.compress(part) * -(-size // _BOMB_PART_BYTES)
+    return msgspec.structs.replace(answer, body=packed, headers=(*answer.headers, ("Content-Encoding", "zstd")))
 
 
 class Refusal(Exception):

@@ -45,6 +45,7 @@ class Fault(StrEnum):
     SLOW_ANSWER = auto()
     EMPTY_ANSWER = auto()
     HALF_ANSWER = auto()
+    BOMB_ANSWER = auto()
     UNAUTHORIZED = auto()
     SLOW_RUN = auto()
     HIDDEN_HEALTH = auto()
@@ -108,6 +109,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """The answer has its status and no body."""
     half_answer: float = 0.0
     """The answer ends after half of its body, as if that were all."""
+    bomb_answer: float = 0.0
+    """The answer is a few kilobytes, packed by zstd, and unpacks to `bomb_bytes`."""
     unauthorized: float = 0.0
     """A 401 that no key has caused, and nothing is done."""
     slow_run: float = 0.0
@@ -164,6 +167,7 @@ class Faults(Rates, frozen=True, kw_only=True):
     slow_answer_s: float = 5.0
     killed_after_s: float = 60.0
     kept_share: float = 1 / 6
+    bomb_bytes: float = 2.0**30
     spells: tuple[Spell, ...] = ()
     """They count from when the service began."""
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, in_form
+from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, bombed, in_form
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.units import SECOND_US
 
@@ -102,6 +102,8 @@ class Wire:
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
         answer = self._shortened(answer)
+        if answer.body and answer.more is None and self._dice.strikes(Fault.BOMB_ANSWER):
+            answer = bombed(answer, round(self._dice.faults.bomb_bytes))
         if not self._dice.strikes(Fault.CUT_ANSWER):
             return Sending(answer=answer, delay_us=delay_us)
         # An answer without a body is whole as soon as it begins.

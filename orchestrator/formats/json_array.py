@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
+from orchestrator.formats.lines import check_blank
 from orchestrator.formats.rows import Problem
 
 READ_BYTES: Final = 256 * 1024
@@ -81,7 +82,10 @@ def _from_bracket(stream: BinaryIO) -> bytes:
 
 
 def _has_more(held: bytes, stream: BinaryIO) -> bool:
+    blank = 0
     while not held.strip(_WHITE_SPACE):
+        blank += len(held)
+        check_blank(blank)
         held = stream.read(READ_BYTES)
         if not held:
             return False

@@ -5,12 +5,16 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
+from orchestrator.formats.compression import DamagedInputError
 from orchestrator.formats.foreign import START_BYTES, not_json_lines
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.units import MIB
 
 SKIP_BYTES: Final = MIB
 """How much of an overlong line is read, and dropped, at a time."""
+
+BLANK_BYTES_MAX: Final = 256 * 1024
+"""More white space than this between two rows is a bomb: packed, a gigabyte of it takes a megabyte."""
 
 TOO_LARGE_ADVICE: Final = "put large data into storage and send its URL"
 
@@ -68,16 +72,28 @@ class Overlong(NamedTuple):
 def bounded_lines(stream: BinaryIO, line_bytes_max: int) -> Iterator[bytes | Overlong]:
     """The lines of `stream` with their line ends; an `Overlong` for each line that is longer than `line_bytes_max`.
 
-    The last line needs no line end. Of an overlong line never more than `line_bytes_max` + 2 bytes are held.
+    The last line needs no line end. Of an overlong line never more than `line_bytes_max` + 2 bytes are held. Raises
+    `DamagedInputError` behind `BLANK_BYTES_MAX` of blank lines.
     """
     # Two bytes more than the longest line, so that CR LF fits behind it.
-    read_bytes = line_bytes_max + 2
+    read_bytes, blank = line_bytes_max + 2, 0
     while line := stream.readline(read_bytes):
+        if line.isspace():
+            blank += len(line)
+            check_blank(blank)
+        elif blank:
+            blank = 0
         if len(line) < read_bytes or line.endswith(b"\n"):
             yield line
         else:
             _skip_line(stream)
             yield Overlong(line[:START_BYTES])
+
+
+def check_blank(size: int) -> None:
+    """Raises `DamagedInputError` where so much white space behind each other is no input any more."""
+    if size > BLANK_BYTES_MAX:
+        raise DamagedInputError(f"more than {BLANK_BYTES_MAX:,} bytes of nothing but blank lines behind each other")
 
 
 def _skip_line(stream: BinaryIO) -> None:

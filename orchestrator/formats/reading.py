@@ -31,6 +31,9 @@ from orchestrator.formats.records import RecordReader
 from orchestrator.formats.rows import Problem, Record, Row, problem_of
 from orchestrator.settings import STANDARD_INPUT, InputFormat, InputSettings
 
+PROBLEMS_READ_MAX: Final = 1_000_000
+"""Behind so many a file is not read any further: nothing of it will be taken."""
+
 _BY_SUFFIX: Final = {
     ".csv": InputFormat.CSV,
     ".tsv": InputFormat.TSV,
@@ -55,6 +58,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_max: int = BODY_BYTES_MAX
     is_resumable: bool = False
     via: Via = Via.QUEUE
+    problems_max: int = PROBLEMS_READ_MAX
     is_left_out: Callable[[Path], bool] = lambda _: False
     """Which files of a folder are none of its inputs."""
 
@@ -151,16 +155,24 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
         yield from _made(records, reading.records().read)
         return
     with opened(source) as file:
-        yield from until_unreadable(_rows(source, file, reading, begin))
+        yield from until_unreadable(_rows(source, file, reading, begin), problems_max=reading.problems_max)
 
 
-def until_unreadable(rows: Iterator[Row | Problem]) -> Iterator[Row | Problem]:
-    """`rows`, and a `Problem` behind the last one where the file cannot be read any further."""
-    last = 0
+def until_unreadable(
+    rows: Iterator[Row | Problem], *, problems_max: int = PROBLEMS_READ_MAX
+) -> Iterator[Row | Problem]:
+    """`rows`, and a `Problem` behind the last one where the file cannot be read any further, or is to be: behind
+    `problems_max` of them.
+    """
+    last = problems = 0
     try:
         for item in rows:
             last = item.line
             yield item
+            problems += isinstance(item, Problem)
+            if problems >= problems_max:
+                yield Problem(line=last + 1, text=f"{problems:,} problems; what comes behind them was not read")
+                return
     except DamagedInputError as error:
         yield Problem(line=last + 1, text=str(error))
     except OSError as error:

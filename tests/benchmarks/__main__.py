@@ -42,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "ledger": steps.ledger,
     "verify": audit.verify,
     "outputs": outputs.outputs,
+    "cut": outputs.cut,
     "files": files.files,
     "selection": selection.selection,
     "program": program.program,

@@ -16,6 +16,11 @@ from tests.benchmarks.stand_in import Behaviour
 JOBS: Final = 500
 """Some 900 MB of outputs; ten thousand are 18 GB, and need twice as much of the disk."""
 
+CUT_JOBS: Final = 150
+CUT_BYTES: Final = 6_000_000
+CUT_SHARE: Final = 0.6
+CUT_MORE_MB_MAX: Final = 30.0
+
 SIZES: Final = (100_000, 8_000_000)
 PEAK_MB_MAX: Final = 250.0
 SECONDS_MAX: Final = 7200.0
@@ -35,6 +40,31 @@ def outputs(jobs: int = JOBS) -> list[Figure]:
             _peak("run", ended),
             *_looking(folder),
         ]
+
+
+def cut(jobs: int = CUT_JOBS, output_bytes: int = CUT_BYTES) -> list[Figure]:
+    """What it takes to collect large outputs whose answers are mostly cut, beside what it takes where none is."""
+    whole = _collected(jobs, output_bytes, cut_share=0.0)
+    spoilt = _collected(jobs, output_bytes, cut_share=CUT_SHARE)
+    more = spoilt.peak_mb - whole.peak_mb
+    return [
+        Figure(benchmark="cut", name="peak memory, none cut", value=whole.peak_mb, unit="MB"),
+        Figure(benchmark="cut", name=f"peak memory, {CUT_SHARE:.0%} cut", value=spoilt.peak_mb, unit="MB"),
+        Figure(benchmark="cut", name="more memory", value=more, unit="MB", at_most=CUT_MORE_MB_MAX),
+    ]
+
+
+def _collected(jobs: int, output_bytes: int, *, cut_share: float) -> Verdict:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_input(folder / "input.jsonl", jobs)
+        behaviour = Behaviour(output_bytes=(output_bytes, output_bytes), cut_share=cut_share)
+        with stand_in(behaviour) as service:
+            ended = _orchestrator(folder, "run", "input.jsonl", *run_flags(service.url))
+            seen = service.stop()
+        assert msgspec.json.decode(ended.stdout, type=Summary).jobs["succeeded"] == jobs
+        assert (seen.cut > 0) is (cut_share > 0), seen
+        return ended
 
 
 def large_ledger(jobs: int, output_bytes: int) -> list[Figure]:

@@ -64,6 +64,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: tuple[int, int] | None = None
     """Outputs have sizes between these, as many from 1 to 2 MB as from 2 to 4 MB; None: each is the same short one."""
 
+    cut_share: float = 0.0
+    """So many of the answers that bring a result end in the middle of it."""
+
 
 class Runs(msgspec.Struct):
     """The `/run` requests to one endpoint that were not answered 429."""
@@ -96,6 +99,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: dict[str, Runs]
     throttled: int
     """429s given."""
+
+    cut: int
+    """Answers that ended in the middle."""
 
     webhooks: int
     """Webhooks answered 200, and the time from the first byte sent to the answer (from connecting, where connections
@@ -145,10 +151,10 @@ class Service:
         self._unknown_finish_at = time.perf_counter() + behaviour.execution_s
         self.runs: defaultdict[str, Runs] = defaultdict(Runs)
         self.first_status_at: float | None = None
-        self.throttled = 0
+        self.throttled = self.cut = 0
 
-    def take(self, head: bytes, body: bytes, write: Callable[[bytes], None]) -> None:
-        """Answers one request."""
+    def take(self, head: bytes, body: bytes, write: Callable[[bytes], None], cut: Callable[[bytes], None]) -> None:
+        """Answers one request: it is to `write` all that there is to say, or to `cut` the connection behind that."""
         is_run = head.startswith(b"POST")
         now = time.perf_counter()
         endpoint = head.split(b"/", 3)[2]
@@ -166,7 +172,12 @@ class Service:
                 self._later(write, response(self._behaviour.status, b'{"jobs":{},"workers":{}}'))
                 return
             has_finished = now >= self._finish_at.get(remote_id, self._unknown_finish_at)
-            self._later(write, response(200, self._record(remote_id) if has_finished else _IN_PROGRESS % remote_id))
+            if has_finished and self._random.random() < self._behaviour.cut_share:
+                whole = response(200, self._record(remote_id))
+                self.cut += 1
+                self._later(cut, whole[: len(whole) * 2 // 3])
+            else:
+                self._later(write, response(200, self._record(remote_id) if has_finished else _IN_PROGRESS % remote_id))
 
     def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
         remote_id = b"job-%d" % next(self._numbers)
@@ -244,11 +255,15 @@ class Connection(Messages):
         self._service = service
 
     def message(self, head: bytes, body: bytes) -> None:
-        self._service.take(head, body, self._write)
+        self._service.take(head, body, self._write, self._cut)
 
     def _write(self, data: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(data)
+
+    def _cut(self, data: bytes) -> None:
+        self._write(data)
+        self.transport.close()
 
 
 class Post:
@@ -389,6 +404,7 @@ async def serve(behaviour: Behaviour) -> Observed:
         endpoints=service.runs,
         first_status_at=service.first_status_at,
         throttled=service.throttled,
+        cut=service.cut,
         webhooks=len(poster.seconds),
         webhook_p50_ms=1000 * quantile(poster.seconds, 0.50) if poster.seconds else None,
         webhook_p99_ms=1000 * quantile(poster.seconds, 0.99) if poster.seconds else None,

@@ -1,5 +1,6 @@
 """The faults of the wire reach every interface: jobs, pods, `/v1` and GraphQL; in-process, on virtual time."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,11 @@ from orchestrator.units import SECOND_US
 from tests.emulator.emulators import KEY, emulator
 from tests.emulator.interfaces import ACCOUNT, EVERY, Interface
 from tests.emulator.pod_service import GPU
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -100,6 +106,17 @@ async def test_an_answer_can_lose_its_body_or_half_of_it_and_still_look_whole(in
     assert (half.status_code, half.content) == (200, whole.content[: len(whole.content) // 2])
     assert half.headers["content-length"] == str(len(half.content))
     assert (empty.status_code, empty.content) == (200, b"")
+
+
+@every_interface
+async def test_an_answer_can_be_a_bomb(interface: Interface) -> None:
+    subject = emulator(faults=Faults(bomb_answer=1.0, bomb_bytes=5e6))
+    async with talking_to(subject) as http:
+        answer = await interface.ask_it(http)  # httpx knows zstd only where a further package is installed
+    assert (answer.status_code, answer.headers["content-encoding"]) == (200, "zstd")
+    unpacked = zstd.decompress(answer.content) if len(answer.content) < 5e6 else answer.content
+    assert (len(unpacked) > 5e6, unpacked[:10]) == (True, b'{"output":')
+    assert subject.dice.counts()[Fault.BOMB_ANSWER] == 1
 
 
 @every_interface

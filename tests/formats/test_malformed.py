@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.reading import read_inputs
-from orchestrator.formats.rows import Problem
+from orchestrator.formats.rows import Problem, Row
 from orchestrator.settings import CellType, InputFormat
 from orchestrator.units import MIB
 from tests.formats.input_files import Put, reading_of
@@ -136,6 +137,15 @@ FILES: Final[dict[str, Bad]] = {
     "half of a zstd": Bad("a.jsonl.zst", lambda: checked_zstd(ROW * 2_000)[:-9], None, "cannot be unpacked"),
     "bzip2": Bad("a.jsonl.bz2", lambda: bz2.compress(ROW), 1, "the file is packed by bzip2"),
     "a bomb of lines": Bad("a.jsonl.gz", lambda: gzip.compress(b"\n" * 5_000_000), None, HOLDS, BOMB),
+    "a bomb of blank lines": Bad(
+        "a.jsonl.gz", lambda: gzip.compress(ROW + b"\r\n" * 200_000 + ROW), 2, "bytes of nothing but blank lines behind each other"
+    ),
+    "a bomb of blank lines in a table": Bad(
+        "a.csv.gz", lambda: gzip.compress(b"a\n1\n" + b"\n" * 300_000), 3, "bytes of nothing but blank lines behind each other"
+    ),
+    "a bomb of blank lines behind an array": Bad(
+        "a.json.gz", lambda: gzip.compress(b'[{"a":1}]' + b"\n" * 1_000_000), 2, "bytes of nothing but blank lines behind each other"
+    ),
     "a bomb of one line": Bad("a.jsonl.zst", lambda: checked_zstd(b" " * 20_000_000), None, HOLDS, BOMB),
     "a bomb of cells": Bad("a.csv.gz", lambda: gzip.compress(b"a\n" + b"12345678901234567890\n" * 200_000), None, HOLDS, BOMB),
     "a bomb of an array": Bad("a.json.gz", lambda: gzip.compress(b"[" + b'{"a":1234567890},' * 200_000), None, HOLDS, BOMB),
@@ -186,6 +196,13 @@ def test_a_broken_file_is_told_in_bounded_memory_and_time(put: Put, bad: Bad) ->
     assert len(first.text) < 500
     assert peak < MEMORY_BYTES_MAX
     assert took < CPU_S_MAX
+
+
+def test_a_file_of_nothing_but_problems_is_not_read_to_its_end(put: Put) -> None:
+    reading = msgspec.structs.replace(reading_of(), problems_max=20)
+    told = list(read_inputs([put("a.jsonl", ROW + b"x\n" * 1_000 + ROW), put("b.jsonl", ROW)], reading))
+    assert [type(item) for item in told] == [Row, *[Problem] * 21, Row]
+    assert told[21] == Problem(line=22, text="20 problems; what comes behind them was not read")
 
 
 def test_there_are_fifty_at_least_and_each_is_another() -> None:

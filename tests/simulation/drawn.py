@@ -83,7 +83,7 @@ LARGE = (1_000, 10_000_000)
 OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 """What befalls work that outlives its worker."""
 
-HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS)
+HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | {Fault.BOMB_ANSWER})
 
 
 RULES: tuple[tuple[str, ...], ...] = (
@@ -98,9 +98,18 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets.
+    nearly as many canaries and budgets; in one of eight answers are bombs.
     """
-    return with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
+    return with_bombs(with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed))))))))
+
+
+def with_bombs(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: a few answers are small, and hold a gigabyte once unpacked."""
+    chance = random.Random(f"bombs {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    rate = chance.choice((0.02, 0.1))
+    return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, bomb_answer=rate))
 
 
 def with_brakes(plan: Plan, *, share: float = 1 / 3) -> Plan:

@@ -114,7 +114,8 @@ class Network:
             self._say("wire", f"{what}: {type(error).__name__}", subject)
             raise
         self._say("wire", f"{what}: {response.status_code}", subject)
-        body = await response.aread() if "/status/" in what else b""
+        is_read = "/status/" in what and "content-encoding" not in response.headers  # which only bombs have
+        body = await response.aread() if is_read else b""
         if f'"id":"{what.rpartition("/")[2]}"'.encode() in body:
             self._heard(body)
         return response

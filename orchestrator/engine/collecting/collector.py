@@ -54,7 +54,7 @@ from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Ledger
 from orchestrator.units import SECOND_US
 
@@ -242,7 +242,7 @@ class Collector:
         try:
             result: Answer | NotSent | Unanswered = await self._endpoint.api.status(permit, job.remote_id)
         except (NotSent, Unanswered) as error:
-            result = error
+            result = bare(error)
         else:
             self._endpoint.connectivity.record_success(self._clock.now())
         now = self._clock.now()

@@ -44,7 +44,7 @@ from orchestrator.engine.sending.request_builder import RequestBuilder, Unusable
 from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, SENDING, RunSending
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
-from orchestrator.errors import NotSent, Unanswered
+from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.units import SECOND_US
 
@@ -313,10 +313,10 @@ class Dispatcher:
             permit.give_back()
             return rejected(job, f"not sent: {error}", now=sent_at)
         except NotSent as error:
-            result = error
+            result = bare(error)
         except Unanswered as error:
             self._endpoint.connectivity.record_failure(sent_at=sent_at, now=self._clock.now())
-            result = error
+            result = bare(error)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 now = self._clock.now()

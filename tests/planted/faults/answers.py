@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+TRANSPORT = "tests/client/test_answer_memory.py::"
 GATES = "tests/core/test_gates.py::"
 BREAKER = "tests/core/test_circuit_breaker.py::"
 ABSENCES = "tests/core/test_absences.py::"
@@ -16,6 +17,30 @@ NO_NEWS = "tests/engine/test_no_news.py::"
 REPEATED = "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice"
 
 FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="what came of an answer that was cut stays with the error of its connection",
+        path="orchestrator/client/transport.py",
+        old="            bare(error)  # its connection keeps it, and it the frames that have what came of the answer\n",
+        new="",
+        tests=(TRANSPORT + "test_nothing_stays_of_an_answer_that_is_none",),
+    ),
+    Fault(
+        name="a bomb is unpacked as a whole before it is measured",
+        path="orchestrator/client/unpacking.py",
+        old="decompressor.decompress(packed, PIECE_BYTES)",
+        new="decompressor.decompress(packed, 2**30)",
+        tests=(
+            TRANSPORT + "test_nothing_stays_of_an_answer_that_is_none",
+            "tests/client/test_unpacking.py::test_of_a_bomb_no_more_is_unpacked_than_is_asked_for",
+        ),
+    ),
+    Fault(
+        name="blank lines are read for as long as there are any",
+        path="orchestrator/formats/lines.py",
+        old="    if size > BLANK_BYTES_MAX:\n",
+        new="    if size > 2**60:\n",
+        tests=("tests/formats/test_malformed.py::test_a_broken_file_is_told_in_bounded_memory_and_time",),
+    ),
     Fault(
         name="an answer that cannot be read ends a job at its deadline",
         path="orchestrator/engine/collecting/collector.py",
