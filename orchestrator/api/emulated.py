@@ -26,6 +26,9 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: tuple[str, ...] = ()
     """`NAME=FILE.py:FUNCTION` each."""
 
+    http_endpoints: tuple[str, ...] = ()
+    """`NAME=FILE.py:APPLICATION` each."""
+
     handler_processes: int = 0
     worker: str | None = None
     workers_min: int = 4
@@ -82,6 +85,13 @@ HANDLER: Final = _served(
 ENDPOINTS: Final = _served(
     "endpoint", texts("NAME=FILE.py:FUNCTION"), "A function for one endpoint. Repeatable.", field="endpoints"
 )
+HTTP_ENDPOINTS: Final = _served(
+    "http-endpoint",
+    texts("NAME=FILE.py:APP"),
+    "The ASGI application (FastAPI, Starlette …) that the workers of a [load balancing"
+    " endpoint](interface-emulator.md#load-balancing-endpoints) run; `*` for each that is created. Repeatable.",
+    field="http_endpoints",
+)
 HANDLER_PROCESSES: Final = _served(
     "handler-processes",
     whole(0),
@@ -93,7 +103,7 @@ WORKER: Final = _served(
     "worker",
     text("COMMAND"),
     'Starts processes that run the [official worker](interface-workers.md): `--worker "python handler.py"`.',
-    more="Without any of these three, endpoints exist once they are created.",
+    more="Without any of these, endpoints exist once they are created.",
 )
 KEYS: Final = _served("key", texts("KEY"), "An API key that is taken. Repeatable.", field="keys", default="any key")
 STRICT: Final = _behaviour(
@@ -228,7 +238,7 @@ JSON: Final = _behaviour(
 )
 
 EMULATE: Final[declared.Settings] = (
-    *(HANDLER, ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
+    *(HANDLER, ENDPOINTS, HTTP_ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
     *(RUN, ENV, STRICT),
     *(ACCOUNTS, QUOTAS, CAPACITY, NO_BALANCE, TEMPLATE_RELEASE),
     *(WORKERS, WORKERS_MIN, WORKERS_MAX, IDLE_TIMEOUT, SCALER, SCALER_VALUE, COLD_START),

@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any, cast
 
 import anyio
 
@@ -12,12 +13,14 @@ from orchestrator.api.emulated import EmulateRequest
 from orchestrator.api.pointed import command_of, run_command, write_environment
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
+from orchestrator.declaration import Setting
 from orchestrator.emulator.accounts import read_accounts
 from orchestrator.emulator.faults import read_faults
 from orchestrator.emulator.fleet import Scaling
 from orchestrator.emulator.gate import ANY_ENDPOINT
 from orchestrator.emulator.gone import INTERFACES
 from orchestrator.emulator.handlers import Handler, load_handler
+from orchestrator.emulator.load_balancer import Application
 from orchestrator.emulator.pods import PodSettings
 from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
@@ -84,6 +87,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     accounts = read_accounts(request.accounts_file, request.quotas)
     return EmulatorSettings(
         endpoints=handlers,
+        http_endpoints=_applications(request),
         handler_processes=request.handler_processes,
         command=command,
         scaling=Scaling(
@@ -140,15 +144,35 @@ def _without(given: Sequence[str]) -> dict[str, int]:
 
 def _handlers(request: EmulateRequest) -> dict[str, Handler]:
     handlers = {} if request.handler is None else {ANY_ENDPOINT: load_handler(request.handler)}
-    for given in request.endpoints:
-        name, equals, reference = given.partition("=")
-        if not equals or ENDPOINT_NAME.fullmatch(name) is None:
-            raise UsageError(
-                f"{emulated.ENDPOINTS} {given}: write it as NAME=FILE.py:FUNCTION;"
-                " a name is 1-128 letters, digits, '-' and '_'"
-            )
+    for name, reference in _named(emulated.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints):
         handlers[name] = load_handler(reference)
     return handlers
+
+
+def _applications(request: EmulateRequest) -> dict[str, Application]:
+    """What the workers of load balancing endpoints run."""
+    given = tuple(_named(emulated.HTTP_ENDPOINTS, "FILE.py:APP", request.http_endpoints, or_any=True))
+    queued = {name for name, _ in _named(emulated.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints)}
+    if both := queued & {name for name, _ in given}:
+        raise UsageError(
+            f"{emulated.ENDPOINTS} and {emulated.HTTP_ENDPOINTS} both name {min(both)}: an endpoint has a queue, or"
+            " none"
+        )
+    return {name: cast("Application", load_handler(reference, "application")) for name, reference in given}
+
+
+def _named(
+    setting: Setting[Any], form: str, given: Sequence[str], *, or_any: bool = False
+) -> Iterator[tuple[str, str]]:
+    """The names and references in `NAME=FILE.py:…`. Raises UsageError for one that is not of that form."""
+    for text in given:
+        name, equals, reference = text.partition("=")
+        if not equals or not (ENDPOINT_NAME.fullmatch(name) or (or_any and name == ANY_ENDPOINT)):
+            raise UsageError(
+                f"{setting} {text}: write it as NAME={form}; a name is 1-128 letters, digits, '-' and '_'"
+                + (", or *" if or_any else "")
+            )
+        yield name, reference
 
 
 def _command(text: str) -> tuple[str, ...]:

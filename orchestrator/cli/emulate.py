@@ -69,6 +69,7 @@ async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateReq
 
 
 def _served(request: EmulateRequest) -> str:
-    named = [text.partition("=")[0] for text in request.endpoints]
+    named = [text.partition("=")[0] for text in (*request.endpoints, *request.http_endpoints)]
+    named = ["load balancing endpoints once they are created" if name == "*" else name for name in named]
     every = request.handler or request.worker
     return ", ".join([*named, *([every] if every else [])]) or "endpoints once they are created"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.clock import Clock
 from orchestrator.emulator.account_routes import AccountApi
 from orchestrator.emulator.account_v2 import AccountV2Api
+from orchestrator.emulator.catalog_routes import CatalogApi
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import PROPAGATION_S, WorkerView
 from orchestrator.emulator.gone import gone
@@ -95,6 +96,7 @@ class Account:
         )
         more = AccountV2Api(self.rest_v2, templates=self.templates, secrets=self.secrets, clock=clock, pages=pages)
         self.routes = [*gone(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]
+        self.routes += CatalogApi(self.rest_v2).routes()
         """Of all interfaces, but for those that the service is without."""
 
     def _documents(

@@ -1,6 +1,4 @@
-"""Templates, secrets and the catalog by the REST interface v2: `/v2/templates`, `/v2/account/secrets`, `/v2/catalog`
-(as observed).
-"""
+"""Templates and secrets by the REST interface v2: `/v2/templates`, `/v2/account/secrets` (as observed)."""
 
 import re
 from http import HTTPStatus
@@ -12,10 +10,9 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.answers import Answer, Refusal
-from orchestrator.emulator.catalog import gpu_types
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.pod_bodies import checked
-from orchestrator.emulator.problems import Problem, invalid, not_found
+from orchestrator.emulator.problems import Problem, invalid
 from orchestrator.emulator.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
 from orchestrator.emulator.secrets import Secret, Secrets
 from orchestrator.emulator.shapes import Shape
@@ -46,14 +43,12 @@ class AccountV2Api:
         self._pages = pages
 
     def routes(self) -> list[Route]:
-        """The routes of all three."""
+        """The routes of both."""
         return [
             Route("/v2/templates", self.templates, methods=METHODS),
             Route("/v2/templates/{template_id}", self.template, methods=METHODS),
             Route("/v2/account/secrets", self.secrets, methods=METHODS),
             Route("/v2/account/secrets/{secret_id}", self.secret, methods=METHODS),
-            Route("/v2/catalog/gpus", self.gpus, methods=METHODS),
-            Route("/v2/catalog/gpus/{gpu_id:path}", self.gpu, methods=METHODS),
         ]
 
     # --- templates
@@ -154,26 +149,6 @@ class AccountV2Api:
 
     def _find_secret(self, request: Request) -> Secret:
         return self._secrets.find(request.path_params["secret_id"])
-
-    # --- the catalog
-
-    async def gpus(self, request: Request) -> Response:
-        """`GET /v2/catalog/gpus`."""
-        return await self._rest.answer(request, {"GET": Operation("catalog gpus", None, self._list_gpus)})
-
-    async def gpu(self, request: Request) -> Response:
-        """`GET /v2/catalog/gpus/{id}`."""
-        return await self._rest.answer(request, {"GET": Operation("catalog gpu", None, self._get_gpu)})
-
-    async def _list_gpus(self, _request: Request, _account: str) -> Answer:
-        return ok({"gpus": gpu_types()})
-
-    async def _get_gpu(self, request: Request, _account: str) -> Answer:
-        wanted = request.path_params["gpu_id"]
-        found = next((each for each in gpu_types() if each["id"] == wanted), None)
-        if found is None:
-            raise not_found()
-        return ok(found)
 
 
 def _of_secret(value: object) -> "list[str]":

@@ -1,4 +1,5 @@
-"""The GPU types of the emulated service, and the pools that they are in (as observed; prices are made up).
+"""What the emulated service has: GPU types and their pools, CPU flavors, data centers (as observed; prices, and which
+data centers there are, are made up).
 
 Older interfaces name types, the newer one pools and the types in them that are not wanted: here each is said in the
 words of the other.
@@ -63,4 +64,51 @@ def gpu_types() -> list[dict[str, object]]:
         }
         for pool, types in POOLS.items()
         for each in types
+    ]
+
+
+FLAVORS: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "cpu3c": ("Compute-Optimized", 2),
+        "cpu3g": ("General Purpose", 4),
+        "cpu3m": ("Memory-Optimized", 8),
+        "cpu5c": ("Compute-Optimized", 2),
+        "cpu5g": ("General Purpose", 4),
+        "cpu5m": ("Memory-Optimized", 8),
+    }
+)
+"""The group of each CPU flavor, and its GB of memory for each vCPU."""
+
+DATA_CENTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "EU-RO-1": ("Romania", "EUROPE"),
+        "EU-SE-1": ("Sweden", "EUROPE"),
+        "US-GA-1": ("Georgia", "NORTH_AMERICA"),
+        "US-KS-2": ("Kansas", "NORTH_AMERICA"),
+    }
+)
+"""Where each data center is, and in which region."""
+
+
+def cpu_types() -> list[dict[str, object]]:
+    """The CPU flavors as they are shown."""
+    return [
+        {
+            "id": each,
+            "name": f"{group} ({each})",
+            "group": group,
+            "vcpu": {"min": 2, "max": 32},
+            "ramGbPerVcpu": memory,
+            "price": {"securePerVcpu": 0.03, "serverlessPerVcpu": 0.04},
+        }
+        for each, (group, memory) in FLAVORS.items()
+    ]
+
+
+def data_centers(regions: Sequence[str] = ()) -> list[dict[str, object]]:
+    """The data centers as they are shown: those of `regions`, or all."""
+    return [
+        {"id": each, "name": name, "region": region, "globalNetwork": True}
+        for each, (name, region) in DATA_CENTERS.items()
+        if not regions or region in regions
     ]

@@ -20,6 +20,8 @@ from orchestrator.emulator.templates import Template, Templates
 NAME_LENGTH_MAX = 191
 IDLE_TIMEOUT_S_MAX = 3600
 
+LOAD_BALANCER = "LOAD_BALANCER"
+
 LEAKED_KEY = "rpa_EMULATEDKEYOFAWORKER"
 """The service shows a worker's key to whoever lists workers: what a client should not pass on."""
 
@@ -63,6 +65,25 @@ class Newer(msgspec.Struct, frozen=True, kw_only=True):
     has_priority: bool = False
     """Of its flashboot."""
     cpu: tuple[CpuChoice, ...] = ()
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether requests go straight to its workers: it has no queue."""
+        return self.type == LOAD_BALANCER
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One version of what an endpoint's workers start from. Workers of the emulator are never behind the newest."""
+
+    id: str
+    version: int
+    created_at: str
+    worker_count: int
+    diff: tuple[Mapping[str, object], ...]
+    """`field`, `old` and `new` of whatever is not as in the one before."""
+    source: str = "MANUAL"
+    build_id: str | None = None
+    created_by_user_id: str | None = "user_emulated"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -127,6 +148,7 @@ class Endpoints:
         self._removed = removed
         self._endpoints: dict[str, Endpoint] = {}
         self._serves_from: dict[str, int] = {}
+        self._releases: dict[str, list[Release]] = {}
 
     def create(
         self, wanted: EndpointInput, now: int, *, newer: Newer | None = None, own: Template | None = None
@@ -145,6 +167,7 @@ class Endpoints:
         self._templates.use(endpoint.template_id, endpoint_id)
         self._endpoints[endpoint_id] = endpoint
         self._serves_from[endpoint_id] = now + self._propagation_us
+        self._releases[endpoint_id] = [self._release(endpoint, None, None, now)]
         self._deployed(endpoint)
         return endpoint
 
@@ -170,6 +193,7 @@ class Endpoints:
     ) -> Endpoint:
         """Changes what is given; `template` is the one that it has, changed. Raises Refusal 404 or 400."""
         before = self.find(endpoint_id)
+        present = self._templates.find(before.template_id)
         after = self._changed(before, wanted, template)
         after = msgspec.structs.replace(after, version=before.version + 1, newer=newer or before.newer)
         if template is not None:
@@ -179,6 +203,9 @@ class Endpoints:
             self._templates.use(after.template_id, endpoint_id)
             self._templates.release(before.template_id, endpoint_id, now)
         self._endpoints[endpoint_id] = after
+        release = self._release(after, present, before, now)
+        if release.diff:
+            self._releases[endpoint_id].append(release)
         self._deployed(after)
         return after
 
@@ -190,6 +217,27 @@ class Endpoints:
         self._templates.unbind(endpoint.template_id)
         del self._endpoints[endpoint_id]
         del self._serves_from[endpoint_id]
+        del self._releases[endpoint_id]
+
+    def releases(self, endpoint_id: str) -> Sequence[Release]:
+        """The versions of what its workers start from, oldest first. Raises Refusal 404."""
+        return tuple(self._releases[self.find(endpoint_id).id])
+
+    def _release(self, after: Endpoint, was: Template | None, before: Endpoint | None, now: int) -> Release:
+        template = self._templates.find(after.template_id)
+        old = {} if was is None or before is None else _started_from(before, was)
+        new = {} if template is None else _started_from(after, template)
+        return Release(
+            id=ids.resource_id(self._rng),
+            version=after.version,
+            created_at=iso(now),
+            worker_count=after.workers_max,
+            diff=tuple(
+                {"field": name, "old": old.get(name), "new": value}
+                for name, value in new.items()
+                if name not in old or old[name] != value
+            ),
+        )
 
     def serves(self, endpoint_id: str, now: int) -> bool:
         """Whether the job API knows the endpoint by now."""
@@ -199,6 +247,11 @@ class Endpoints:
     def propagates(self, endpoint_id: str, now: int) -> bool:
         """Whether the endpoint was created and the job API does not know it yet."""
         return endpoint_id in self._endpoints and not self.serves(endpoint_id, now)
+
+    def balances(self, endpoint_id: str) -> bool:
+        """Whether the endpoint was created as a load balancing one."""
+        endpoint = self._endpoints.get(endpoint_id)
+        return endpoint is not None and endpoint.newer.is_balanced
 
     def template_of(self, endpoint_id: str) -> Template | None:
         """What the endpoint's workers start from."""
@@ -227,6 +280,11 @@ class Endpoints:
         _check(after)
         environment = {variable.key: variable.value for variable in template.env}
         return msgspec.structs.replace(after, name=after.name or template.name, env=environment)
+
+
+def _started_from(endpoint: Endpoint, template: Template) -> dict[str, object]:
+    """What makes another release once it changes (as published: image and variables, not scaling)."""
+    return {"image": template.image_name, "args": template.docker_args, "env": endpoint.env}
 
 
 def _check(endpoint: Endpoint) -> None:

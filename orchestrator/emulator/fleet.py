@@ -128,6 +128,9 @@ class Fleet:
         self._starting: dict[str, _Worker] = {}
         self._free: OrderedDict[str, _Worker] = OrderedDict()
         self._guests: dict[str, _Worker] = {}
+        self.connections = 0
+        """Requests that go straight to workers: they ask for workers as jobs do."""
+
         self._unnamed = 0
         """Jobs held by workers that are not in the fleet: whoever drives the world has workers of its own."""
         self._crashes = 0
@@ -188,6 +191,11 @@ class Fleet:
         if not self._free:
             return None
         return self._free.popitem(last=False)[0]
+
+    def least_busy(self) -> str | None:
+        """The worker that is up and has the least to do, of those the one that was idle for longest."""
+        up = [each for each in self._workers if each not in self._starting]
+        return min(up, key=lambda each: (self._workers[each].jobs, self._workers[each].idle_since), default=None)
 
     def give_back(self, worker_id: str, now: int) -> None:
         """The worker found no job after all, or no further one."""
@@ -328,7 +336,7 @@ class Fleet:
         """The workers that REQUEST_COUNT asks for."""
         if self.scaling.scaler is not Scaler.REQUEST_COUNT:
             return 0
-        needed = -(-(waiting + in_progress) // self.scaling.scaler_value)
+        needed = -(-(waiting + in_progress + self.connections) // self.scaling.scaler_value)
         return min(self.scaling.workers_max, int(needed))
 
     def _uncovered(self, waiting: Mapping[str, Job]) -> Iterable[Job]:

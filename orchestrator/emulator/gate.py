@@ -14,7 +14,7 @@ from orchestrator.emulator.wire import Sending, Wire, key_in
 ANY_ENDPOINT = "*"
 """As the name of an endpoint: every id exists."""
 
-SUBMITTING = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.OPENAI})
+SUBMITTING = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.OPENAI, Operation.HTTP})
 
 LOOKING = frozenset({Operation.STATUS, Operation.STREAM, Operation.HEALTH, Operation.METRICS, Operation.REQUESTS})
 """What changes nothing; a key with the permission to read may do it."""
@@ -22,12 +22,16 @@ LOOKING = frozenset({Operation.STATUS, Operation.STREAM, Operation.HEALTH, Opera
 READING = "serverless:read"
 WRITING = "serverless:write"
 
+NO_QUEUE = "this is a load balancing endpoint: it has no queue, and takes requests at paths of its own"
+NOT_YET = "endpoint not found: it was created a moment ago and is not reachable yet"
+
 
 class Gate:
     """Lets requests in and answers out.
 
     `keys` None takes any key that is not empty. Endpoints are known by id, or all of them by `"*"`; besides, `exists`
-    says whether one that was created is there by now, and `propagates` that it is not yet. `permits` says whether a key
+    says whether one that was created is there by now, and `propagates` that it is not yet. `balances` says whether it
+    is a load balancing one, which has no operations of jobs. `permits` says whether a key
     that is taken has a permission; one that has not is as wrong as an unknown one (contract, Authentication 2).
     `dynamic_limit` gives what an endpoint's running workers allow per window (contract, Limits, dynamic rule). `scale`
     is how fast the emulator's time runs: a sender is told to wait in seconds of its own.
@@ -44,6 +48,7 @@ class Gate:
         wire: Wire,
         exists: Callable[[str, int], bool] = lambda _endpoint, _now: False,
         propagates: Callable[[str, int], bool] = lambda _endpoint, _now: False,
+        balances: Callable[[str], bool] = lambda _endpoint: False,
         permits: Callable[[str, str], bool] = lambda _key, _scope: True,
         dynamic_limit: Callable[[str], int] | None = None,
         scale: float = 1.0,
@@ -56,6 +61,7 @@ class Gate:
         self.wire = wire
         self._exists = exists
         self._propagates = propagates
+        self._balances = balances
         self._permits = permits
         self._dynamic_limit = dynamic_limit
         self._scale = scale
@@ -99,7 +105,9 @@ class Gate:
         if self.wire.doubts_key():
             raise Refusal(401, "unauthorized")
         if not self._is_known(endpoint, now) or (operation is Operation.HEALTH and self.wire.hides_health()):
-            raise Refusal(404, "endpoint not found")
+            raise Refusal(404, NOT_YET if self._propagates(endpoint, now) else "endpoint not found")
+        if self._balances(endpoint) is not (operation is Operation.HTTP):
+            raise Refusal(404, "endpoint not found" if operation is Operation.HTTP else NO_QUEUE)
         if self.wire.throttles():
             raise Refusal(429, "too many requests")
         meter = self._meter(endpoint, operation)

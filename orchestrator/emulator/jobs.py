@@ -1,11 +1,16 @@
 """A job as the service keeps it, and the record that it shows of it (as observed)."""
 
+import re
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 REDISPATCHES_MAX = 1
 """A job whose worker fell silent is queued again this often; the next silence is its end (as observed)."""
+
+
+EMPTY_INPUT: Final = re.compile(rb"\{\s*\}")
 
 
 class Status(StrEnum):
@@ -121,6 +126,11 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     """By a fault: two workers hold it, and the first result of either is the job's."""
     is_read: bool = False
     """Whether anybody was ever told how the job ended."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its input is `{}`, which the service takes and drops: no worker can begin with it (as observed)."""
+        return EMPTY_INPUT.fullmatch(self.input) is not None
 
     def start(self, worker_id: str, now: int) -> None:
         self.status = Status.IN_PROGRESS

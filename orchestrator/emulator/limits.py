@@ -32,6 +32,8 @@ class Operation(StrEnum):
     METRICS = "metrics"
     REQUESTS = "requests"
     OPENAI = "openai"
+    HTTP = "http"
+    """Whatever a load balancing endpoint is asked for. The contract has no limit of it."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

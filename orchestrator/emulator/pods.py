@@ -207,6 +207,10 @@ class PodWorld:
                 assert_never(action)
         return self._record(self._advance(pod, now), now)
 
+    def knows(self, pod_id: str) -> bool:
+        """Whether there is such a pod, whoever's it is."""
+        return pod_id in self._pods
+
     def exit(self, pod_id: str, now: int) -> None:
         """The container of a running pod ends by itself."""
         self._move(self._advance(self._pods[pod_id], now), Status.EXITED, now)
@@ -214,6 +218,10 @@ class PodWorld:
     def fail(self, pod_id: str, now: int) -> None:
         """Something happens to the pod that only another `start` can mend."""
         self._move(self._advance(self._pods[pod_id], now), Status.ERROR, now)
+
+    def join(self, pod_id: str, cluster: Cluster) -> None:
+        """The pod is a member of a cluster from now on."""
+        self._pods[pod_id].cluster = cluster
 
     def print(self, pod_id: str, text: str, now: int) -> None:
         """The container prints a line."""

@@ -13,7 +13,7 @@ on: workers, time-outs, retention and webhooks.
 import math
 import random
 import subprocess
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 
 import anyio
 import msgspec
@@ -31,10 +31,12 @@ from orchestrator.emulator.fleet import PROPAGATION_S, Scaler, Scaling, WorkerVi
 from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.handlers import Handler
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.load_balancer import LoadBalancer
 from orchestrator.emulator.openai_routes import OpenAiApi
 from orchestrator.emulator.pace import ScaledClock, announced
 from orchestrator.emulator.paging import PAGE_MAX, Pages
 from orchestrator.emulator.pod_access import Access, Caller
+from orchestrator.emulator.pod_events import PodEvents
 from orchestrator.emulator.pod_routes import PodApi
 from orchestrator.emulator.pod_templates import AccountTemplates
 from orchestrator.emulator.pods import PodSettings
@@ -63,6 +65,9 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoints: Mapping[str, Handler] = {}
     """The handler of each endpoint id; `"*"` is every id that is not named."""
+    http_endpoints: Mapping[str, ASGIApp] = {}
+    """The HTTP server that the workers of a load balancing endpoint run, by its id; `"*"` is for those that are created
+    and not named."""
     handler_processes: int = 0
     """Plain handlers run in so many processes at each endpoint; 0 has them run in threads."""
     command: tuple[str, ...] | None = None
@@ -197,6 +202,7 @@ class Emulator:
             hold_s=settings.take_hold_s,
             repeated_done_status=settings.repeated_done_status,
         )
+        self._balancer = self._make_balancer()
         self._workers = Workers(
             world=self.world,
             clock=self.clock,
@@ -264,8 +270,9 @@ class Emulator:
 
     def _make_gate(self, wire: Wire) -> Gate:
         settings = self._settings
+        any_endpoint = [ANY_ENDPOINT] if settings.command or settings.any_endpoint else []
         return Gate(
-            endpoints=(*settings.endpoints, *([ANY_ENDPOINT] if settings.command or settings.any_endpoint else [])),
+            endpoints=(*settings.endpoints, *self._named_balancers(), *any_endpoint),
             keys=self._callers,
             permits=self._permits,
             limits=settings.limits,
@@ -275,7 +282,18 @@ class Emulator:
             scale=self._scale,
             exists=self.account.endpoints.serves,
             propagates=self.account.endpoints.propagates,
+            balances=self._balances,
             dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
+        )
+
+    def _make_balancer(self) -> LoadBalancer:
+        return LoadBalancer(
+            self._settings.http_endpoints,
+            fleet=self.world.fleet,
+            gate=self.gate,
+            clock=self.clock,
+            changed=self._ring,
+            scale=self._scale,
         )
 
     def serve_workers_at(self, origin: str) -> None:
@@ -287,8 +305,8 @@ class Emulator:
         """From now on, the endpoint scales like this; its workers start when it is time. The time-out is for jobs whose
         policy has none.
         """
-        announced = not self._has_handler(endpoint)
-        scaling = scaling if self._processes or not announced else fixed(0)
+        announced = not self._has_server(endpoint)
+        scaling = scaling if not announced or self._runs_processes(endpoint) else fixed(0)
         self.world.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
         self._ring()
 
@@ -334,6 +352,7 @@ class Emulator:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.webhooks.serve)
             await tasks.start(self._workers.serve)
+            await tasks.start(self._balancer.serve)
             if self._processes is not None:
                 await tasks.start(self._processes.serve)
             task_status.started()
@@ -364,10 +383,12 @@ class Emulator:
         return [
             job_routes(jobs),
             openai.routes(),
+            self._balancer.routes(),
             self._worker_api.routes(),
             StatsApi(self.stats).routes(),
             self.account.routes,
             self._pod_api.routes(),
+            PodEvents(self.pods, self.clock).routes(),
         ]
 
     def _make_processes(self, command: tuple[str, ...], output: int) -> Processes:
@@ -388,12 +409,26 @@ class Emulator:
     def _scaling_of(self, endpoint: str) -> tuple[Scaling, bool]:
         """How an endpoint scales that nobody has deployed, and whether its workers announce themselves."""
         scaling = self._settings.scaling or fixed(self._settings.workers)
-        if self._has_handler(endpoint):
+        if self._balances(endpoint):
+            scaling = msgspec.structs.replace(scaling, scaler=Scaler.REQUEST_COUNT)
+        if self._has_server(endpoint):
             return scaling, False
-        return (scaling if self._settings.command else fixed(0)), True
+        return (scaling if self._runs_processes(endpoint) else fixed(0)), True
 
-    def _has_handler(self, endpoint: str) -> bool:
+    def _has_server(self, endpoint: str) -> bool:
+        """Whether the workers of the endpoint are ours: a handler, or the application of a load balancing one."""
+        if self._balances(endpoint):
+            return self._balancer.application(endpoint) is not None
         return endpoint in self._settings.endpoints or ANY_ENDPOINT in self._settings.endpoints
+
+    def _runs_processes(self, endpoint: str) -> bool:
+        return self._settings.command is not None and not self._balances(endpoint)
+
+    def _named_balancers(self) -> Collection[str]:
+        return self._settings.http_endpoints.keys() - {ANY_ENDPOINT}
+
+    def _balances(self, endpoint: str) -> bool:
+        return endpoint in self._named_balancers() or self.account.endpoints.balances(endpoint)
 
     def _dynamic_limit(self, endpoint: str) -> int:
         return self.world.fleet(endpoint).running() * (self._settings.requests_per_worker or 0)
@@ -419,7 +454,8 @@ class Emulator:
         self._waits.notify(due.changed)
         if self._processes is not None:
             for endpoint, worker_id in due.started:
-                self._processes.start(endpoint, worker_id)
+                if self._runs_processes(endpoint):
+                    self._processes.start(endpoint, worker_id)
             for endpoint, worker_id in due.stopping:
                 self._processes.stop(endpoint, worker_id)
         for endpoint in due.queued:
@@ -432,6 +468,7 @@ class Emulator:
     def _wake(self, endpoint: str) -> None:
         self._workers.wake(endpoint)
         self._worker_api.wake(endpoint)
+        self._balancer.wake(endpoint)
 
     def _ring(self) -> None:
         """End the sleep early if something is due before its end."""

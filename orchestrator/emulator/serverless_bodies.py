@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from orchestrator.emulator.catalog import chosen, in_pools, types_of
-from orchestrator.emulator.endpoints import CpuChoice, Endpoint, EndpointInput, Newer
+from orchestrator.emulator.endpoints import LOAD_BALANCER, CpuChoice, Endpoint, EndpointInput, Newer
 from orchestrator.emulator.pod_bodies import TEXT, TEXTS, Container, checked
 from orchestrator.emulator.pod_records import OMITTED, Omitted
 from orchestrator.emulator.problems import Problem, invalid
@@ -73,7 +73,7 @@ PATCH = Shape(
 )
 CREATE = msgspec.structs.replace(
     PATCH,
-    properties={**(PATCH.properties or {}), "type": Shape(kind=str, one_of=("QUEUE", "LOAD_BALANCER"))},
+    properties={**(PATCH.properties or {}), "type": Shape(kind=str, one_of=("QUEUE", LOAD_BALANCER))},
     required=("name", "type", "scaling"),
 )
 
@@ -193,7 +193,7 @@ def _scaler(body: EndpointBody, kind: str, before: Endpoint | None) -> ScalingBo
         if given[other] is not None:
             raise invalid([f"$.scaling: additional properties '{other}' not allowed"])
     type_ = scaling.type if scaling else before.scaler_type if before else None
-    if kind == "LOAD_BALANCER" and type_ == "QUEUE_DELAY":
+    if kind == LOAD_BALANCER and type_ == "QUEUE_DELAY":
         raise Problem(HTTPStatus.BAD_REQUEST, "a LOAD_BALANCER endpoint scales by REQUEST_COUNT")
     if kind == "QUEUE" and type_ == "REQUEST_COUNT" and body.workers.idle_timeout is not None:
         raise invalid(["$.workers.idleTimeout: idleTimeout does not apply to REQUEST_COUNT scaling"])
@@ -224,14 +224,15 @@ def _gpu(gpu: GpuBody | None, newer: Newer) -> dict[str, Any]:
     }
 
 
-def shown_endpoint(endpoint: Endpoint, template: Template) -> dict[str, object]:
-    """The record of v2: no template id and no version."""
+def shown_endpoint(endpoint: Endpoint, template: Template, base_url: str) -> dict[str, object]:
+    """The record of v2: no template id and no version. `base_url` is where requests for a load balancing one go."""
     flashboot = "PRIORITY_FLASHBOOT" if endpoint.newer.has_priority else "FLASHBOOT"
     is_delay = endpoint.scaler_type == "QUEUE_DELAY"
     return {
         "id": endpoint.id,
         "name": endpoint.name,
         "type": endpoint.newer.type,
+        **({"requestUrls": {"base": base_url, "health": f"{base_url}/ping"}} if endpoint.newer.is_balanced else {}),
         **shown_container(template),
         **({"cpu": _cpu(endpoint)} if endpoint.newer.cpu else {"gpu": _gpu_shown(endpoint)}),
         "workers": {

@@ -16,6 +16,7 @@ from orchestrator.emulator.answers import Answer
 from orchestrator.emulator.dates import iso
 from orchestrator.emulator.endpoints import Endpoint, Endpoints
 from orchestrator.emulator.fleet import WorkerView
+from orchestrator.emulator.load_balancer import base_url
 from orchestrator.emulator.log_streams import LogStreams
 from orchestrator.emulator.paging import Pages
 from orchestrator.emulator.pod_logs import SYSTEM, Line
@@ -63,6 +64,9 @@ class ServerlessApi:
             Route("/v2/serverless", self.all, methods=METHODS),
             Route(one, self.one, methods=METHODS),
             Route(f"{one}/workers", self.workers, methods=METHODS),
+            Route(f"{one}/releases", self.releases, methods=METHODS),
+            Route(f"{one}/builds", self.builds, methods=METHODS),
+            Route(f"{one}/builds/{{build_id}}", self.build, methods=METHODS),
             Route(f"{one}/workers/{{worker_id}}/logs", self.logs, methods=METHODS),
         ]
 
@@ -84,22 +88,34 @@ class ServerlessApi:
         """`GET /v2/serverless/{id}/workers`."""
         return await self._rest.answer(request, {"GET": Operation("serverless workers", READ, self._list_workers)})
 
+    async def releases(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/releases`."""
+        return await self._rest.answer(request, {"GET": Operation("serverless releases", READ, self._list_releases)})
+
+    async def builds(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/builds`: none, since images are made elsewhere (our choice)."""
+        return await self._rest.answer(request, {"GET": Operation("serverless builds", READ, self._list_builds)})
+
+    async def build(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/builds/{buildId}`: there is none."""
+        return await self._rest.answer(request, {"GET": Operation("serverless build", READ, self._get_build)})
+
     async def logs(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
         return await self._rest.answer(request, {"GET": Operation("serverless logs", READ, self._read_log)})
 
     async def _list(self, request: Request, _account: str) -> Answer:
         page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
-        return ok({"endpoints": [self._shown(endpoint) for endpoint in page], "pagination": pagination})
+        return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
 
     async def _create(self, request: Request, _account: str) -> Answer:
         body = parse_endpoint_v2(await read_body(request), create=True)
         settings, newer = settings_of(body)
         endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
-        return ok(self._shown(endpoint), HTTPStatus.CREATED)
+        return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, _account: str) -> Answer:
-        return ok(self._shown(self._find(request)))
+        return ok(self._shown(self._find(request), request))
 
     async def _update(self, request: Request, _account: str) -> Answer:
         body = parse_endpoint_v2(await read_body(request), create=False)
@@ -112,7 +128,7 @@ class ServerlessApi:
             source = self._source(body) or present
             template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
         after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
-        return ok(self._shown(after))
+        return ok(self._shown(after, request))
 
     async def _delete(self, request: Request, _account: str) -> Answer:
         self._endpoints.delete(self._find(request).id, self._clock.now())
@@ -129,6 +145,36 @@ class ServerlessApi:
                 "endpointVersion": endpoint.version,
             }
         )
+
+    async def _list_releases(self, request: Request, _account: str) -> Answer:
+        endpoint = self._find(request)
+        page, pagination = self._pages.cut("releases", self._endpoints.releases(endpoint.id), request.query_params)
+        workers = len(self._workers(endpoint.id))
+        rollout = {
+            "inProgress": False,
+            "workersOnLatest": workers,
+            "workersTotal": workers,
+            "percentOnLatest": 100,
+        }
+        shown = msgspec.to_builtins(page)
+        return ok(
+            {
+                "endpointVersion": endpoint.version,
+                "rollout": rollout,
+                "releases": shown,
+                "pagination": pagination,
+            }
+        )
+
+    async def _list_builds(self, request: Request, _account: str) -> Answer:
+        self._find(request)
+        none: tuple[str, ...] = ()
+        builds, pagination = self._pages.cut("builds", none, request.query_params)
+        return ok({"builds": builds, "pagination": pagination})
+
+    async def _get_build(self, request: Request, _account: str) -> Answer:
+        self._find(request)
+        raise not_found()
 
     async def _read_log(self, request: Request, _account: str) -> Answer:
         return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
@@ -163,8 +209,8 @@ class ServerlessApi:
     def _find(self, request: Request) -> Endpoint:
         return self._endpoints.find(request.path_params["endpoint_id"])
 
-    def _shown(self, endpoint: Endpoint) -> dict[str, object]:
-        return shown_endpoint(endpoint, self._template_of(endpoint))
+    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+        return shown_endpoint(endpoint, self._template_of(endpoint), base_url(request, endpoint.id))
 
     def _template_of(self, endpoint: Endpoint) -> Template:
         template = self._templates.find(endpoint.template_id)

@@ -32,6 +32,14 @@ AREAS = frozenset(
 )
 """What stands behind `/v2` where it is no endpoint's id (as observed)."""
 
+NOT_SERVED = frozenset(
+    {
+        *("billing", "clusters", "global-volumes", "network-volumes", "openapi.json", "registries", "sandboxes"),
+        *("account/ssh-keys", "catalog/templates"),
+    }
+)
+"""What the service has there and the emulator has not."""
+
 _OPEN = frozenset({"", "emulator"})
 """What begins a path that needs no key."""
 
@@ -89,4 +97,14 @@ class Unserved:
             headers = (("allow", ", ".join(sorted(allowed))),)
             return refusal(path, HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers)
         self._notes.note(f"{request.method} {path}")
-        return refusal(path, HTTPStatus.NOT_FOUND, "not found")
+        missing = _not_served(path)
+        sentence = "not found" if missing is None else f"not found: the emulator does not serve /v2/{missing}"
+        return refusal(path, HTTPStatus.NOT_FOUND, sentence)
+
+
+def _not_served(path: str) -> str | None:
+    """What of `NOT_SERVED` the path belongs to."""
+    first, _, rest = path.strip("/").partition("/")
+    parts = rest.split("/")
+    names = ("/".join(parts[:length]) for length in (1, 2)) if first == "v2" else ()
+    return next((name for name in names if name in NOT_SERVED), None)

@@ -390,7 +390,7 @@ class World:
 
     def _start(self, job: Job, worker_id: str, now: int, *, pings: bool) -> Execution:
         job.start(worker_id, now)
-        dead = self._dice.strikes(Fault.DEAD_WORKER)
+        dead = self._dice.strikes(Fault.DEAD_WORKER) or job.is_empty
         stuck = not dead and self._dice.strikes(Fault.STUCK_WORKER)
         job.pings_count = pings and not dead
         if dead:

@@ -87,6 +87,7 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
     settings = emulator_settings(
         EmulateRequest(
             endpoints=(f"a={file}:f",),
+            http_endpoints=(f"*={file}:f", f"b={file}:f"),
             worker="python handler.py --fast",
             workers_min=0,
             workers_max=2,
@@ -103,7 +104,7 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
             without=("v1=410", "graphql"),
         )
     )
-    assert set(settings.endpoints) == {"a"}
+    assert (set(settings.endpoints), set(settings.http_endpoints)) == ({"a"}, {"*", "b"})
     assert settings.command == (sys.executable, "handler.py", "--fast")
     assert settings.scaling is not None
     assert (settings.scaling.workers_max, settings.scaling.scaler) == (2, Scaler.REQUEST_COUNT)
@@ -120,6 +121,10 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
         {"endpoints": ("a",)},
         {"endpoints": ("a/b=h.py:f",)},
         {"handler": "h.py:f"},
+        {"http_endpoints": ("a",)},
+        {"http_endpoints": ("a=h.py:f",)},
+        {"http_endpoints": ("a/b=h.py:f",)},
+        {"http_endpoints": ("a=h.py:f",), "endpoints": ("a=h.py:f",)},
         {"worker": ""},
         {"worker": "'"},
         {"worker": "no-such-program-anywhere"},

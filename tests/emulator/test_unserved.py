@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from orchestrator.emulator.unserved import NOT_SERVED
 from tests.emulator.emulators import emulator
 
 pytestmark = pytest.mark.anyio
@@ -86,3 +87,17 @@ async def test_a_server_may_ask_for_more_than_requests() -> None:
 
     await emulator().app({"type": "lifespan", "app": None, "state": {}}, receive, send)
     assert told == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.parametrize(
+    "path", ["clusters", "billing/pods", "account/ssh-keys/k", "catalog/templates", "openapi.json"]
+)
+async def test_what_the_service_has_and_the_emulator_has_not_is_named(path: str) -> None:
+    app = emulator(keys=("right",)).app
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://emulator") as http:
+        answer = await http.get(f"/v2/{path}", headers={"authorization": "Bearer right"})
+        named = next(name for name in NOT_SERVED if path.startswith(name))
+        assert (answer.status_code, answer.json()["detail"]) == (
+            404,
+            f"not found: the emulator does not serve /v2/{named}",
+        )

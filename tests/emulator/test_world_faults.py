@@ -4,6 +4,7 @@ import pytest
 from orchestrator.emulator.answers import Refusal
 from orchestrator.emulator.faults import Faults
 from orchestrator.emulator.jobs import ExecutionKey, Result
+from orchestrator.emulator.submissions import parse_submission
 from orchestrator.emulator.tally import Tally
 from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world
@@ -184,3 +185,16 @@ def test_a_late_webhook_that_comes_before_any_alarm_wakes_the_world() -> None:
     submit(subject, webhook=HOOK)
     finish(subject)
     assert subject.next_due() == T0 + MINUTE
+
+
+@pytest.mark.parametrize(("text", "is_executed"), [(b"{}", False), (b"{ \n}", False), (b'{"n":1}', True)])
+def test_an_empty_input_never_reaches_its_worker_and_its_job_fails_after_a_retry(
+    text: bytes, is_executed: bool
+) -> None:
+    subject = world()
+    job_id = subject.submit(EP, parse_submission(b'{"input":' + text + b"}"), T0).id
+    for attempt in range(1 if is_executed else 2):
+        assert take(subject, T0 + attempt * MINUTE).silent is not is_executed
+        subject.step(T0 + (attempt + 1) * MINUTE)
+    record = subject.status(EP, job_id, T0 + 2 * MINUTE)
+    assert record.error == (None if is_executed else "job timed out after 1 retries")

@@ -9,8 +9,31 @@ STRICT = "tests/emulator/test_strict.py::"
 SERVING = "tests/emulator/test_serving.py::"
 DOCUMENTS = "tests/emulator/test_tool_documents.py::"
 WORKERS = "tests/emulator/test_workers.py::"
+BALANCED = "tests/emulator/test_load_balancer.py::"
+WORLD = "tests/emulator/test_world_faults.py::"
 
 FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="an endpoint without a queue takes jobs",
+        path="orchestrator/emulator/gate.py",
+        old="        if self._balances(endpoint) is not (operation is Operation.HTTP):\n",
+        new="        if False:\n",
+        tests=(BALANCED + "test_it_has_no_queue_and_an_endpoint_with_a_queue_no_paths_of_its_own",),
+    ),
+    Fault(
+        name="requests that go straight to workers start none",
+        path="orchestrator/emulator/fleet.py",
+        old="        needed = -(-(waiting + in_progress + self.connections) // self.scaling.scaler_value)\n",
+        new="        needed = -(-(waiting + in_progress) // self.scaling.scaler_value)\n",
+        tests=(BALANCED + "test_one_that_is_created_says_where_it_is_asked_and_scales_by_its_requests",),
+    ),
+    Fault(
+        name="an empty input is executed",
+        path="orchestrator/emulator/world.py",
+        old="        dead = self._dice.strikes(Fault.DEAD_WORKER) or job.is_empty\n",
+        new="        dead = self._dice.strikes(Fault.DEAD_WORKER)\n",
+        tests=(WORLD + "test_an_empty_input_never_reaches_its_worker_and_its_job_fails_after_a_retry",),
+    ),
     Fault(
         name="a key may do everything with jobs, whatever its permissions",
         path="orchestrator/emulator/gate.py",
