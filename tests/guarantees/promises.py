@@ -248,7 +248,7 @@ PROMISES: Final = (
         assumptions=(
             "Secrets are given by reference (`env:NAME`); what stands literally in an input is not known as one.",
         ),
-        breaks=("A handler that returns a secret in a form of its own (encoded, cut in pieces).",),
+        breaks=("A handler that returns a secret in hexadecimal, cut in pieces, or encoded as nobody else does.",),
         tests=(
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/system/test_secrets.py::test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere",

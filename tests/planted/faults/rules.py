@@ -165,9 +165,23 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a secret of several lines is hidden where all of them stand together",
         path="orchestrator/core/redaction.py",
-        old='(value, " ".join(value.split()), *value.splitlines())',
-        new="(value,)",
+        old="    yield from value.splitlines()\n",
+        new="",
         tests=("tests/core/test_redaction.py::test_a_secret_of_several_lines_is_hidden_in_each_of_them_and_folded",),
+    ),
+    Fault(
+        name="a secret within JSON within JSON is hidden where both escape the same",
+        path="orchestrator/core/spellings.py",
+        old='    return f"(?:{_BACKSLASH}{{0,{BACKSLASHES_MAX}}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        new='    return f"(?:{_BACKSLASH}{{0,1}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        tests=("tests/core/test_spellings.py::test_a_secret_is_found_in_any_nesting_of_encodings",),
+    ),
+    Fault(
+        name="a secret in base64 is hidden where it begins a group of three bytes",
+        path="orchestrator/core/spellings.py",
+        old="for offset in range(3)",
+        new="for offset in range(1)",
+        tests=("tests/core/test_spellings.py::test_a_secret_is_found_in_base64_of_what_holds_it",),
     ),
     Fault(
         name="a pod whose creation met a server error is created once more",
