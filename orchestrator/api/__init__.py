@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
     from orchestrator.api.serving import serve
+    from orchestrator.api.stopping import stop
     from orchestrator.api.tidying import tidy
     from orchestrator.api.verifying import verify
     from orchestrator.api.watching import watch
@@ -91,6 +92,7 @@ __all__ = [
     "serve",
     "show",
     "status",
+    "stop",
     "tick",
     "tidy",
     "trigger",
@@ -149,6 +151,7 @@ _HOME = {
     "serve": "serving",
     "show": "look",
     "status": "look",
+    "stop": "stopping",
     "tick": "working_off",
     "tidy": "tidying",
     "trigger": "flows",

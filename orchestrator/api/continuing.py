@@ -55,6 +55,16 @@ def pause_command(request: RunRequest) -> str:
     return _command("pause", request.name, _ledger(request))
 
 
+def watch_command(request: RunRequest) -> str:
+    """What to type to see how the run goes on."""
+    return _command("watch", request.name, _ledger(request))
+
+
+def stop_command(request: RunRequest) -> str:
+    """What to type to end whoever works on the run's ledger."""
+    return _command("stop", None, _ledger(request))
+
+
 def results_command(run: str, request: RunRequest, *more: Setting[Any]) -> str:
     """What prints the results of `run`, as which `request` was carried out; `more` are switches."""
     return _command("results", run, [*_ledger(request), *map(str, more)])

@@ -60,6 +60,12 @@ class Followed(Standing):
         self._heard_at = ledger.now()
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
+        self._commands_before: int | None = None
+        """The last command that was asked before this process followed."""
+
+        self.is_told_to_stop = False
+        """Whether somebody has asked since then for the end of whoever works here, or waits to."""
+
         self._sent_before: Counter[str] = Counter()
         """What the process that is followed had sent before: nothing, but for the first one."""
 
@@ -122,6 +128,9 @@ class Followed(Standing):
     async def look(self) -> None:
         """Reads how it stands."""
         ledger, run = self._ledger, self.run.id
+        if self._commands_before is None:
+            self._commands_before = await ledger.commands.latest()
+        self.is_told_to_stop = await ledger.commands.is_stop_asked(after=self._commands_before)
         self.run = await as_it_is(ledger, self.run)
         self._wishes = await ledger.runs.wishes(run)
         self._learned = await ledger.learned.of(self.run.endpoint_id)

@@ -25,7 +25,7 @@ from orchestrator.api.logbook import LogBook, log_of, written
 from orchestrator.api.look import safe_offline_s
 from orchestrator.api.options import check_brakes
 from orchestrator.api.outlook import outlook, tell_after_canary
-from orchestrator.api.patience import Patience
+from orchestrator.api.patience import until_over
 from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
@@ -196,6 +196,7 @@ class Foreground:
         await engine.runs.learn_settings()
         engine.runs.settings_of[run.id] = settings
         await engine.listen()
+        engine.stops_when_asked(self._stop)
         async with engine.working():
             if self._stop.is_set():
                 engine.stop()
@@ -277,6 +278,8 @@ class Foreground:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
 
         def is_left() -> bool:
+            if followed.is_told_to_stop:
+                self._stop.set()
             return self._stop.is_set() or bool(self._gave_up) or (self._is_handed_over and followed.is_over)
 
         async with anyio.create_task_group() as following:
@@ -309,7 +312,8 @@ class Foreground:
         name, held_by = followed.run.name, followed.held_by
         if self._gave_up and held_by:
             await asked(ledger, Action.RELEASE, run=followed.run.id)
-        if self._stop.is_set() and self._is_handed_over and held_by and not followed.is_over:
+        is_left_there = not followed.is_told_to_stop  # else whoever works there ends, too
+        if self._stop.is_set() and self._is_handed_over and held_by and not followed.is_over and is_left_there:
             self._goes_on_elsewhere = True
             if await self._view.stops(name, held_by):
                 await asked(ledger, Action.RELEASE, run=followed.run.id)
@@ -425,12 +429,8 @@ class Foreground:
 
     async def _give_up(self, after_us: int) -> None:
         """Ends the run once it got nowhere for so long."""
+        await until_over(lambda: self._standing, after_us, self._clock.now)
         assert self._standing is not None
-        patience = Patience(after_us, self._clock.now())
-        while True:
-            await anyio.sleep(patience.look_s)
-            if patience.is_over(self._standing, self._clock.now()):
-                break
         why = f"; {self._standing.held_up}" if self._standing.held_up else ""
         self._gave_up = f"it got nowhere for {format_duration(after_us)} ({declared.GIVE_UP_AFTER}){why}"
         if self._engine is not None:

@@ -1,6 +1,9 @@
 """When to give up a run that gets nowhere."""
 
+from collections.abc import Callable
 from typing import Final
+
+import anyio
 
 from orchestrator.core.job import FAILED_EXECUTIONS
 from orchestrator.core.lifecycle import TERMINAL, State
@@ -9,6 +12,17 @@ from orchestrator.units import SECOND_US
 
 LOOKS: Final = 20
 """How often to look in the time after which a run is given up: it may last longer by one part in so many."""
+
+
+async def until_over(look: Callable[[], Standing | None], after_us: int, now: Callable[[], int]) -> None:
+    """Returns once what `look` finds got nowhere for `after_us` microseconds: it may be served by another process by
+    then.
+    """
+    patience = Patience(after_us, now())
+    while True:
+        await anyio.sleep(patience.look_s)
+        if (standing := look()) is not None and patience.is_over(standing, now()):
+            return
 
 
 class Patience:

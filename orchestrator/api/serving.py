@@ -73,6 +73,7 @@ class Serving:
         messages.say_opened(self._view, engine.ledger)
         await engine.runs.learn_settings()
         await engine.listen()
+        engine.stops_when_asked(self._stop)
         async with anyio.create_task_group() as around:
             around.start_soon(self._stop_when_asked, engine)
             async with engine.working():

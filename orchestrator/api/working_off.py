@@ -151,6 +151,7 @@ class WorkingOff:
             await self._work(engine, firing, until)
 
     async def _work(self, engine: Engine, firing: Firing, until: Until) -> None:
+        engine.stops_when_asked(self._stop)
         async with anyio.create_task_group() as around:
             around.start_soon(self._stop_when_asked, engine)
             async with engine.working():

@@ -38,6 +38,7 @@ from orchestrator.cli.runs import add_runs
 from orchestrator.cli.schedules import add_schedules
 from orchestrator.cli.serve import add_serve
 from orchestrator.cli.status import add_status
+from orchestrator.cli.stop import add_stop
 from orchestrator.cli.tick import add_tick
 from orchestrator.cli.trigger import add_trigger
 from orchestrator.cli.verify import add_verify
@@ -105,6 +106,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_progress,
         add_verify,
         add_control,
+        add_stop,
         add_retry,
         add_limits,
         add_brakes,

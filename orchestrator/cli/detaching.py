@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.api.config import RUNS
-from orchestrator.api.continuing import pause_command, resume_command
+from orchestrator.api.continuing import stop_command, watch_command
 from orchestrator.cli import printing
 from orchestrator.cli.execution import INTERRUPTED_EXIT_CODE
 from orchestrator.cli.notifying import READY
@@ -54,8 +54,8 @@ def detach(request: RunRequest, *, quiet: bool, as_json: bool) -> int:
         return code
     if not quiet:
         printing.say(f"{request.name} goes on in process {process.pid}; what it says goes to {path}")
-        printing.say(f"follow it with: {resume_command(request)}")
-        printing.say(f"stop it with: {pause_command(request)}")
+        printing.say(f"follow it with: {watch_command(request)}")
+        printing.say(f"stop it with: {stop_command(request)}")
     if as_json:
         printing.put_json(Detached(run=request.name, process=process.pid, log=str(path)))
     return 0

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from orchestrator.api.rerunning import Rerun
     from orchestrator.api.schedules import History, ScheduleStatus, Trouble
     from orchestrator.api.selecting import JobsPreview
+    from orchestrator.api.stopping import Stopped
     from orchestrator.api.verifying import Verification
     from orchestrator.api.working_off import Ticked
     from orchestrator.engine.upkeep.workers import PutBack
@@ -151,6 +152,8 @@ class App(Protocol):
     async def schedules_remove(self, ledger: Path, name: str) -> "ScheduleStatus": ...
 
     async def status(self, ledger: Path) -> list[RunStatus]: ...
+
+    async def stop(self, ledger: Path) -> "Stopped": ...
 
     async def doctor(self, request: DoctorRequest) -> Diagnosis: ...
 

@@ -39,6 +39,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "progress": "progress prompts",
     "verify": f"verify {declared.OUTPUT} results.jsonl",
     "pause": "pause prompts",
+    "stop": "stop",
     "unpause": "unpause prompts",
     "continue": "continue prompts",
     "brakes set": "brakes set prompts --budget 50",

@@ -48,7 +48,7 @@ from orchestrator.engine.upkeep.workers import LOOK_EVERY_S, Workers
 from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands import Action, Command, Reply
+from orchestrator.ledger.commands import OF_ANOTHER, Action, Command, Reply
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
@@ -65,6 +65,9 @@ FINISHED_S_MAX: Final = 1.0
 
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
+
+
+OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
 
 
 class Engine:
@@ -227,7 +230,25 @@ class Engine:
         self.commands.register(Action.REBIND, self.serving.rebind_asked)
         self._is_tick_asked = False
         self.commands.register(Action.TICK, self._tick_asked)
+        self.commands.register(Action.STOP, self._stop_refused)
         self.watch.subscribe(self.commands.on_change)
+
+    def stops_when_asked(self, stop: anyio.Event) -> None:
+        """`stop` is set once somebody asks in another process for the end of this one. Else that is refused."""
+        self.commands.register(Action.STOP, partial(self._stop_asked, stop))
+
+    async def _stop_asked(self, stop: anyio.Event, command: Command) -> Reply:
+        if command.id <= self.serving.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        reply = Reply("it stops")
+        await self.ledger.commands.finish(command.id, reply)  # first: what follows ends whoever writes that down
+        self._view.say(f"{command.asked_by} asks this process to stop")
+        stop.set()
+        return reply
+
+    async def _stop_refused(self, command: Command) -> Reply:
+        text = OF_ANOTHER if command.id <= self.serving.asked_before else OF_A_PROGRAM
+        return Reply(text, is_refused=True)
 
     async def _tick_asked(self, _command: Command) -> Reply:
         """Flows may be asked for before this process carries out any: it begins with them then."""

@@ -92,6 +92,9 @@ class Action(StrEnum):
     RELEASE = "release"
     """To send no more of a run until somebody asks for that again."""
 
+    STOP = "stop"
+    """To end, in order: for whoever works on the ledger, and for those that wait to take its place."""
+
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One command. Times are microseconds UTC."""
@@ -251,6 +254,11 @@ class Commands(Noun):
     async def latest(self) -> int:
         """The number of the one that was asked last; 0 where there is none."""
         return int(await self._doors.value(select(func.coalesce(func.max(commands.c.id), 0))))
+
+    async def is_stop_asked(self, *, after: int) -> bool:
+        """Whether somebody has asked for the end of what works here since command number `after`."""
+        query = select(commands.c.id).where(commands.c.id > after, commands.c.action == Action.STOP.value).limit(1)
+        return bool(await self._doors.rows(query))
 
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""

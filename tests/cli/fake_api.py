@@ -15,6 +15,7 @@ from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.long_jobs import RunProgress
 from orchestrator.api.rechecking import RecheckedRun
 from orchestrator.api.selecting import JobsPreview
+from orchestrator.api.stopping import Stopped
 from orchestrator.api.verifying import Verification
 from orchestrator.core.bottlenecks import Line
 from orchestrator.core.findings import Diagnosis
@@ -153,6 +154,7 @@ class FakeApp(FakeFlows):
         self.outcome: str | None = None
         self.so_far: int | None = None
         self.flow_of: str | None = None
+        self.stopped = Stopped(ledger="l.db", was="process 7", ended=True, outcome="it stops")
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.put_back: list[PutBack] = []
         self.planned = plan(
@@ -190,6 +192,10 @@ class FakeApp(FakeFlows):
     async def status(self, ledger: Path) -> list[RunStatus]:
         self.asked.append((ledger,))
         return list(self.runs)
+
+    async def stop(self, ledger: Path) -> Stopped:
+        self.asked.append((ledger,))
+        return self.stopped
 
     async def doctor(self, request: DoctorRequest) -> Diagnosis:
         self.asked.append((request,))

@@ -38,6 +38,16 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_backe
         assert await ledger.runs.wishes(run.id) == Wishes(cancel=True)
 
 
+async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        before = await ledger.commands.latest()
+        await ledger.commands.ask(Action.TICK)
+        assert not await ledger.commands.is_stop_asked(after=before)
+        number = await ledger.commands.ask(Action.STOP)
+        assert await ledger.commands.is_stop_asked(after=before)
+        assert not await ledger.commands.is_stop_asked(after=number)
+
+
 async def test_what_is_acknowledged_is_not_carried_out_again(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger, open_backend() as other:
         run = await a_run(ledger, 1)

@@ -67,7 +67,12 @@ def request_in(folder: Path, jobs: int) -> RunRequest:
 
 
 async def carried_out(request: RunRequest, service: SimulatedService, clock: VirtualClock, view: Silence) -> Summary:
-    around = Dependencies(
+    return await run(request, view, surroundings(service, clock))
+
+
+def surroundings(service: SimulatedService, clock: VirtualClock) -> Dependencies:
+    """What a process finds around it, of which that service is the only one."""
+    return Dependencies(
         clock=clock,
         environ={},
         service=lambda connection, clock: Service(
@@ -75,7 +80,6 @@ async def carried_out(request: RunRequest, service: SimulatedService, clock: Vir
         ),
         connect=async_creator,
     )
-    return await run(request, view, around)
 
 
 async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path) -> None:

@@ -247,6 +247,7 @@ def test_detach_returns_once_its_run_is_under_way_and_it_goes_on(desk: Desk, ser
         assert ended.exit_code == 0, ended
         assert ended.summary["run"] == "one"
         assert "20 rows checked" in ended.stderr
+        assert "follow it with: orchestrator watch one\nstop it with: orchestrator stop\n" in ended.stderr
         service.wait("accepted", 20)
         second = run(desk, service, "two", "--detach").ended()
         assert second.exit_code == 0

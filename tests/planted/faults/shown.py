@@ -4,6 +4,20 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="who waits for the place of a process goes on where all were asked to stop",
+        path="orchestrator/api/foreground.py",
+        old="            if followed.is_told_to_stop:\n                self._stop.set()\n",
+        new="",
+        tests=("tests/engine/test_stopping.py::test_who_waits_for_its_place_ends_too",),
+    ),
+    Fault(
+        name="a process ends since the one before it was asked to",
+        path="orchestrator/engine/engine.py",
+        old="        if command.id <= self.serving.asked_before:\n            return Reply(OF_ANOTHER, is_refused=True)\n        reply = ",
+        new="        reply = ",
+        tests=("tests/engine/test_stopping.py::test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it",),
+    ),
+    Fault(
         name="a worker that has one execution after the other counts twice",
         path="orchestrator/core/experience.py",
         old="    room = {worker: max(1, _most(each, less_us=UNSURE_US)) for worker, each in of_worker.items()}\n",
