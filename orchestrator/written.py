@@ -24,6 +24,7 @@ from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Kind, duration, parsed
 from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
 from orchestrator.units import MILLISECOND_US
+from orchestrator.user_code import UserCodeError, call
 
 QUEUE_DEPTH_MAX: Final = 10_000_000
 NAME_CHARACTERS_MAX: Final = 200
@@ -157,9 +158,9 @@ def check_function(text: str) -> Pinned:
     if beside.is_file():
         return _pinned(os.path.realpath(beside), f":{function}")
     try:
-        spec = importlib.util.find_spec(place)
-    except Exception as error:  # noqa: BLE001  a package is imported for that, and may do anything
-        raise ValueError(f"the module {place} cannot be imported: {type(error).__name__}: {error}") from None
+        spec = call(importlib.util.find_spec, place)  # a package is imported for that, and may do anything
+    except UserCodeError as error:
+        raise ValueError(f"the module {place} cannot be imported: {error}") from None
     if spec is None or spec.origin is None or not spec.has_location:
         raise ValueError(f"there is no module {place}, nor a file {beside}")
     return Pinned(text, _pinned(spec.origin, "").sha256)

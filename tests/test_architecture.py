@@ -154,6 +154,88 @@ def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
     assert {place.split(":")[0] for place in opened} == ways
 
 
+PEOPLES: Final = {
+    "Step": "orchestrator.engine.step_functions",
+    "Check": "orchestrator.engine.collecting.validator",
+    "Handler": "orchestrator.emulator.handlers",
+    "Function": "orchestrator.api.options",
+    "StepFunction": "orchestrator.api.pipeline_structs",
+    "Inputs": "orchestrator.api.inputs",
+}
+"""The types of people's functions and iterables, and where they are defined."""
+
+
+def test_people_s_modules_are_loaded_by_the_door_to_their_code() -> None:
+    loading = [
+        place
+        for path in modules("orchestrator")
+        for place in calls(path, "exec_module", "spec_from_file_location", "module_from_spec", "runpy.run_path", "exec")
+    ]
+    assert {place.split(":")[0] for place in loading} == {
+        "orchestrator/user_code.py",
+        "orchestrator/ledger/sqlite/orm_later.py",  # a part of SQLAlchemy
+    }
+
+
+def peoples_types(path: Path) -> set[str]:
+    """Those of the types that `path` defines or imports."""
+    module = name_of(path).removesuffix(".py").replace("/", ".")
+    imported = {
+        (alias.name, node.module)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return {name for name, home in PEOPLES.items() if home == module or (name, home) in imported}
+
+
+def names_of(module: ast.Module, types: set[str]) -> set[str]:
+    """The names of what is of one of these types: arguments, variables, members, and functions that return one."""
+
+    def is_one(annotation: ast.expr | None) -> bool:
+        return annotation is not None and any(
+            isinstance(part, ast.Name) and part.id in types for part in ast.walk(annotation)
+        )
+
+    found = set()
+    for node in ast.walk(module):
+        match node:
+            case ast.arg(arg=name, annotation=kind) if is_one(kind):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), annotation=kind) if is_one(kind):
+                found.add(name)
+            case ast.FunctionDef(name=name, returns=kind) if is_one(kind):
+                found.add(f"{name}()")
+    return found | {f"_{name}" for name in found}
+
+
+def name_called(expression: ast.expr) -> str | None:
+    """What is called or gone through there, by its last name."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=function):
+            return f"{name_called(function)}()"
+        case _:
+            return None
+
+
+def test_people_s_code_is_called_through_its_door_only() -> None:
+    """As far as types tell: functions of theirs are called by nobody else, and their inputs gone through by nobody."""
+    found = []
+    for path in modules("orchestrator"):
+        if not (types := peoples_types(path)):
+            continue
+        names = names_of(parsed(path), types)
+        for node in ast.walk(parsed(path)):
+            match node:
+                case (
+                    ast.Call(func=done) | ast.For(iter=done) | ast.AsyncFor(iter=done) | ast.comprehension(iter=done)
+                ) if name_called(done) in names:
+                    found.append(f"{name_of(path)}:{done.lineno} {ast.unparse(done)}")
+    assert found == []
+
+
 def test_sql_is_spoken_in_the_ledger_only() -> None:
     spoken = [
         f"{name_of(path)}:{node.lineno}"

@@ -4,7 +4,7 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from importlib.util import find_spec
 from os import PathLike
@@ -23,6 +23,8 @@ from orchestrator.api.options import OF_SERVICE, OF_SUBMIT, Function, MapOptions
 from orchestrator.api.outcomes import Result
 from orchestrator.api.pipeline_structs import Pipeline
 from orchestrator.api.program import Orchestrator
+from orchestrator.errors import StoppedError
+from orchestrator.user_code import plainly
 
 PAGES_AHEAD: Final = 2
 """Pages of results that wait for the program's loop."""
@@ -179,8 +181,10 @@ class _Passing(Generic[T]):
             except queue.Empty:
                 continue
         if isinstance(page, BaseException):
-            raise page from None
-        portal.start_task_soon(self._taken)
+            raise plainly(page)
+        if page is not None:
+            with suppress(RuntimeError):  # the loop has ended meanwhile: why comes behind the page
+                portal.start_task_soon(self._taken)
         return page
 
     def end(self, serving: Future[None]) -> None:
@@ -199,13 +203,15 @@ class _Passing(Generic[T]):
     async def serve(self) -> None:
         """Hands over pages until the end, or until cancelled."""
         self._room = anyio.Semaphore(PAGES_AHEAD)
+        end: BaseException | None = StoppedError("the event loop behind this has ended before its time")
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch_program, group.cancel_scope)
                 await self._hand_over()
                 group.cancel_scope.cancel()
+            end = None
         finally:
-            self._pages.put(None)
+            self._pages.put(end)
             self._ended.set()
 
     async def _hand_over(self) -> None:

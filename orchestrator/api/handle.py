@@ -21,6 +21,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, CancelledRun, Retried
 from orchestrator.settings import errors_beside
 from orchestrator.units import MIB
+from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import ClusterRow
 
 Order = Literal["completion", "input"]
@@ -70,7 +71,8 @@ class Run:
         """
         self._host.check_open()
         await self._attached.until(lambda: self._attached.is_over)
-        self._check_end()
+        with RaisedPlainly():
+            self._check_end()
         return self.counts
 
     async def results(self, *, order: Order = "completion", after: str | None = None) -> AsyncGenerator[Result, None]:
@@ -79,12 +81,13 @@ class Run:
         Failed and cancelled jobs are among them. `after` is the `custom_id` of the last one that need not come again.
         A job that is queued again and ends once more comes once more. Raises as `wait`, once all that ended have come.
         """
-        async for page in self.pages(order=order, after=after):
-            for result in page:
-                yield result
+        with RaisedPlainly():
+            async for page in self.pages(order=order, after=after):
+                for result in page:
+                    yield result
 
     async def pages(self, *, order: Order, after: str | None) -> AsyncGenerator[list[Result], None]:
-        """The same, as many at a time as are there."""
+        """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         self._host.check_open()
         key = await self._key(order, after)
         attached = self._attached

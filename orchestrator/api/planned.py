@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import AsyncIterable, Mapping
+from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import UsageError
 from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, ConnectionSettings, RunRequest
+from orchestrator.user_code import call, each, each_awaited
 
 UNNAMED = "plan"
 """What a run is called that has no name yet."""
@@ -34,7 +36,7 @@ async def planned(
     dependencies: Dependencies,
     view: View,
 ) -> Plan:
-    """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises."""
+    """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises, and `UserCodeError`."""
     check(inputs)
     endpoint = choices[declared.ENDPOINT]
     if endpoint is None:
@@ -60,13 +62,14 @@ async def planned(
 
 
 async def _written(inputs: Any, path: Path) -> None:
-    """Writes values as lines."""
+    """Writes values as lines. Raises `UserCodeError`."""
     with path.open("wb") as file:
         if isinstance(inputs, AsyncIterable):
-            async for value in inputs:
-                file.write(_line(value))
+            async with aclosing(each_awaited(inputs)) as values:
+                async for value in values:
+                    file.write(call(_line, value))
         else:
-            file.writelines(_line(value) for value in inputs)
+            file.writelines(call(_line, value) for value in each(inputs))
 
 
 def _line(value: Mapping[str, Any] | Job) -> bytes:

@@ -42,6 +42,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import holder
 from orchestrator.settings import LEDGER_DEFAULT
+from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import RunStatus
 
 
@@ -176,7 +177,8 @@ class Orchestrator:
         submission = await self._submission(
             inputs, endpoint=endpoint, name=name, all_or_nothing=all_or_nothing, options=dict(options)
         )
-        return Run(self._open_host, await submission.take())
+        with RaisedPlainly():
+            return Run(self._open_host, await submission.take())
 
     async def append(self, name: str, inputs: Inputs, *, all_or_nothing: bool = False) -> Run:
         """Takes more `inputs` into the run called `name`, behind those that it has; otherwise as `submit`.
@@ -188,7 +190,8 @@ class Orchestrator:
         submission = await self._submission(
             inputs, endpoint=None, name=name, all_or_nothing=all_or_nothing, options={}, appends=True
         )
-        return Run(self._open_host, await submission.take())
+        with RaisedPlainly():
+            return Run(self._open_host, await submission.take())
 
     async def run(self, name: str) -> Run:
         """The run that `name`, or the beginning of it, means; it goes on from now on. Raises `UsageError` where there
@@ -224,14 +227,15 @@ class Orchestrator:
         """
         check_known(options, OF_RUN, "plan")
         figures = {"execution_time": execution_time, "workers": workers, "cold_start": cold_start, "probe": probe}
-        return await planned(
-            inputs,
-            self._chosen({**options, **figures, "name": name, "endpoint": endpoint}),
-            options,
-            connection=self._connection,
-            dependencies=self._dependencies,
-            view=Logged(),
-        )
+        with RaisedPlainly():
+            return await planned(
+                inputs,
+                self._chosen({**options, **figures, "name": name, "endpoint": endpoint}),
+                options,
+                connection=self._connection,
+                dependencies=self._dependencies,
+                view=Logged(),
+            )
 
     async def status(self) -> list[RunStatus]:
         """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""
@@ -254,10 +258,12 @@ class Orchestrator:
             async for result in orc.map("abc123", inputs, name="night"):
                 print(result.custom_id, result.output)
         """
-        async with aclosing(self.pages(endpoint, inputs, name=name, order=order, options=dict(options))) as pages:
-            async for page in pages:
-                for result in page:
-                    yield result
+        of_run = dict(options)
+        with RaisedPlainly():
+            async with aclosing(self.pages(endpoint, inputs, name=name, order=order, options=of_run)) as pages:
+                async for page in pages:
+                    for result in page:
+                        yield result
 
     async def pages(
         self,
@@ -268,7 +274,7 @@ class Orchestrator:
         order: Order,
         options: Mapping[str, object],
     ) -> AsyncGenerator[list[Result], None]:
-        """The same, as many at a time as are there."""
+        """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         submission = await self._submission(inputs, endpoint=endpoint, name=name, all_or_nothing=False, options=options)
         reading = self._open_host.start(submission.take_beside)
         try:

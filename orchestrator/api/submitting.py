@@ -111,7 +111,9 @@ class Submission:
             self.begun.set()
 
     async def take(self) -> Attached:
-        """Takes all of it in; returns the run. Raises `InputError`, `UsageError`, and what the inputs raise."""
+        """Takes all of it in; returns the run. Raises `InputError`, `UsageError`, and `UserCodeError` for what the
+        inputs raise.
+        """
         host, ledger = self.host, self.host.ledger
         hold = host.dependencies.holding_intakes(host.path)
         async with turn_to_take_in(ledger, self.name, hold=hold, say=host.view.say, stop=anyio.Event()):

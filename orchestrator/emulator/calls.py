@@ -2,10 +2,8 @@
 
 import inspect
 import json
-import math
 import socket
-import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import anyio
@@ -15,6 +13,7 @@ import msgspec
 
 from orchestrator.emulator.handlers import AGGREGATE, Handler, HandlerJob, Report, encode, is_async
 from orchestrator.emulator.jobs import Execution, Result
+from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, message_of, trace_of
 
 
 async def run_handler(handler: Handler, execution: Execution, threads: anyio.CapacityLimiter, report: Report) -> Result:
@@ -26,18 +25,15 @@ async def run_handler(handler: Handler, execution: Execution, threads: anyio.Cap
     on_loop = _OnLoop(report)
     try:
         if inspect.isasyncgenfunction(handler):
-            return await _drain_async(handler, _job(execution, on_loop))
+            return await _drain_async(handler, call(_job, execution, on_loop))
         if is_async(handler):
-            return result_of(await handler(_job(execution, on_loop)))
+            return call(result_of, await awaited(call(handler, call(_job, execution, on_loop))))
         outcome = await anyio.to_thread.run_sync(
             call_plain, handler, execution, on_loop, abandon_on_cancel=True, limiter=threads
         )
-        return outcome if isinstance(outcome, Result) else result_of(await outcome)
-    except BaseException as error:
-        # Python's own exits and a handler's stray CancelledError are its failures too; only our cancellation goes on.
-        if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
-            raise
-        return failure_of(error, execution)
+        return outcome if isinstance(outcome, Result) else call(result_of, await awaited(outcome))
+    except UserCodeError as error:
+        return failure_of(error.error, execution)
 
 
 def call_plain(handler: Handler, execution: Execution, report: Report) -> Result | Awaitable[object]:
@@ -46,15 +42,15 @@ def call_plain(handler: Handler, execution: Execution, report: Report) -> Result
     A plain function may hand back an awaitable: awaiting it is the caller's affair.
     """
     try:
-        job = _job(execution, report)
+        job = call(_job, execution, report)
         if inspect.isgeneratorfunction(handler):
             return _drain(handler, job)
-        value = handler(job)
+        value = call(handler, job)
         if inspect.isawaitable(value):
             return value
-        return result_of(value)
-    except BaseException as error:  # noqa: BLE001  # SystemExit must not reach the event loop, which it would end
-        return failure_of(error, execution)
+        return call(result_of, value)
+    except UserCodeError as error:
+        return failure_of(error.error, execution)
 
 
 def result_of(value: object) -> Result:
@@ -71,14 +67,10 @@ def result_of(value: object) -> Result:
 
 def failure_of(error: BaseException, execution: Execution) -> Result:
     """The failure of a handler that raised: a JSON document inside a string (as observed)."""
-    try:
-        message, trace = str(error), "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001  # an exception of the user's may fail at being printed, too
-        message, trace = "(the error cannot be printed)", ""
     document = {
         "error_type": str(type(error)),
-        "error_message": message,
-        "error_traceback": trace,
+        "error_message": message_of(error),
+        "error_traceback": trace_of(error),
         "hostname": socket.gethostname(),
         "worker_id": execution.worker_id,
     }
@@ -95,22 +87,25 @@ def _job(execution: Execution, report: Report) -> HandlerJob:
 async def _drain_async(handler: Handler, job: HandlerJob) -> Result:
     stream = _Stream(handler, job)
     try:
-        async with aclosing(handler(job)) as chunks:
-            async for chunk in chunks:
-                stream.put(chunk)
-        return stream.result()
-    except Exception as error:  # noqa: BLE001  # whatever user code raises
+        made = call(handler, job)
+        try:
+            async with aclosing(each_awaited(made)) as chunks:
+                async for chunk in chunks:
+                    call(stream.put, chunk)
+        finally:
+            await awaited(made.aclose())
+        return call(stream.result)
+    except UserCodeError as error:
         return stream.failure(error)
 
 
 def _drain(handler: Handler, job: HandlerJob) -> Result:
     stream = _Stream(handler, job)
     try:
-        chunks: Iterable[object] = handler(job)
-        for chunk in chunks:
-            stream.put(chunk)
-        return stream.result()
-    except Exception as error:  # noqa: BLE001  # whatever user code raises
+        for chunk in each(call(handler, job)):
+            call(stream.put, chunk)
+        return call(stream.result)
+    except UserCodeError as error:
         return stream.failure(error)
 
 
@@ -132,11 +127,13 @@ class _Stream:
     def result(self) -> Result:
         return Result() if self._parts is None else Result(output=encode(self._parts))
 
-    def failure(self, error: Exception) -> Result:
-        """To be called while the error is being handled."""
-        if isinstance(error, _ErrorYielded):
-            return Result(error=str(error))
-        return Result(error=_sendable(f"handler: {error} \ntraceback: {traceback.format_exc()}"))
+    def failure(self, error: UserCodeError) -> Result:
+        """What comes of it. Raises it again where it was an exit, which fails as that of any function does."""
+        if isinstance(error.error, _ErrorYielded):
+            return Result(error=str(error.error))
+        if error.is_exit:
+            raise error
+        return Result(error=_sendable(f"handler: {error.message} \ntraceback: {error.trace()}"))
 
 
 class _ErrorYielded(Exception):

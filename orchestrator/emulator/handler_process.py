@@ -4,8 +4,8 @@ It reads executions from its standard input and writes what comes of them to its
 its length. What the handler itself prints goes to standard error. The other end is `handler_pool`.
 """
 
-import importlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Awaitable
@@ -16,9 +16,10 @@ import anyio
 import msgspec
 
 from orchestrator.emulator.calls import call_plain, failure_of, result_of
-from orchestrator.emulator.handlers import LOADED_PREFIX, Handler, load_handler
+from orchestrator.emulator.handlers import Handler, load_handler
 from orchestrator.emulator.jobs import Execution, Result
 from orchestrator.errors import UsageError
+from orchestrator.user_code import LOADED_PREFIX, UserCodeError, awaited, call, import_function
 
 LENGTH_BYTES = 4
 """Before each message stands its length, big-endian."""
@@ -67,11 +68,10 @@ def place_of(handler: Handler) -> Place:
 
 
 def find(place: Place) -> Handler:
-    """The function at that place. Raises UsageError, or whatever its module raises."""
+    """The function at that place. Raises UsageError."""
     if place.module is None:
         return load_handler(f"{place.file}:{place.name}")
-    handler: Handler = getattr(importlib.import_module(place.module), place.name)
-    return handler
+    return import_function(place.module, place.name, "handler")
 
 
 def frame(message: msgspec.Struct) -> bytes:
@@ -116,17 +116,18 @@ def _read(source: BinaryIO) -> bytes:
 
 
 def _awaited(value: Awaitable[object], execution: Execution) -> Result:
-    async def wait() -> object:
-        return await value
+    async def wait() -> Result:
+        return call(result_of, await awaited(value))
 
     try:
-        return result_of(anyio.run(wait))
-    except BaseException as error:  # noqa: BLE001  # whatever user code raises
-        return failure_of(error, execution)
+        return anyio.run(wait)
+    except UserCodeError as error:
+        return failure_of(error.error, execution)
 
 
 def main() -> None:
     """Take the standard streams away from the handler, and serve."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # no Ctrl-C comes here: an interrupt is what the handler raises
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)

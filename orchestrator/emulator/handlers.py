@@ -4,13 +4,10 @@ A handler is written as for the official worker: `def handler(job)`, with `job["
 async.
 """
 
-import importlib.util
 import inspect
 import json
 import random
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
@@ -18,6 +15,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from orchestrator.errors import UsageError
+from orchestrator.user_code import load_function
 
 Job = dict[str, Any]
 """What a handler is given: `id`, `input`, and `s3Config` if the submission brought one."""
@@ -28,10 +26,6 @@ Handler = Callable[[Job], Any]
 
 AGGREGATE = "return_aggregate_stream"
 """A generator function with this attribute true has all its chunks as its job's output, too."""
-
-
-LOADED_PREFIX = "_handler_"
-"""Begins the name of a module that was loaded from a user's file."""
 
 
 class Report(Protocol):
@@ -74,43 +68,8 @@ def encode(value: object) -> bytes:
 
 
 def load_handler(reference: str, called: str = "handler") -> Handler:
-    """The function behind `FILE.py:FUNCTION`. Raises UsageError, which says what it is `called`, if there is none.
-
-    The file is run as `python FILE.py` would (its folder can be imported from), but not under the name `__main__`:
-    what starts a worker at its bottom stays quiet.
-    """
-    file, colon, name = reference.rpartition(":")
-    if not colon or not file or not name:
-        raise UsageError(f"{called} {reference!r}: write it as FILE.py:FUNCTION")
-    path = Path(file)
-    if not path.is_file():
-        raise UsageError(f"{called} {reference!r}: there is no file {file}")
-    handler = getattr(_import(path, f"{called} {reference!r}"), name, None)
-    if handler is None:
-        raise UsageError(f"{called} {reference!r}: {file} defines no {name}")
-    if not callable(handler):
-        raise UsageError(f"{called} {reference!r}: {name} is not a function")
-    return handler  # type: ignore[no-any-return]  # anything callable will do
-
-
-def _import(path: Path, named: str) -> object:
-    module_name = f"{LOADED_PREFIX}{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{named}: {path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    sys.modules[module_name] = module  # dataclasses and pickle look their module up by name
-    try:
-        spec.loader.exec_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        del sys.modules[module_name]
-        raise UsageError(f"{named}: importing {path} failed: {type(error).__name__}: {error}") from error
-    return module
+    """The function behind `FILE.py:FUNCTION`. Raises UsageError, which says what it is `called`, if there is none."""
+    return load_function(reference, called)
 
 
 def is_async(handler: Handler) -> bool:

@@ -16,17 +16,18 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from contextvars import copy_context
 from typing import Final
 
 import anyio
 import anyio.lowlevel
 
-from orchestrator.errors import leading
+from orchestrator.errors import OrchestratorError, leading
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.ledger.input_rows import PackedRow, packed_rows
 from orchestrator.units import MIB
+from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited
 
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 16 * MIB
@@ -67,13 +68,13 @@ class Pump:
         self._emptied = anyio.Event()
         self._is_left = False
         self._has_ended = False
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self.problems: list[Problem] = []
         """The values that are no rows."""
 
     async def into(self, write: Callable[[Sequence[PackedRow]], Awaitable[None]]) -> None:
-        """Hands all rows to `write`, in order, some at a time. Raises what the values raise, once all rows before that
-        are written, and what `write` raises.
+        """Hands all rows to `write`, in order, some at a time. Raises `UserCodeError` for what the values raise, once
+        all rows before that are written, and what `write` raises.
         """
         try:
             async with anyio.create_task_group() as group:
@@ -125,17 +126,24 @@ class Pump:
 
     async def _read_here(self, values: AsyncIterable[object]) -> None:
         try:
-            async for value in values:
-                while self._is_full:
-                    await self._emptied.wait()
-                if not self._add(value):
-                    return
-                self._filled.set()
-        except Exception as error:  # noqa: BLE001  it is raised when the rows before it are written
-            self._error = error
+            async with aclosing(each_awaited(values)) as coming:
+                async for value in coming:
+                    while self._is_full:
+                        await self._emptied.wait()
+                    if not self._add(value):
+                        break
+                    self._filled.set()
+        except UserCodeError as error:
+            self._went_wrong(error)
         finally:
             if isinstance(values, AsyncGenerator):
-                await values.aclose()
+                await self._closed_here(values)
+
+    async def _closed_here(self, values: AsyncGenerator[object, None]) -> None:
+        try:
+            await awaited(values.aclose())
+        except UserCodeError as error:
+            self._went_wrong(error)
 
     async def _read_apart(self, values: Iterable[object]) -> None:
         """Reads in a thread for which nobody waits when we are cancelled, nor at the program's end: it may stand still
@@ -143,29 +151,46 @@ class Pump:
         """
         loop, ended = asyncio.get_running_loop(), anyio.Event()
 
-        def read() -> None:
+        def tell(what: Callable[[], object]) -> None:
             with suppress(RuntimeError):  # the loop has ended, and nobody wants the rows any more
-                self._read_in_thread(values, lambda: loop.call_soon_threadsafe(self._wake))
-                loop.call_soon_threadsafe(ended.set)
+                loop.call_soon_threadsafe(what)
+
+        def read() -> None:
+            try:
+                self._read_in_thread(values, lambda: tell(self._wake))
+            except Exception as error:  # noqa: BLE001  a defect of ours, which is told where the others are waited for
+                self._error = error
+            finally:
+                tell(ended.set)
 
         threading.Thread(target=copy_context().run, args=(read,), name="orchestrator-inputs", daemon=True).start()
         await ended.wait()
 
     def _read_in_thread(self, values: Iterable[object], wake: Callable[[], object]) -> None:
         try:
-            for value in values:
+            for value in each(values):
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_left or not self._is_full)
-                    if self._is_left or not self._add(value):
-                        return
-                    is_first = len(self._rows) == 1
-                if is_first:
+                if self._is_left or not self._add(value):
+                    return
+                if len(self._rows) == 1:
                     wake()
-        except BaseException as error:  # noqa: BLE001  as above; and an exit of theirs is the program's to see
-            self._error = error
+        except UserCodeError as error:
+            self._went_wrong(error)
         finally:
             if isinstance(values, Generator):
-                values.close()  # where it has come to no end, what it holds is let go now
+                self._closed(values)  # where it has come to no end, what it holds is let go now
+
+    def _closed(self, values: Generator[object, None, None]) -> None:
+        try:
+            call(values.close)
+        except UserCodeError as error:
+            self._went_wrong(error)
+
+    def _went_wrong(self, error: UserCodeError) -> None:
+        """Keeps what ended the values first. Where they were read from a file, it is ours."""
+        mine = error.error if isinstance(error.error, OrchestratorError) else error
+        self._error = self._error or mine
 
     def _wake(self) -> None:
         self._filled.set()
@@ -177,18 +202,19 @@ class Pump:
     def _add(self, value: object) -> bool:
         """Reads the next value; whether to go on."""
         self._number += 1
-        row = self._read(self._number, value)
+        row = call(self._read, self._number, value)
         if isinstance(row, Problem):
             self.problems.append(row)
             return self._to_the_end
         [packed] = packed_rows((row,))
-        self._rows.append(packed)
-        self._bytes += packed.size
+        with self._changed:
+            self._rows.append(packed)
+            self._bytes += packed.size
         return True
 
 
 async def _by_turns(values: Sequence[object]) -> AsyncIterator[object]:
-    for number, value in enumerate(values, start=1):
+    for number, value in enumerate(each(values), start=1):
         yield value
         if number % TURN_ROWS == 0:
             await anyio.lowlevel.checkpoint()

@@ -3,7 +3,6 @@
 The function is called again for a row whose hand-over was cut short, so it must have no effect but what it returns.
 """
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +20,13 @@ from orchestrator.formats.rows import Row
 from orchestrator.formats.values import ValueReader
 from orchestrator.ledger.handovers import HandedOver, Owed
 from orchestrator.ledger.input_rows import PackedRow, packed_rows
+from orchestrator.user_code import UserCodeError, call, each
 
 FAN_OUT_MAX: Final = 100_000
 """So many rows may become of one."""
+
+TRACE_PLACES: Final = -8
+"""So many of the last places where a function went wrong are told."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -89,7 +92,7 @@ class RowMaker:
 
         def called() -> Iterator[Mapping[str, Any]]:
             given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
-            return self._several(self._function(reference)(given))
+            return self._several(call(self._function(reference), given))
 
         return self._tried(key, line, called)
 
@@ -99,14 +102,14 @@ class RowMaker:
             return Made(packed_rows(self._rows(custom_id, line, list(values()))))
         except (_NoRow, UsageError) as error:
             return Made(error=str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the function does wrong
-            return Made(error="".join(traceback.format_exception(error, limit=-8)).rstrip())
+        except UserCodeError as error:
+            return Made(error=error.trace(limit=TRACE_PLACES).rstrip())
         finally:
             self.call = None
 
     def _values(self, owed: Owed) -> Iterator[Mapping[str, Any]]:
         if self.stage.step is not None:
-            return self._several(self._function(self.stage.step)(_as_given(owed)))
+            return self._several(call(self._function(self.stage.step), _as_given(owed)))
         output = _output_of(owed)
         if not isinstance(output, dict):
             raise _NoRow(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
@@ -120,10 +123,10 @@ class RowMaker:
             case Mapping():
                 yield made
             case Iterable() if not isinstance(made, str | bytes):
-                for number, each in enumerate(made):
+                for number, value in enumerate(each(made)):
                     if number == FAN_OUT_MAX:
                         raise _NoRow(f"the step makes more than {FAN_OUT_MAX:,} rows of one")
-                    yield each
+                    yield value
             case _:
                 raise _NoRow(f"the step has returned {type(made).__name__}, not a dict, None, or an iterable of dicts")
 
@@ -148,7 +151,7 @@ class RowMaker:
         given = (self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
         reader = ValueReader(RowReader(*given), RowReader(*given))
         for number, value in enumerate(values):
-            row = reader.read(number + 1, value)
+            row = call(reader.read, number + 1, value)
             if not isinstance(row, Row):
                 which = f"row {number} of it: " if len(values) > 1 else ""
                 raise _NoRow(f"what the step has returned is no row: {which}{row.text}")
@@ -157,8 +160,15 @@ class RowMaker:
 
 
 def _as_given(owed: Owed) -> Mapping[str, Any]:
-    return {"custom_id": owed.custom_id, "input": _decode(owed.input), "output": _output_of(owed)}
+    return {"custom_id": owed.custom_id, "input": _value(owed, owed.input), "output": _output_of(owed)}
 
 
 def _output_of(owed: Owed) -> Any:
-    return None if owed.output is None else _decode(owed.output)
+    return None if owed.output is None else _value(owed, owed.output)
+
+
+def _value(owed: Owed, text: bytes) -> Any:
+    try:
+        return _decode(text)
+    except (ValueError, RecursionError) as error:
+        raise _NoRow(f"what came of {owed.custom_id} cannot be decoded: {error}") from None

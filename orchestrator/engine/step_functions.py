@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from orchestrator.user_code import load_function
+
 Step = Callable[[Any], Any]
 """Takes what is handed over; returns None for nothing, a dict for one row, or an iterable of dicts for several."""
 
@@ -14,6 +16,4 @@ def step_function(reference: str, folder: Path) -> Step:
     The file is run as for a `local:` endpoint: its folder can be imported from, and what stands under `__main__` is not
     run.
     """
-    from orchestrator.emulator.handlers import load_handler  # noqa: PLC0415  who has no steps needs no emulator
-
-    return load_handler(str(folder / reference), "step")
+    return load_function(str(folder / reference), "step")

@@ -9,8 +9,13 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 
 from orchestrator.formats.templates import instead_of
+from orchestrator.user_code import UserCodeError, call
 
 _EXPRESSION: Final = re.compile(r"\s*\{\{(?P<expression>(?:(?!\{\{|\}\}).)*)\}\}\s*", re.DOTALL)
+
+
+_PLAIN: Final = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a template's author understands by what it says, without its kind."""
 
 
 class _Rows(SandboxedEnvironment):
@@ -44,19 +49,20 @@ def compiled(text: str) -> Callable[[Mapping[str, Any]], Any]:
     """
     try:
         if alone := _EXPRESSION.fullmatch(text):
-            value_of = _rows.compile_expression(alone["expression"], undefined_to_none=False)
+            value_of = call(_rows.compile_expression, alone["expression"], undefined_to_none=False)
             return lambda record: _told(value_of, record)
-        render = _rows.from_string(text).render
-    except TemplateSyntaxError as error:
-        raise ValueError(f"this is no template: {error.message}") from None
+        render = call(_rows.from_string, text).render
+    except UserCodeError as error:
+        is_plain = isinstance(error.error, TemplateSyntaxError)
+        raise ValueError(f"this is no template: {error.message if is_plain else error}") from None
     return lambda record: _told(render, record)
 
 
 def _told(apply: Callable[..., Any], record: Mapping[str, Any]) -> Any:
     try:
-        value = apply(row=record)
+        value = call(apply, row=record)
         if isinstance(value, Undefined):
-            value._fail_with_undefined_error()  # noqa: SLF001  there is no other way to have its own words
-    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(str(error)) from None
+            call(value._fail_with_undefined_error)  # noqa: SLF001  there is no other way to have its own words
+    except UserCodeError as error:
+        raise ValueError(error.message if isinstance(error.error, _PLAIN) else str(error)) from None
     return value

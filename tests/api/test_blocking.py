@@ -11,6 +11,7 @@ import pytest
 
 import orchestrator
 from orchestrator import InputError, Result, UsageError
+from tests.raising import raises, type_of
 
 
 def double(job: dict[str, Any]) -> int:
@@ -73,3 +74,35 @@ def test_without_a_name_what_it_gives_is_of_these_inputs_only(tmp_path: Path) ->
     for n in (1, 2):
         found = [result.output for result in orchestrator.map(double, [{"n": n}], ledger=tmp_path / "l.db")]
         assert found == [2 * n]
+
+
+class Raising:
+    """One input, and then an error."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.given = 0
+
+    def __iter__(self) -> Iterator[dict[str, int]]:
+        return self
+
+    def __next__(self) -> dict[str, int]:
+        self.given += 1
+        if self.given > 1:
+            raises(self.kind)
+        return {"n": self.given}
+
+
+@pytest.mark.parametrize("kind", ["cancelled", "exit", "interrupt", "own"])
+def test_whatever_the_inputs_raise_is_raised_where_the_results_are_read(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(type_of(kind)):
+        list(orchestrator.map(double, Raising(kind), ledger=tmp_path / "l.db"))
+
+
+def test_a_program_that_lets_a_cancellation_of_its_inputs_through_ends_by_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with orchestrator.Orchestrator(tmp_path / "l.db") as orc:
+            await orc.submit(Raising("cancelled"), endpoint=double, name="night")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())

@@ -230,7 +230,7 @@ async def test_a_handler_that_cannot_be_had_is_a_usage_error(folder: Path, refer
     assert name is not None
 
 
-async def test_ctrl_c_while_a_handler_is_imported_is_not_an_import_error(folder: Path) -> None:
+def test_ctrl_c_while_a_handler_is_imported_is_not_an_import_error(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         load_handler(f"{folder / 'interrupted.py'}:handler")
 

@@ -2,7 +2,8 @@
 
 import itertools
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import Any
 
 import anyio
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from orchestrator.engine.pump import ROWS_MAX, Pump
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.ledger.input_rows import PackedRow
+from orchestrator.user_code import UserCodeError
 from tests.factories import a_row
+from tests.raising import KINDS, raises, type_of
 
 pytestmark = pytest.mark.anyio
 
@@ -20,8 +23,12 @@ def read(number: int, value: object) -> Row | Problem:
 
 
 async def coming(values: Iterator[object]) -> AsyncIterator[object]:
-    for value in values:
-        yield value
+    try:
+        for value in values:
+            yield value
+    finally:
+        if isinstance(values, Generator):
+            values.close()
 
 
 @pytest.mark.parametrize("kind", [iter, coming, list], ids=["in a thread", "async", "at once"])
@@ -75,9 +82,79 @@ async def test_what_the_values_raise_is_raised_when_all_before_it_is_written(kin
         lines.extend(row.line for row in rows)
 
     assert callable(kind)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(UserCodeError) as raised:
         await Pump(kind(values()), read).into(write)
+    assert isinstance(raised.value.error, ZeroDivisionError)
     assert lines == [1]
+
+
+class Bad:
+    """Values of which the second one cannot be had."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.given = 0
+
+    def __iter__(self) -> Iterator[object]:
+        return self
+
+    def __next__(self) -> object:
+        self.given += 1
+        if self.given > 1:
+            raises(self.kind)
+        return self.given
+
+
+class BadAwaited(Bad):
+    def __aiter__(self) -> "BadAwaited":
+        return self
+
+    async def __anext__(self) -> object:
+        return self.__next__()
+
+
+class BadSequence(Sequence[object]):
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: object) -> Any:
+        if place:
+            raises(self.kind)
+        return place
+
+
+@pytest.mark.parametrize("values", [Bad, BadAwaited, BadSequence], ids=["in a thread", "async", "at once"])
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"stop_iteration", "stop_async_iteration"}))
+async def test_whatever_the_values_raise_ends_them_and_nothing_else(kind: str, values: Callable[[str], Any]) -> None:
+    lines: list[int] = []
+
+    async def write(rows: Sequence[PackedRow]) -> None:
+        lines.extend(row.line for row in rows)
+
+    with anyio.fail_after(10), pytest.raises(UserCodeError) as raised:
+        await Pump(values(kind), read).into(write)
+    assert type(raised.value.error) is type_of(kind)
+    assert lines == [1]
+
+
+@pytest.mark.parametrize("kind", ["error", "exit", "cancelled"])
+async def test_an_input_that_raises_as_it_is_closed_holds_nobody_up(kind: str) -> None:
+    def values() -> Iterator[object]:
+        try:
+            yield None
+            yield 2
+        finally:
+            raises(kind)
+
+    async def write(_: Sequence[PackedRow]) -> None:
+        pass
+
+    for given in (values(), coming(values())):
+        with anyio.fail_after(10), pytest.raises(UserCodeError):
+            await Pump(given, read).into(write)
 
 
 async def test_it_ends_at_a_bad_value_or_goes_on_to_find_them_all() -> None:
@@ -110,3 +187,14 @@ async def test_who_writes_no_more_ends_who_reads_and_waits_for_no_generator() ->
     assert raised.value.__suppress_context__
     is_left.set()
     assert has_ended.wait(30)
+
+
+async def test_a_defect_of_the_reading_thread_holds_nobody_up() -> None:
+    def misread(_number: int, _value: object) -> Row | Problem:
+        return None  # type: ignore[return-value]
+
+    async def write(_: Sequence[PackedRow]) -> None:
+        pass
+
+    with anyio.fail_after(10), pytest.raises(AttributeError):
+        await Pump(iter([1]), misread).into(write)

@@ -205,6 +205,22 @@ async def test_a_step_that_raises_is_a_failed_job_downstream_which_can_be_made_a
         assert await handed_over(p, f"{name}/caption", f"{name}/embed") == [1, 1, 0, 1]
 
 
+async def test_a_step_that_raises_no_ordinary_error_stops_no_hand_over(tmp_path: Path) -> None:
+    for kind in ("cancelled", "exit", "generator_exit", "own"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        async with flowing(folder, transport=service()) as p:
+            pipeline = three_stages(folder, rows=4, first="fail_odd")
+            (folder / "steps.py").write_text(
+                f"from tests.raising import raises\n{STEPS}".replace('raise KeyError("text")', f'raises("{kind}")')
+            )
+            name = await triggered(p, pipeline)
+            await p.idle()
+            assert await p.states() == {name: "partial"}
+            assert await handed_over(p, f"{name}/caption", f"{name}/embed") == [0, 1, 0, 1]
+            assert len(await ended(p, f"{name}/index")) == 2
+
+
 async def test_what_is_no_row_is_a_failed_job_downstream(tmp_path: Path) -> None:
     pipeline = three_stages(tmp_path, rows=1)
     first, _, _ = pipeline.stages

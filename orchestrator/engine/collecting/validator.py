@@ -1,6 +1,5 @@
 """What the outputs of one run have to be: by a JSON Schema, by a function of the user's, or by both."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from orchestrator.core.responses import MESSAGE_CHARS_MAX
 from orchestrator.errors import UsageError
 from orchestrator.formats.schemas import Schema, schema_of
 from orchestrator.settings import Pinned, RunSettings
+from orchestrator.user_code import UserCodeError, call, import_function, load_function
 from orchestrator.written import check_function, schema_file
 
 Check = Callable[[Any], Any]
@@ -56,11 +56,11 @@ class Validator:
 
 def _said(check: Check, value: Any) -> str | None:
     try:
-        said = check(value)
-    except Exception as error:  # noqa: BLE001  whatever the function says by it
-        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    except BaseException as error:  # a SystemExit would end the whole program
-        raise CheckDiedError(f"it ended with {type(error).__name__}") from error
+        said = call(check, value)
+    except UserCodeError as error:
+        if error.is_exit:  # it did not come to its end
+            raise CheckDiedError(f"it ended with {error}") from error.error
+        return str(error)
     return f"the check has returned {said}" if said is None or said is False else None
 
 
@@ -93,28 +93,11 @@ def _loaded_check(pinned: Pinned) -> Check:
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
     place, _, name = pinned.ref.rpartition(":")
-    check = _of_file(pinned.ref) if place.endswith(".py") else _of_module(named, place, name)
+    is_file = place.endswith(".py")
+    check = load_function(pinned.ref, str(declared.CHECK)) if is_file else import_function(place, name, named)
     if inspect.iscoroutinefunction(check) or inspect.isgeneratorfunction(check):
         raise UsageError(f"{named}: {name} must be a plain function, neither async nor a generator")
     return check
-
-
-def _of_file(ref: str) -> Check:
-    from orchestrator.emulator.handlers import load_handler  # noqa: PLC0415  who has no check needs no emulator
-
-    return load_handler(ref, str(declared.CHECK))
-
-
-def _of_module(named: str, module: str, name: str) -> Check:
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise UsageError(f"{named}: importing {module} failed: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise UsageError(f"{named}: {module} defines no function {name}")
-    return found  # type: ignore[no-any-return]  # anything callable will do
 
 
 def _check_unchanged(named: str, pinned: Pinned, now: Pinned) -> None:

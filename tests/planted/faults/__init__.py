@@ -27,6 +27,7 @@ from tests.planted.faults import (
     selecting,
     shown,
     tables,
+    user_code,
     validating,
     waking,
     whose,
@@ -58,6 +59,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *whose.FAULTS,
     *shown.FAULTS,
     *tables.FAULTS,
+    *user_code.FAULTS,
 )
 
 __all__ = ["FAULTS", "Fault"]

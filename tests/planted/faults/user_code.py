@@ -1,0 +1,38 @@
+"""People's code: what it raises, what it changes, and what it leaves behind."""
+
+from tests.planted.faults.fault import Fault
+
+_STAGES = "tests/engine/test_stages.py"
+_PUMP = "tests/engine/test_pump.py"
+_DOOR = "tests/test_user_code.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="people's code passes the door by an exit",
+        path="orchestrator/user_code.py",
+        old="return error if isinstance(error, KeyboardInterrupt) and _may_be_ctrl_c() else UserCodeError(error)",
+        new="return UserCodeError(error) if isinstance(error, Exception) else error",
+        tests=(f"{_STAGES}::test_a_step_that_raises_no_ordinary_error_stops_no_hand_over",),
+    ),
+    Fault(
+        name="people's code is taken for a scope of ours that ends where it raises a cancellation",
+        path="orchestrator/user_code.py",
+        old=" and current_effective_deadline() == -math.inf",
+        new="",
+        tests=(f"{_PUMP}::test_whatever_the_values_raise_ends_them_and_nothing_else",),
+    ),
+    Fault(
+        name="people's code that raises as an input is closed ends whoever reads it without a word",
+        path="orchestrator/engine/pump.py",
+        old="            call(values.close)\n",
+        new="            values.close()\n",
+        tests=(f"{_PUMP}::test_an_input_that_raises_as_it_is_closed_holds_nobody_up",),
+    ),
+    Fault(
+        name="people's code has the signals of the program",
+        path="orchestrator/user_code.py",
+        old="                signal.signal(number, handler)\n",
+        new="                pass\n",
+        tests=(f"{_DOOR}::test_what_a_module_does_to_the_programs_signals_is_undone",),
+    ),
+)
