@@ -118,6 +118,22 @@ class RateLimiter:
         """The same, but None where that takes longer than `seconds`, give or take a few ticks."""
         return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line(seconds)
 
+    def permit_past_wish(self, operation: Operation) -> Permit | None:
+        """The same as `permit_at_once`, although the service wants no such request now (`wished_until`).
+
+        Who stands in line is passed: those wait for the service. No limit of ours is passed.
+        """
+        lane = self._lanes[operation]
+        now = self._clock.now()
+        if lane.pacer.wait_us(now, past_wish=True) != 0:
+            return None
+        lane.pacer.take(now)
+        return Permit(operation, lane)
+
+    def wished_until(self, operation: Operation) -> int:
+        """Until when the service wants no such request, as it says (microseconds UTC); in the past if it does."""
+        return self._lanes[operation].pacer.wished_until
+
     def available(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""
         lane = self._lanes[operation]

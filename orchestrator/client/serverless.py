@@ -22,6 +22,13 @@ from orchestrator.core.pacing import Operation
 from orchestrator.core.redaction import HIDDEN, Redactor
 from orchestrator.core.responses import Answer, is_remote_id
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
+from orchestrator.units import SECOND_US
+
+HEALTH_WISH_US_MAX: Final = 10 * SECOND_US
+"""A wish that no `/health` is asked for is waited for no longer: it may be for an hour's rest."""
+
+HEALTH_WAIT_S: Final = 60.0
+"""Nor is leave to ask it that our limits do not give, or a wish that came meanwhile."""
 
 _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
@@ -93,13 +100,26 @@ class ServerlessEndpoint:
         """`GET /health`."""
         return await self._send(permit, Operation.HEALTH, self._question("health"))
 
-    async def ask_health(self) -> Health | None:
-        """What `/health` says now; None where no answer comes, or one that tells of no good health."""
+    async def health_permit(self) -> Permit | None:
+        """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait
+        for it.
+        """
+        if self.limiter.wished_until(Operation.HEALTH) > self._clock.now() + HEALTH_WISH_US_MAX:
+            return None
+        return await self.limiter.permit_within(Operation.HEALTH, HEALTH_WAIT_S)
+
+    async def health_answer(self) -> Answer | None:
+        """The answer of `/health`; None where none comes, or there is no leave to ask."""
+        permit = await self.health_permit()
         try:
-            answer = await self.health(await self.limiter.permit(Operation.HEALTH))
+            return None if permit is None else await self.health(permit)
         except (NotSent, Unanswered):
             return None
-        return health_of(answer.status, answer.body)
+
+    async def ask_health(self) -> Health | None:
+        """What `/health` says now; None where no answer comes, or one that tells of no good health."""
+        answer = await self.health_answer()
+        return None if answer is None else health_of(answer.status, answer.body)
 
     async def call(
         self,

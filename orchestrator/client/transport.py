@@ -15,6 +15,7 @@ aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as 
 
 import re
 import urllib.request
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -159,7 +160,7 @@ class Transport:
             body=carried.body,
             sent_at=sent_at,
             answered_at=now,
-            retry_after_s=None if status <= OK_MAX else retry_after_s(carried.headers.get("retry-after"), now),
+            retry_after_s=None if status <= OK_MAX else _retry_after_s(carried.headers, now),
             headers=carried.headers,
         )
 
@@ -216,17 +217,29 @@ def environment_proxy(url: httpx.URL) -> str | None:
     return urllib.request.getproxies().get(url.scheme)
 
 
-def retry_after_s(header: str | None, now: int) -> float | None:
+def _retry_after_s(headers: Mapping[str, str], now: int) -> float | None:
+    return retry_after_s(headers.get("retry-after"), now, date=headers.get("date"))
+
+
+def retry_after_s(header: str | None, now: int, *, date: str | None = None) -> float | None:
     """`Retry-After` in seconds from `now`: it comes as seconds or as an HTTP date. None where it makes no sense.
 
-    An hour at most: nobody means to be asked again in the next century.
+    `date` is when the answer was stamped, by the clock that the wish was made by: ours may go an hour behind it. An
+    hour at most: nobody means to be asked again in the next century.
     """
     if header is None:
         return None
     if _SECONDS.fullmatch(header.strip()):
         return min(float(header), RETRY_AFTER_S_MAX)
+    at_s, stamped_s = _seconds(header), _seconds(date)
+    if at_s is None:
+        return None
+    return min(max(0.0, at_s - (now / SECOND_US if stamped_s is None else stamped_s)), RETRY_AFTER_S_MAX)
+
+
+def _seconds(date: str | None) -> float | None:
+    """The Unix time of an HTTP date; None where it makes no sense."""
     try:
-        at_s = parsedate_to_datetime(header).timestamp()
+        return None if date is None else parsedate_to_datetime(date).timestamp()
     except (ValueError, OverflowError):
         return None
-    return min(max(0.0, at_s - now / SECOND_US), RETRY_AFTER_S_MAX)

@@ -203,7 +203,7 @@ class Pacer:
         self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
         self._in_flight = 0
         self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
-        self._blocked_until = 0
+        self._blocked_until = self._wished_at = 0
         self._even_until = 0
         self._backoff_us = 0
         self._share = self._cut_share = 1.0
@@ -247,12 +247,20 @@ class Pacer:
         """How many slots there are: N, or less after a 429."""
         return max(1, int(self._limit.requests * self._share))
 
-    def wait_us(self, now: int) -> int | None:
-        """How long until the next request may leave: 0 means now, None that an answer has to come first."""
+    @property
+    def wished_until(self) -> int:
+        """Until when the service wants no request, as its answers say; in the past where it does want some."""
+        return self._blocked_until
+
+    def wait_us(self, now: int, *, past_wish: bool = False) -> int | None:
+        """How long until the next request may leave: 0 means now, None that an answer has to come first.
+
+        `past_wish`: it is to leave although the service wants none (`wished_until`). No limit of ours is passed.
+        """
         self._advance(now)
         if self._queue_full and self._in_flight:
             return None
-        at = max(-(-self._next_ns // 1000), self._blocked_until)
+        at = max(-(-self._next_ns // 1000), 0 if past_wish else self._blocked_until)
         taken = self._in_flight + len(self._answered) - self.allowance
         if taken >= 0:
             if taken >= len(self._answered):
@@ -334,6 +342,8 @@ class Pacer:
             self._refused.append(now)
         elif sent_at > self._throttled_at:
             self._backoff_us = 0
+            if sent_at > self._wished_at:  # it left past a wish that is none any more, or never was
+                self._blocked_until = min(self._blocked_until, now)
             if self._queue_full:
                 self._queue_full, self._full_until = False, now
         if self._limit.requests < LARGE:
@@ -361,13 +371,13 @@ class Pacer:
         while self._refused and self._refused[0] <= now - self._window_us:
             self._refused.popleft()
         news = sent_at > self._throttled_at
+        is_past_wish = self._wished_at < sent_at < self._blocked_until
         if retry_after_s is not None:
-            pause_us = round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US)
-            self._blocked_until = max(self._blocked_until, now + pause_us)
+            self._obey(now, now + round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US))
         elif news:
             self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
-            self._blocked_until = max(self._blocked_until, now + self._backoff_us)
-        if not news:
+            self._obey(now, now + self._backoff_us)
+        if not news or is_past_wish:  # that the wish stands says nothing of the rate
             return
         self._throttled_at = now
         used = self._in_flight + len(self._answered)
@@ -400,8 +410,12 @@ class Pacer:
         Obeyed for an hour at most, like `Retry-After`.
         """
         if remaining <= self._in_flight:
-            latest = now + round(RETRY_AFTER_S_MAX * SECOND_US)
-            self._blocked_until = max(self._blocked_until, min(reset_at, latest))
+            self._obey(now, min(reset_at, now + round(RETRY_AFTER_S_MAX * SECOND_US)))
+
+    def _obey(self, now: int, until: int) -> None:
+        """The service wants no request before `until`."""
+        if until > self._blocked_until:
+            self._blocked_until, self._wished_at = until, now
 
     def ease_in(self, now: int) -> None:
         """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.

@@ -10,12 +10,12 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 
-from orchestrator.core.deadline_calendar import Calendar
+from orchestrator.core.deadline_calendar import Calendar, Respite, latest_start
 from orchestrator.core.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
 from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
+from orchestrator.core.plan_entry import Entry
 from orchestrator.core.remote_queue import Expected, RemoteQueue
 from orchestrator.core.spare import KNOWN, QUEUED_GAP_SHARE, Spare, ask_closely
 from orchestrator.units import SECOND_US
@@ -46,65 +46,15 @@ REPLAN_US_MIN = 60 * SECOND_US
 FASTER_SHARE = 0.7
 """Where jobs begin at gaps this much shorter than those that were planned for, all are planned anew."""
 
-RECOUNT_SECONDS_MAX = 100
-"""A calendar of so few seconds is counted anew whenever its first job is taken; a fuller one once a second."""
+MISSING_TURNS = 5
+"""While the deadlines of others press, one question in so many is left to jobs that are missing: it is the one that
+`RESERVE_SHARE` leaves."""
 
 WATCH_SHARE = 0.1
 """Of the questions, this share at most may be how far resumable jobs are."""
 
 REPLANNED_MAX = 500
 """How many jobs get their new time at once, after something was learned that changes it for all."""
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """An outstanding job in the plan. All but `job` and `is_asked` is for the plan, or notes of the one who asks."""
-
-    job: Job
-    _: KW_ONLY
-    since: int = 0
-    """When the execution was asked for that is waited for: by `/run`, or by a later `/retry`."""
-
-    retry_in_doubt: str | None = None
-    """The reason why nobody knows whether its `/retry` was applied."""
-
-    is_unsure: bool = False
-    watch_us: int | None = None
-    """If it is resumable: how often to ask how far it is; 0 for not at all, but at its deadlines."""
-
-    number: int = 0
-    """Jobs are numbered in the order in which they came here, which is nearly that of the service's queue."""
-
-    ask_at: int | None = None
-    asked_at: int | None = None
-    asks: int = 0
-    begun_at: int | None = None
-    """When its execution began, as the service says."""
-
-    by_second: int | None = None
-    deadline: int = 0
-    finished_at: int | None = None
-    """When an answer first said that it had finished."""
-
-    gone_after_us: int | None = None
-    """How long after its probable finish it was first found to be gone, if it has not been there since."""
-
-    gone_at: int | None = None
-    missed_at: int | None = None
-    is_asked: bool = False
-    """A question about it is on its way, or its answer is being dealt with."""
-
-    is_hinted: bool = False
-    is_queued: bool = False
-    """When it was last asked for, its execution had not begun."""
-
-    safe_second: int = 0
-    troubles: int = 0
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the service did not know it when it was last asked for."""
-        return self.gone_after_us is not None
 
 
 class Plan:
@@ -135,7 +85,6 @@ class Plan:
         self._replan_after = 0
         self._numbers = itertools.count(1)
         self._retention_of = retention_of
-        self._reserved_per_s = per_s * RESERVE_SHARE
         self._watch_of = watch_of
         self._watched = 0
         self._watch_gap_us = SECOND_US / (per_s * WATCH_SHARE)
@@ -143,10 +92,10 @@ class Plan:
         """Whether a finished job is expected to tell of itself."""
 
         self._entries: dict[int, Entry] = {}
-        self._calendar = Calendar()
+        self._calendar = Calendar(per_s * RESERVE_SHARE)
+        self._missing = Calendar(per_s * RESERVE_SHARE)
+        self._turns = 0
         self._safe: dict[int, int] = {}
-        self._urgent_at = math.inf
-        self._counted_at: int | None = None
         self._hinted: deque[tuple[int, int]] = deque()
         self._likely: list[tuple[int, int]] = []
         self._others: list[tuple[int, int]] = []
@@ -160,9 +109,10 @@ class Plan:
         """The entry of `job`, if it is outstanding."""
         return self._entries.get(job)
 
-    def allow(self, per_s: float) -> None:
-        """So many questions a second there may be from now on."""
-        self._reserved_per_s = per_s * RESERVE_SHARE
+    def allow(self, per_s: float, *, share: float = 1.0) -> None:
+        """So many questions a second there may be from now on; for the moment, after 429s, that `share` of it."""
+        self._calendar.allow(per_s * share * RESERVE_SHARE)
+        self._missing.allow(per_s * share * RESERVE_SHARE)
         self._watch_gap_us = SECOND_US / (per_s * WATCH_SHARE)
         self._spare.allow(per_s)
 
@@ -277,7 +227,6 @@ class Plan:
             self._measure(entry)
             if entry.by_second is not None:
                 self._put_in(entry, 0)
-        self._counted_at = None
 
     def takes_us(self, entry: Entry) -> int:
         """How long `entry` probably takes from its submission on: as every second of its like; 0 where nothing is
@@ -290,15 +239,37 @@ class Plan:
     def next(self, now: int) -> Entry | None:
         """The job to ask for now, or None where nothing is due."""
         self._plan_timeless()
-        if now >= self._urgent_us(now) and (entry := self._most_urgent()) is not None:
+        if (urgent := self._pressing(now)) is not None and (entry := self._most_urgent(urgent)) is not None:
             return self._taken(entry)
+        if (entry := self._wished(now)) is not None:
+            return self._taken(entry)
+        if now >= self._missing.urgent_us(now) and (entry := self._most_urgent(self._missing)) is not None:
+            return self._taken(entry)
+        return None
+
+    def _pressing(self, now: int) -> Calendar | None:
+        """Whose earliest deadline the question goes to: most go to those that were not found missing, and of what those
+        leave, half to what else there is to ask. For 4,000 that are missing must not keep a hundred from being asked
+        for at all.
+        """
+        presses, is_missing_urgent = now >= self._calendar.urgent_us(now), now >= self._missing.urgent_us(now)
+        if not is_missing_urgent:
+            return self._calendar if presses else None
+        turn = self._turns
+        self._turns += 1
+        if presses:
+            return self._missing if turn % MISSING_TURNS == MISSING_TURNS - 1 else self._calendar
+        return self._missing if turn % 2 == 0 else None
+
+    def _wished(self, now: int) -> Entry | None:
+        """The job that should be asked for now, whatever the deadlines are."""
         while self._hinted and self._hinted[0][0] <= now:
             if (entry := self._due(*self._hinted.popleft())) is not None:
-                return self._taken(entry)
+                return entry
         for lane in (self._likely, self._others):
             while lane and lane[0][0] <= now:
                 if (entry := self._due(*heapq.heappop(lane))) is not None and not self._postponed(entry, now):
-                    return self._taken(entry)
+                    return entry
         return None
 
     def wakes_at(self, now: int) -> int | None:
@@ -309,6 +280,16 @@ class Plan:
         if (urgent_us := self._urgent_us(now)) != math.inf:
             times.append(int(urgent_us))
         return min(times, default=None)
+
+    def respite(self, now: int) -> Respite:
+        """How long all questions can wait."""
+        urgent_us = self._urgent_us(now)
+        lost_us = latest_start(self._safe, self._calendar.per_s) * SECOND_US
+        return Respite(
+            urgent_at=urgent_us,
+            until=lost_us if lost_us <= urgent_us else (urgent_us + lost_us) / 2,
+            lost_at=min((second * SECOND_US for second in self._safe if second * SECOND_US > now), default=None),
+        )
 
     def soonest_deadline(self) -> int | None:
         """The earliest time at which a result may be lost if nobody asks, in microseconds UTC, to the second below."""
@@ -467,34 +448,22 @@ class Plan:
         # What is missing has had its question: to ask again and again is not to take those of others that had none.
         last_at = max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline
         second = entry.by_second = max((entry.deadline + last_at) // 2, earliest) // SECOND_US
-        self._calendar.add(second, entry.job.id)
-        self._urgent_at = min(self._urgent_at, second + 1 - 1 / self._reserved_per_s)
+        entry.calendar = self._missing if entry.is_missing else self._calendar
+        entry.calendar.add(second, entry.job.id)
 
     def _take_out(self, entry: Entry) -> None:
-        if entry.by_second is not None:
-            self._calendar.remove(entry.by_second)
-            entry.by_second = None
-
-    def _is_in(self, second: int, job: int) -> bool:
-        entry = self._entries.get(job)
-        return entry is not None and entry.by_second == second
+        if entry.by_second is not None and entry.calendar is not None:
+            entry.calendar.remove(entry.by_second)
+            entry.by_second = entry.calendar = None
 
     def _urgent_us(self, now: int) -> float:
-        """From when on questions go to the earliest deadline. Counted anew each second: that looks at all seconds."""
-        if self._counted_at is None or not self._counted_at <= now < self._counted_at + SECOND_US:
-            self._recount(now)
-        return self._urgent_at * SECOND_US
+        """From when on questions go to the earliest deadline."""
+        return min(self._calendar.urgent_us(now), self._missing.urgent_us(now))
 
-    def _recount(self, now: int) -> None:
-        self._counted_at = now
-        self._urgent_at = self._calendar.latest_start(self._reserved_per_s)
+    def _most_urgent(self, calendar: Calendar) -> Entry | None:
+        def is_in(second: int, job: int) -> bool:
+            entry = self._entries.get(job)
+            return entry is not None and entry.calendar is calendar and entry.by_second == second
 
-    def _most_urgent(self) -> Entry | None:
-        job = self._calendar.first(self._is_in)
-        if job is None:
-            self._urgent_at = math.inf
-            return None
-        self._urgent_at += 1 / self._reserved_per_s  # one fewer before every deadline
-        if len(self._calendar) <= RECOUNT_SECONDS_MAX:
-            self._counted_at = None
-        return self._entries[job]
+        job = calendar.first(is_in)
+        return None if job is None else self._entries[job]

@@ -59,6 +59,7 @@ class Fault(StrEnum):
     CONTRARY_WEBHOOK = auto()
     KILLED_WORKER = auto()
     STALE_PROGRESS = auto()
+    LONG_PAUSE = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +140,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     stale_progress: float = 0.0
     """An update of a job in progress is overtaken by the one before it, which is what is shown until the next."""
 
+    long_pause: float = 0.0
+    """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
+
     def __post_init__(self) -> None:
         for fault in Fault:
             if not 0.0 <= self.rate(fault) <= 1.0:
@@ -168,6 +172,7 @@ class Faults(Rates, frozen=True, kw_only=True):
     killed_after_s: float = 60.0
     kept_share: float = 1 / 6
     bomb_bytes: float = 2.0**30
+    long_pause_s: float = 3_600.0
     spells: tuple[Spell, ...] = ()
     """They count from when the service began."""
 

@@ -3,6 +3,7 @@
 Pure: it decides what becomes of a request and of its answer; `routes` carries it out.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 
@@ -110,6 +111,8 @@ class Gate:
             raise Refusal(404, "endpoint not found" if operation is Operation.HTTP else NO_QUEUE)
         if self.wire.throttles():
             raise Refusal(429, "too many requests")
+        if (pause_s := self.wire.pause_s()) is not None:
+            raise Refusal(429, "too many requests", (("retry-after", str(math.ceil(pause_s / self._scale))),))
         meter = self._meter(endpoint, operation)
         if self._dynamic_limit is not None:
             meter.allow(self._dynamic_limit(endpoint))

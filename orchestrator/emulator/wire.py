@@ -77,6 +77,10 @@ class Wire:
         """Whether a request is to be answered 429 though it is within its limits."""
         return self._dice.strikes(Fault.THROTTLED)
 
+    def pause_s(self) -> float | None:
+        """For how long no such request is to come, where one is answered so though it is within its limits."""
+        return self._dice.faults.long_pause_s if self._dice.strikes(Fault.LONG_PAUSE) else None
+
     def fails(self) -> bool:
         """Whether a request is to be answered 500 before anything is done."""
         return self._dice.strikes(Fault.SERVER_ERROR)

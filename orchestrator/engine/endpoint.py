@@ -22,7 +22,7 @@ from orchestrator.core.health import is_of_service
 from orchestrator.core.job import Job
 from orchestrator.core.keeping import Keeping
 from orchestrator.core.learned import Learned
-from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.pacing import Limit
 from orchestrator.core.policy import format_duration, rough_duration
 from orchestrator.core.probing import PAUSE_US_MAX, Probing
 from orchestrator.core.refusals import Refusals
@@ -189,11 +189,13 @@ class Endpoint:
         if await self.api.ask_health() is None:
             self._probing.wait(self.clock.now())
         else:
-            self._go_on()
+            self.go_on()
         return 0.0
 
-    def _go_on(self) -> None:
-        """It seems to be mended: single requests find out, and the first that is not refused lets all go."""
+    def go_on(self) -> None:
+        """It seems to be mended, as `/health` tells, or a question that was answered: single requests find out, and the
+        first that is not refused lets all go.
+        """
         self.warn("the endpoint says that it is well again: going on")
         self.stopped = self.uncollectable = None
         self._probing.go_on()
@@ -281,14 +283,12 @@ class Endpoint:
         if self.has_worked or self.stopped is not None or self._is_looking:
             return
         self._is_looking = True
-        permit = await self.api.limiter.permit(Operation.HEALTH)
         try:
-            if (await self.api.health(permit)).status in POINTLESS and not self.has_worked:
-                self.stop_submitting(self._placed(reason))
-        except (NotSent, Unanswered):
-            pass  # the minute tells
+            answer = await self.api.health_answer()  # without one the minute tells
         finally:
             self._is_looking = False
+        if answer is not None and answer.status in POINTLESS and not self.has_worked:
+            self.stop_submitting(self._placed(reason))
 
     def disbelieve(self, why: str) -> None:
         """Something that the service said cannot be about the job that it was said of: the user hears of it, once."""
@@ -303,8 +303,10 @@ class Endpoint:
 
     async def is_answering(self) -> bool:
         """Whether the service answers a question that costs nothing; else the breaker stays tripped."""
-        permit = await self.api.limiter.permit(Operation.HEALTH)
+        permit = await self.api.health_permit()
         sent_at = self.clock.now()
+        if permit is None:  # it is not to be asked for a while: then single submissions find out
+            return not self.question_breaker.is_tripped
         if self.submission_breaker.wait_us(sent_at):  # somebody else has found out meanwhile
             permit.give_back()
             return False

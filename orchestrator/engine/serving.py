@@ -9,7 +9,6 @@ import msgspec
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.escalation import endpoints_of
 from orchestrator.core.lifecycle import unfinished
-from orchestrator.core.pacing import Operation
 from orchestrator.core.responses import Pointless, of_run
 from orchestrator.engine.known_runs import HeldRun, KnownRuns
 from orchestrator.engine.local import LOCAL_ENDPOINT
@@ -17,7 +16,7 @@ from orchestrator.engine.runs import RunSession
 from orchestrator.engine.services import Services
 from orchestrator.engine.upkeep.reopening import retried
 from orchestrator.engine.upkeep.workers import Workers
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
 from orchestrator.ledger.runs import Run
@@ -191,9 +190,6 @@ class Serving:
 
 async def refusal(api: ServerlessEndpoint) -> str | None:
     """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
-    permit = await api.limiter.permit(Operation.HEALTH)
-    try:
-        found = of_run(await api.health(permit))
-    except (NotSent, Unanswered):
-        return None
+    answer = await api.health_answer()
+    found = None if answer is None else of_run(answer)
     return found.reason if isinstance(found, Pointless) else None

@@ -17,7 +17,6 @@ from orchestrator.client.patience import Watch
 from orchestrator.client.places import Places
 from orchestrator.client.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SystemClock
-from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
@@ -493,8 +492,3 @@ def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch:
     for local in ("https://127.0.0.1:8080", "https://localhost", "https://emu.localhost:8900/v2"):
         assert environment_proxy(httpx.URL(local)) is None
     assert environment_proxy(httpx.URL("https://127.evil.example")) == "http://proxy:3128"
-
-
-@pytest.mark.parametrize("header", ["999999999", "Fri, 31 Dec 2100 23:59:59 GMT"])
-def test_nobody_means_to_be_asked_again_in_the_next_century(header: str) -> None:
-    assert retry_after_s(header, 1_767_225_600_000_000) == RETRY_AFTER_S_MAX

@@ -11,7 +11,8 @@ from orchestrator.core.deadlines import FEW, RETENTION_US_DEFAULT, hard_deadline
 from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.core.plan import REPLANNED_MAX, SCOUTS_MAX, Entry, Plan
+from orchestrator.core.plan import REPLANNED_MAX, SCOUTS_MAX, Plan
+from orchestrator.core.plan_entry import Entry
 from tests.factories import TTL_US, S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 

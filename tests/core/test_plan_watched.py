@@ -9,7 +9,8 @@ from orchestrator.core.deadlines import ASK_GAP_US_MIN, RETENTION_US_DEFAULT
 from orchestrator.core.durations import DurationHistogram
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.core.plan import WATCH_SHARE, Entry, Plan
+from orchestrator.core.plan import WATCH_SHARE, Plan
+from orchestrator.core.plan_entry import Entry
 from tests.factories import TTL_US, S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 

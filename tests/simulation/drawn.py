@@ -80,10 +80,13 @@ STORIES: tuple[tuple[Word, ...], ...] = (
 
 LARGE = (1_000, 10_000_000)
 
+PAUSES_S = (5.0, 60.0, HOUR_S)
+"""What a service may wish for by a `Retry-After`: the last is longer than any of the swarm keeps results."""
+
 OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 """What befalls work that outlives its worker."""
 
-HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | {Fault.BOMB_ANSWER})
+HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | {Fault.BOMB_ANSWER, Fault.LONG_PAUSE})
 
 
 RULES: tuple[tuple[str, ...], ...] = (
@@ -98,9 +101,11 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets; in one of eight answers are bombs.
+    nearly as many canaries and budgets; in one of eight answers are bombs, in one of
+    five the service wants a rest now and then.
     """
-    return with_bombs(with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed))))))))
+    plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
+    return with_pauses(with_bombs(plan))
 
 
 def with_bombs(plan: Plan, *, share: float = 1 / 8) -> Plan:
@@ -110,6 +115,17 @@ def with_bombs(plan: Plan, *, share: float = 1 / 8) -> Plan:
         return plan
     rate = chance.choice((0.02, 0.1))
     return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, bomb_answer=rate))
+
+
+def with_pauses(plan: Plan, *, share: float = 1 / 5) -> Plan:
+    """Some worlds of the swarm: now and then the service wants no more requests of an operation, for up to an hour."""
+    chance = random.Random(f"pauses {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    faults = msgspec.structs.replace(
+        plan.faults, long_pause=0.01 * 10 ** chance.random(), long_pause_s=chance.choice(PAUSES_S) * plan.time_scale
+    )
+    return msgspec.structs.replace(plan, faults=faults)
 
 
 def with_brakes(plan: Plan, *, share: float = 1 / 3) -> Plan:

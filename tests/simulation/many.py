@@ -18,7 +18,8 @@ from orchestrator.core.deadlines import RETENTION_US_DEFAULT, margin_left
 from orchestrator.core.durations import Durations
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
-from orchestrator.core.plan import Entry, Plan
+from orchestrator.core.plan import Plan
+from orchestrator.core.plan_entry import Entry
 from orchestrator.units import SECOND_US
 from tests.guarantees import record
 

@@ -254,6 +254,9 @@ def long_jobs(seed: int) -> Plan:
     return msgspec.structs.replace(plan, scenario="long-jobs")
 
 
+WISHFUL = Faults(long_pause=0.1, long_pause_s=15 * MINUTE_S, handler_error=0.1)
+"""Of every operation some requests are answered with the wish for a rest that is longer than results are kept."""
+
 CONTRARY = Faults(contrary_webhook=0.4, late_webhook=0.2, late_webhook_s=30, slow_run=0.2)
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
@@ -277,6 +280,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "forgetful": partial(lying, scenario="forgetful", faults=FORGETFUL),
         "neglected": neglected,
         "refused": partial(lying, scenario="refused", faults=REFUSED, jobs=120),
+        "wishful": partial(lying, scenario="wishful", faults=WISHFUL, jobs=20),
         "contrary": partial(lying, scenario="contrary", faults=CONTRARY),
         "asleep": asleep,
         "clocks": clocks,

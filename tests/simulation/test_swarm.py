@@ -27,7 +27,18 @@ BATCH = 3
 
 QUICK = (
     *("clean", "one-fault", "mixed-faults", "commits", "clock-jumps"),
-    *("maintenance", "swapped", "contrary", "forgetful", "neglected", "refused", "asleep", "clocks", "large"),
+    *(
+        "maintenance",
+        "swapped",
+        "contrary",
+        "forgetful",
+        "neglected",
+        "refused",
+        "wishful",
+        "asleep",
+        "clocks",
+        "large",
+    ),
 )
 """The others are played by `python -m tests.simulation --scenario NAME`."""
 

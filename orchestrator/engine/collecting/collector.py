@@ -26,7 +26,8 @@ from orchestrator.core.job import (
 )
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
-from orchestrator.core.plan import Entry, Plan
+from orchestrator.core.plan import Plan
+from orchestrator.core.plan_entry import Entry
 from orchestrator.core.policy import rough_duration
 from orchestrator.core.remote_queue import begun_at_of
 from orchestrator.core.responses import (
@@ -45,8 +46,9 @@ from orchestrator.core.responses import (
     of_status,
     plausible,
 )
-from orchestrator.core.retry import backoff_us
+from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.stuck import QUEUED
+from orchestrator.engine.collecting.question_turns import QuestionTurns
 from orchestrator.engine.collecting.segments import Segments
 from orchestrator.engine.collecting.validators import GOOD, Validators
 from orchestrator.engine.collecting.verdicts import TORN_BYTES_MAX, finished, in_trouble
@@ -91,6 +93,7 @@ class Collector:
             webhooks=endpoint.webhook_health.healthy,
             watch_of=self._segments.watch_us,
         )
+        self._turns = QuestionTurns(endpoint=endpoint, plan=self._plan)
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
@@ -184,10 +187,12 @@ class Collector:
     async def _poll(self) -> float:
         """Asks for whatever is due; returns the seconds until more is."""
         self._follow_endpoint()
-        while self._endpoint.uncollectable is None and self._is_due() and not self._held_us():
+        while self._is_due() and self._turns.wait_us() == 0:
             await self._ledger.room()
             await self._endpoint.api.down.clear()  # another large answer would only wait with those that do
-            permit = await self._endpoint.api.limiter.permit(Operation.STATUS)
+            permit = await self._turns.leave()
+            if permit is None:
+                continue
             entry = self._next()
             if entry is None:
                 permit.give_back()
@@ -196,26 +201,17 @@ class Collector:
         now = self._clock.now()
         wakes_at = self._plan.wakes_at(now)
         self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
-        wait_us = max(0, self._wakes_at - now, self._held_us())
-        return IDLE_S if self._endpoint.uncollectable else wait_us / SECOND_US
+        held_us = self._turns.wait_us()
+        return IDLE_S if held_us is None else max(0, self._wakes_at - now, held_us) / SECOND_US
 
     def _next(self) -> Entry | None:
         """What to ask for with the turn that has come; waiting for it may have changed everything."""
-        if self._endpoint.uncollectable is not None or self._held_us():
+        if self._turns.wait_us() != 0:
             return None
-        now = self._clock.now()
-        entry = self._plan.next(now)
+        entry = self._plan.next(self._clock.now())
         if entry is not None:
-            self._endpoint.refused_questions.asked(now)
-        if entry is not None and self._endpoint.question_breaker.is_tripped:
-            lost_at = self._plan.soonest_deadline() or 0
-            self._endpoint.question_breaker.record_sent(now, left_us=lost_at - now if lost_at > now else None)
+            self._turns.asked()
         return entry
-
-    def _held_us(self) -> int:
-        """How long no question may go because none is answered, or all are refused."""
-        now = self._clock.now()
-        return max(self._endpoint.question_breaker.wait_us(now), self._endpoint.refused_questions.wait_us(now))
 
     def _is_due(self) -> bool:
         now = self._clock.now()
@@ -224,7 +220,8 @@ class Collector:
 
     def _follow_endpoint(self) -> None:
         """Takes over what has changed about the endpoint: its limit, whether webhooks arrive, how long results stay."""
-        self._plan.allow(self._endpoint.status_per_s)
+        share = self._endpoint.api.limiter.figures(Operation.STATUS).share
+        self._plan.allow(self._endpoint.status_per_s, share=share)
         if self._plan.webhooks is not self._endpoint.webhook_health.healthy:
             self._plan.webhooks = self._endpoint.webhook_health.healthy
             if not self._plan.webhooks:
@@ -251,6 +248,8 @@ class Collector:
             result = msgspec.structs.replace(result, body=scrubbed)
         outcome = of_status(result, job.remote_id)
         self._endpoint.question(job.id, outcome, sent_at, now)
+        if self._turns.answered(outcome):
+            self._wakeup.wake()
         if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
             self._endpoint.absences.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
@@ -326,7 +325,9 @@ class Collector:
             wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
             self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
             return
-        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), int((retry_after_s or 0) * SECOND_US))
+        # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
+        wished_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), wished_us)
         if left_us > 0:  # towards the last moment at a pace that grows
             wait_us = min(wait_us, max(entry.deadline - now, left_us // 8, ASK_GAP_US_MIN))
         self._reschedule(entry, now + wait_us)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from orchestrator.core.health import health_of
-from orchestrator.core.pacing import Operation
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
@@ -37,7 +36,9 @@ class Wellness:
 
     async def is_well(self, since: int) -> bool:
         """Whether the endpoint has answered `/health` since then; whoever waits in line shares the answer."""
-        permit = await self.endpoint.api.limiter.permit(Operation.HEALTH)
+        permit = await self.endpoint.api.health_permit()
+        if permit is None:
+            return self._well_at >= since
         if self._well_at >= since:
             permit.give_back()
             return True

@@ -140,7 +140,9 @@ class Dispatcher:
         """
         found: dict[int, int] = {}
         again_s = IDLE_S
-        at_once = min(self._endpoint.api.limiter.available(operation, AHEAD_US), CLAIM_MAX)
+        limiter = self._endpoint.api.limiter
+        at_once = min(limiter.available(operation, AHEAD_US), CLAIM_MAX)
+        wished_s = self._until_s(limiter.wished_until(operation))
         for run in self._runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
@@ -155,7 +157,8 @@ class Dispatcher:
             if available - ahead > available // 2 and wanted > 0:
                 found[run.run] = wanted
             else:
-                again_s = min(again_s, (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4)
+                room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
+                again_s = min(again_s, max(room_s, wished_s - AHEAD_S))
         return found, again_s
 
     def chosen(self, ready: Iterable[int]) -> RunSending:

@@ -30,6 +30,11 @@ from orchestrator.units import SECOND_US
 PAGE: Final = 100
 """The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
 
+TURN_S_MAX: Final = 30.0
+"""For so long a turn is waited for: one endpoint that wants no `/cancel` for an hour must hold up neither those of the
+others nor the end of a run. What got none is owed on.
+"""
+
 CLOSE_LOOK_S: Final = 5.0
 """How often it looks after there was something: what is put off comes due, and of what became one too many before the
 answer to its `/run` came, the remote id is still to come."""
@@ -109,7 +114,10 @@ class Canceller:
 
     async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""
-        permit = await endpoint.api.limiter.permit(Operation.CANCEL)
+        permit = await endpoint.api.limiter.permit_within(Operation.CANCEL, TURN_S_MAX)
+        if permit is None:
+            until[owed.submission] = self._ledger.now() + BACKOFF_S_MAX * SECOND_US
+            return
         if not await self._ledger.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return

@@ -1,0 +1,86 @@
+"""When questions may leave an endpoint's collector: what stands in their way, and leave to send one."""
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import anyio
+
+from orchestrator.client import Permit
+from orchestrator.core.imposed_pause import ImposedPause
+from orchestrator.core.pacing import Operation
+from orchestrator.core.plan import Plan
+from orchestrator.core.responses import AskAgain, Gone, Pointless, StatusOutcome, Terminal, Trouble, Unfinished
+from orchestrator.engine.endpoint import Endpoint
+from orchestrator.ticks import TICK_US
+from orchestrator.units import SECOND_US
+
+LEAVE_S: Final = 1.0
+"""Leave that does not come within this time is asked for anew: by then the service may want a pause."""
+
+
+@dataclass(kw_only=True, eq=False)
+class QuestionTurns:
+    """Of one endpoint, and the plan of its outstanding jobs."""
+
+    endpoint: Endpoint
+    plan: Plan
+    _pause: ImposedPause = field(init=False, default_factory=ImposedPause)
+
+    def wait_us(self) -> int | None:
+        """How long no question may go since none is answered, all are refused, or none is wanted; None for as long as
+        nothing changes.
+        """
+        now, until = self.endpoint.clock.now(), self._unwanted_until()
+        least_us = max(self.endpoint.question_breaker.wait_us(now), self.endpoint.refused_questions.wait_us(now))
+        if until <= now:
+            self._pause.over()
+            return least_us
+        imposed_us = self._pause.wait_us(now, until=until, respite=self.plan.respite(now))
+        return None if imposed_us is None else max(least_us, imposed_us)
+
+    async def leave(self) -> Permit | None:
+        """Leave for one question, once the limits allow it; None where something else may stand in its way by now."""
+        limiter = self.endpoint.api.limiter
+        if self.endpoint.clock.now() >= limiter.wished_until(Operation.STATUS):
+            return await limiter.permit_within(Operation.STATUS, LEAVE_S)
+        permit = limiter.permit_past_wish(Operation.STATUS)
+        if permit is None:
+            await anyio.sleep(TICK_US / SECOND_US)
+        return permit
+
+    def asked(self) -> None:
+        """A question leaves."""
+        now = self.endpoint.clock.now()
+        self.endpoint.refused_questions.asked(now)
+        if self.endpoint.question_breaker.is_tripped:
+            lost_at = self.plan.respite(now).lost_at
+            self.endpoint.question_breaker.record_sent(now, left_us=None if lost_at is None else lost_at - now)
+        if (until := self._unwanted_until()) > now and self._pause.asked(now, self.plan.respite(now)):
+            self.endpoint.warn(f"{self._why(until)}, but results would be gone by then: single ones are asked for")
+
+    def answered(self, outcome: StatusOutcome) -> bool:
+        """What came of a question; returns whether others may follow that had to wait."""
+        match outcome:
+            case Terminal() | Unfinished() | Gone():
+                self._pause.answered()
+                if self.endpoint.uncollectable is not None:
+                    self.endpoint.go_on()
+                return self._pause.is_passed
+            case Pointless() | AskAgain(trouble=Trouble.THROTTLED):
+                self._pause.refused()
+            case _:
+                pass
+        return False
+
+    def _unwanted_until(self) -> float:
+        """Until when no question is wanted, as far as anybody has said; infinity for as long as nothing is mended."""
+        if self.endpoint.uncollectable is not None:
+            return math.inf
+        return self.endpoint.api.limiter.wished_until(Operation.STATUS)
+
+    def _why(self, until: float) -> str:
+        if self.endpoint.uncollectable is not None:
+            return f"{self.endpoint.uncollectable}: questions are pointless until that is mended"
+        return f"the service wants no question before {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M:%S} UTC"

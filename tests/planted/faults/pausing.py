@@ -1,0 +1,58 @@
+"""Pauses that others impose, and who is asked for meanwhile."""
+
+from tests.planted.faults.fault import Fault
+
+IMPOSED = "tests/engine/test_imposed_pauses.py::"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a wish of the service is obeyed past the time of results",
+        path="orchestrator/core/imposed_pause.py",
+        old="        at = until if until <= respite.until else max(",
+        new="        at = until if until < math.inf else max(",
+        tests=(
+            "tests/core/test_imposed_pause.py::test_a_pause_that_would_cost_one_is_obeyed_until_its_deadline",
+            IMPOSED + "test_a_wish_for_an_hour_s_rest_loses_no_result",
+            IMPOSED + "test_a_rate_limit_header_that_leaves_nothing_for_an_hour_loses_no_result",
+        ),
+        worlds=("wishful", 0, 4),
+    ),
+    Fault(
+        name="where questions are refused nobody asks shortly before results are gone",
+        path="orchestrator/engine/collecting/question_turns.py",
+        old="                    self.endpoint.go_on()\n",
+        new="                    pass\n",
+        tests=(IMPOSED + "test_a_key_that_is_refused_until_shortly_before_results_are_gone_loses_none",),
+    ),
+    Fault(
+        name="single questions past a wish cut the rate",
+        path="orchestrator/core/pacing.py",
+        old="        if not news or is_past_wish:",
+        new="        if not news:",
+        tests=("tests/core/test_pacing_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",),
+    ),
+    Fault(
+        name="a wish stands although what left past it was answered",
+        path="orchestrator/core/pacing.py",
+        old="                self._blocked_until = min(self._blocked_until, now)\n",
+        new="                pass\n",
+        tests=("tests/core/test_pacing_past_wish.py::test_one_that_is_answered_ends_the_wish",),
+    ),
+    Fault(
+        name="a cancel waits as long as the service wants",
+        path="orchestrator/engine/upkeep/canceller.py",
+        old="TURN_S_MAX: Final = 30.0\n",
+        new="TURN_S_MAX: Final = 86_400.0\n",
+        tests=(IMPOSED + "test_a_cancel_that_is_to_wait_an_hour_does_not_hold_up_the_end_of_a_run",),
+    ),
+    Fault(
+        name="jobs that are missing have all the questions",
+        path="orchestrator/core/plan.py",
+        old="        turn = self._turns\n",
+        new="        return self._missing\n        turn = self._turns\n",
+        tests=(
+            "tests/core/test_plan_missing.py::test_thousands_that_are_missing_leave_half_of_the_questions_to_what_else_there_is_to_ask",
+            "tests/core/test_plan_missing.py::test_thousands_that_are_missing_leave_most_questions_to_deadlines_of_others",
+        ),
+    ),
+)
