@@ -178,6 +178,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held_up: str | None = None
     """Why no job is sent, or single ones only, in one sentence (`core.gates`); None where nothing is wrong."""
 
+    finding: str | None = None
+    """What `doctor` would say first of it where nothing has moved for 20 seconds; None where nothing holds it up."""
+
     unreachable_s: float | None = None
     """For how long no request has got through to the service; None while they do."""
 
@@ -243,7 +246,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     work said of late. None where nothing is wrong, or nobody says."""
 
     finding: str | None = None
-    """What `doctor` would say first of it by the ledger alone; None where nothing holds it up."""
+    """What `doctor` would say first of it by the ledger alone, or what the process at work has found out where nothing
+    has moved for 20 seconds; None where nothing holds it up."""
 
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""

@@ -72,7 +72,7 @@ async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:
         return Facts()
     try:
         async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
-            return await _facts(ledger, request)
+            return await facts_of(ledger, request.name, request.endpoint)
     except LedgerVersionError as error:
         return Facts(ledger=LedgerState(path=str(path), newer=str(error)))
     except LedgerBusyError as error:
@@ -89,11 +89,14 @@ async def _of_webhooks(
     return await webhook_state(facts.webhook_url, key, given.clock, within_s=within_s)
 
 
-async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
-    held_by, now = holder(request.ledger), ledger.now()
-    only = None if request.name is None else await run_named(ledger, request.name)
+async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None) -> Facts:
+    """What the ledger says of its runs, or of one, or of those at one endpoint. Raises `UsageError` where there is no
+    such run.
+    """
+    held_by, now = holder(ledger.path), ledger.now()
+    only = None if name is None else await run_named(ledger, name)
     seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
-    runs = [run for run in seen.runs if run.accepted and request.endpoint in (None, run.endpoint)]
+    runs = [run for run in seen.runs if run.accepted and endpoint in (None, run.endpoint)]
     since = await ledger.jobs.outstanding_since()
 
     elsewhere: dict[int, list[str]] = {}
@@ -107,7 +110,7 @@ async def _facts(ledger: Ledger, request: DoctorRequest) -> Facts:
         return replace(found, waited_us=now - since[run.id]) if run.id in since else found
 
     return Facts(
-        ledger=ledger_state(request.ledger, seen, held_by, now),
+        ledger=ledger_state(ledger.path, seen, held_by, now),
         webhook_url=present.webhook_url,
         runs=[await state(run) for run in runs],
     )

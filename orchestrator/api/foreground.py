@@ -28,6 +28,7 @@ from orchestrator.api.outlook import outlook, tell_after_canary
 from orchestrator.api.patience import until_over
 from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
 from orchestrator.api.rescue import rescuing
+from orchestrator.api.standstill import tell_standstills
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
@@ -220,6 +221,7 @@ class Foreground:
             await session.send()
             self._begin_patience(around, settings)
             self._begin_growing(engine.taking, engine.ledger, run)
+            engine.taking.start_soon(tell_standstills, engine)
             engine.taking.start_soon(tell_after_canary, engine.ledger, session, self._request.connection, self._view)
             self._view.ready()
             while True:
@@ -431,7 +433,8 @@ class Foreground:
         """Ends the run once it got nowhere for so long."""
         await until_over(lambda: self._standing, after_us, self._clock.now)
         assert self._standing is not None
-        why = f"; {self._standing.held_up}" if self._standing.held_up else ""
+        held_up = self._standing.held_up or self._standing.of_run.finding
+        why = f"; {held_up}" if held_up else ""
         self._gave_up = f"it got nowhere for {format_duration(after_us)} ({declared.GIVE_UP_AFTER}){why}"
         if self._engine is not None:
             self._engine.stop()

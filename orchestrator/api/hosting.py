@@ -22,6 +22,7 @@ from orchestrator.api.following import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
 from orchestrator.api.rescue import rescuing
+from orchestrator.api.standstill import tell_standstills
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.standing import Standing
@@ -182,6 +183,7 @@ class Host:
         async with engine.working():
             messages.say_recovered(self.view, await engine.collect())
             await engine.keep_up()
+            engine.taking.start_soon(tell_standstills, engine)
             files = files_of(engine, self.connection, self.dependencies, self.view)
             self._scheduler = await engine.carry_out_flows(files, self._firing)
             if self._firing is Firing.ALWAYS:

@@ -97,7 +97,8 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
         if not unfinished(seen.counts.get(run.id, {})) and run.id not in seen.pending:
             return None  # of ten thousand runs most are finished
         state = run_state(run, seen, said, safe_s.get(run.id), now)
-        return next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
+        by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
+        return by_ledger or said.runs.get(run.id, RunSaid()).finding
 
     return [
         _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at)

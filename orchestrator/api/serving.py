@@ -8,6 +8,7 @@ from orchestrator.api.flow_files import files_of
 from orchestrator.api.logbook import log_of, written
 from orchestrator.api.look import runs_now
 from orchestrator.api.rescue import rescuing
+from orchestrator.api.standstill import tell_standstills
 from orchestrator.core.lifecycle import State
 from orchestrator.core.wording import counted
 from orchestrator.engine.dependencies import Dependencies
@@ -79,6 +80,7 @@ class Serving:
             async with engine.working():
                 messages.say_recovered(self._view, await engine.collect())
                 await engine.keep_up()
+                engine.taking.start_soon(tell_standstills, engine)
                 await engine.serving.serve_all()
                 files = files_of(engine, self._request.connection, self._dependencies, self._view)
                 await engine.carry_out_flows(files, Firing.ALWAYS)

@@ -82,6 +82,7 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
         throttled=sum(each.throttled for each in said.meters),
         queue_full=meter.queue_full,
         held_up=held_up,
+        finding=of_run.finding,
         unreachable_s=None if of_run.unreachable_since is None else (now - of_run.unreachable_since) / SECOND_US,
         line_bytes_per_s=of_run.line_bytes_per_s,
         uncertain_seen=progress.count("uncertain_seen"),

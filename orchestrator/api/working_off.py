@@ -12,6 +12,7 @@ from orchestrator.api.controlling import beside
 from orchestrator.api.flow_files import files_of
 from orchestrator.api.flows import FlowStatus, flow_named, hand_over, status_of
 from orchestrator.api.rescue import rescuing
+from orchestrator.api.standstill import tell_standstills
 from orchestrator.core.flows import ENDED, FlowState
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -157,6 +158,7 @@ class WorkingOff:
             async with engine.working():
                 messages.say_recovered(self._view, await engine.collect())
                 await engine.keep_up()
+                engine.taking.start_soon(tell_standstills, engine)
                 files = files_of(engine, self._request.connection, self._dependencies, self._view)
                 scheduler = await engine.carry_out_flows(files, firing)
                 self._view.ready()

@@ -48,6 +48,8 @@ def standstill(snapshot: Snapshot) -> Iterator[str]:
     is_told = snapshot.held_up == UNANSWERED and snapshot.unreachable_s is not None
     if snapshot.held_up is not None and not is_told:
         yield snapshot.held_up
+    if snapshot.finding is not None and snapshot.held_up is None and snapshot.unreachable_s is None:
+        yield snapshot.finding
     if snapshot.unreachable_s is not None:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:

@@ -5,6 +5,7 @@ from functools import reduce
 from typing import Final, NamedTuple
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator import declared_brakes
@@ -38,6 +39,18 @@ class HeldRun(NamedTuple):
     why: str
 
 
+class Standstill(Struct, frozen=True, kw_only=True):
+    """For how long a run has stood as it does. Times are microseconds UTC."""
+
+    stands: tuple[int, ...]
+    since: int
+    due_at: int = 0
+    """When it is next found out why."""
+
+    sentence: str | None = None
+    """Why, where something holds it up."""
+
+
 class KnownRuns:
     """Those that are served have a session; those that are only collected for have an endpoint; the others neither."""
 
@@ -67,6 +80,9 @@ class KnownRuns:
 
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
+
+        self.standstills: dict[int, Standstill] = {}
+        """Since when nothing has moved of the runs that are served, and why, as far as somebody has found out."""
 
         self.held: dict[int, HeldRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
@@ -198,6 +214,7 @@ class KnownRuns:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
         self.held.pop(run, None)
         self.sessions.pop(run, None)
+        self.standstills.pop(run, None)
         self.brakes.forget(run)
         self.unbind(run)
         self._unfinished.discard(run)
@@ -224,8 +241,16 @@ class KnownRuns:
         own, *others = [self._said_at(number, run, session, stuck) for number in self._endpoints_of[run]]
         said = reduce(together, others, own)
         if session is None or not others:
+            return self._with_finding(said, session)
+        said = replace(said, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
+        return self._with_finding(said, session)
+
+    def _with_finding(self, said: RunSaid, session: RunSession | None) -> RunSaid:
+        """`said`, and why the run stands still, if it still does."""
+        standstill = None if session is None else self.standstills.get(session.run.id)
+        if session is None or standstill is None or standstill.stands != session.progress.stands:
             return said
-        return replace(said, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
+        return replace(said, finding=standstill.sentence)
 
     def _said_at(self, number: int, run: int, session: RunSession | None, stuck: Stuck) -> RunSaid:
         part = None if session is None else session.part(number)

@@ -80,6 +80,9 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes_per_s: float | None = None
     """What the line to its service, or from it, brings while large bodies wait for it; None while none does."""
 
+    finding: str | None = None
+    """Why nothing of it has moved for a while, in one sentence, where something holds it up."""
+
 
 def together(one: RunSaid, other: RunSaid) -> RunSaid:
     """How a process stands with a run at two endpoints, of which `one` is the run's own."""

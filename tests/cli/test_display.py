@@ -12,6 +12,7 @@ from rich.console import Console
 from orchestrator.cli.display import PlainView, QuietView, progress_line, view_for_stderr
 from orchestrator.cli.live import Display, LiveView, terminal
 from orchestrator.core.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED
+from orchestrator.core.service_rules import NO_WORKERS
 from orchestrator.views import Snapshot, StuckSummary
 from tests.cli.fake_api import snapshot
 
@@ -206,6 +207,10 @@ async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None
         "service   paused: nothing is sent",
         "          994 of 1,000 requests in 10 s, 3 throttled   2 were uncertain",
     ]
+    still = msgspec.structs.replace(HALFWAY, finding=NO_WORKERS)
+    assert drawn(still)[3] == f"service   {NO_WORKERS}"
+    assert f"captions: {NO_WORKERS}; 6,139 of" in progress_line(still)
+    assert NO_WORKERS not in progress_line(msgspec.structs.replace(still, held_up=PAUSED)), "one reason is enough"
     gone = msgspec.structs.replace(HALFWAY, unreachable_s=185.4)
     assert drawn(gone)[3] == "service   unreachable for 3 min 05 s"
     assert "captions: paused: nothing is sent; 6,139 of 10,000 jobs finished" in progress_line(paused)

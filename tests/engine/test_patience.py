@@ -19,7 +19,8 @@ PATIENT = RunSettings(give_up_after_us=MINUTE_US, breaker=OFF)
 async def test_a_run_whose_jobs_nobody_executes_is_given_up_and_can_be_resumed(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk:
         with pytest.raises(
-            StoppedError, match=r"it got nowhere for 1 min \(--give-up-after\)\. Go on with: "
+            StoppedError,
+            match=r"it got nowhere for 1 min \(--give-up-after\); jobs wait, and the endpoint has no workers\. Go on with: ",
         ) as raised:
             await desk.run(settings=PATIENT)
         summary = raised.value.summary

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import Transition, counters
+from orchestrator.core.job import FAILED_EXECUTIONS, Transition, counters
 from orchestrator.core.lifecycle import TERMINAL, State, unfinished
 from orchestrator.units import SECOND_US
 
@@ -96,6 +96,11 @@ class Progress:
     def at_service(self) -> int:
         """Jobs that the service may hold."""
         return sum(self._counts[state.value] for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+    @property
+    def stands(self) -> tuple[int, ...]:
+        """Another value once anything has moved: a job was taken by the service, failed there, or came to its end."""
+        return self._ended, self._counts[State.OUTSTANDING.value], self._counts[FAILED_EXECUTIONS]
 
     def to_collect(self, *, adoptable: bool) -> int:
         """Jobs whose outcome may still come from the service; uncertain ones only if a webhook can adopt them."""

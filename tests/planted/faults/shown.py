@@ -4,6 +4,20 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="an endpoint without workers shows nothing",
+        path="orchestrator/api/summary.py",
+        old="        finding=of_run.finding,\n",
+        new="",
+        tests=("tests/engine/test_standstill.py::test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks",),
+    ),
+    Fault(
+        name="status does not know what the process at work has found out",
+        path="orchestrator/api/look.py",
+        old="        return by_ledger or said.runs.get(run.id, RunSaid()).finding\n",
+        new="        return by_ledger\n",
+        tests=("tests/engine/test_standstill.py::test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks",),
+    ),
+    Fault(
         name="who waits for the place of a process goes on where all were asked to stop",
         path="orchestrator/api/foreground.py",
         old="            if followed.is_told_to_stop:\n                self._stop.set()\n",
