@@ -401,7 +401,8 @@ class Foreground:
         if self._log is not None:
             await self._log.note_failures(ledger, standing.run.id)
         if not summary.interrupted and standing.progress.unfinished:
-            raise StoppedError(f"{await self._stopped_advice(ledger, standing)}: {resume_command(request)}")
+            why = await messages.stopped_advice(ledger, standing, self._gave_up)
+            raise StoppedError(f"{why}: {resume_command(request)}")
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake is not None
             messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
@@ -440,15 +441,6 @@ class Foreground:
             self._engine.stop()
         else:
             self._standing.progress.nudge()
-
-    async def _stopped_advice(self, ledger: Ledger, standing: Standing) -> str:
-        if self._gave_up:
-            return f"{self._gave_up}. Go on with"
-        if (why := standing.why_stopped) is None:
-            return "jobs were queued again as this process ended; go on with"
-        if await ledger.runs.is_untouched(standing.run.id):
-            return f"{why}; mend that (a wrong id: add {declared.ENDPOINT} ID), then"
-        return f"{why}; mend that, then"
 
     async def _summary(self, ledger: Ledger, standing: Standing) -> Summary:
         run = standing.run

@@ -98,7 +98,7 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
             return None  # of ten thousand runs most are finished
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
-        return by_ledger or said.runs.get(run.id, RunSaid()).finding
+        return said.runs.get(run.id, RunSaid()).finding or by_ledger
 
     return [
         _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at)

@@ -97,6 +97,17 @@ def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: flo
         view.say(f"continue with: {resume_command(request)}")
 
 
+async def stopped_advice(ledger: Ledger, standing: Standing, gave_up: str) -> str:
+    """Why a run ends that has not finished, up to the command that goes on with it."""
+    if gave_up:
+        return f"{gave_up}. Go on with"
+    if (why := standing.why_stopped) is None:
+        return "jobs were queued again as this process ended; go on with"
+    if await ledger.runs.is_untouched(standing.run.id):
+        return f"{why}; mend that (a wrong id: add {declared.ENDPOINT} ID), then"
+    return f"{why}; mend that, then"
+
+
 def refusal_advice(request: RunRequest, standing: Standing, safe_s: float | None) -> str:
     """What to know when a changed input was refused while jobs are at the service."""
     at_service = standing.progress.at_service

@@ -61,7 +61,8 @@ async def _look(engine: Engine, session: RunSession) -> int:
 async def _sentence(engine: Engine, session: RunSession) -> str | None:
     run, said = session.run, session.of_run
     service = None if run.service_url == LOCAL else engine.services.at(run.service_url)
-    if service is None or session.is_over or session.held_up is not None or said.unreachable_since is not None:
+    is_told = said.unreachable_since is not None or session.wishes.pause or session.wishes.cancel
+    if service is None or session.is_over or is_told:
         return None
     found: str | None = None
     with anyio.move_on_after(ASKED_S_MAX):
@@ -69,7 +70,8 @@ async def _sentence(engine: Engine, session: RunSession) -> str | None:
             facts = await facts_of(engine.ledger, run.name)
             state = await service_state(service, run.service_url, session.run.endpoint, within_s=ASK_S_MAX)
             facts = msgspec.structs.replace(facts, services=[state])
-            found = next((each.sentence for each in findings(facts)), None)
+            sentences = [each.sentence for each in findings(facts)]
+            found = next((each for each in sentences if each != session.held_up), None)  # why that is so, if anything
         except OrchestratorError:  # renamed or deleted meanwhile, or a ledger that cannot be read: others tell
             return None
     return found

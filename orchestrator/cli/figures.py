@@ -46,10 +46,10 @@ def attempts_failed(failed: int, retried: int) -> str:
 def standstill(snapshot: Snapshot) -> Iterator[str]:
     """Why nothing goes on, for as long as it does not."""
     is_told = snapshot.held_up == UNANSWERED and snapshot.unreachable_s is not None
+    if snapshot.finding is not None:
+        yield snapshot.finding
     if snapshot.held_up is not None and not is_told:
         yield snapshot.held_up
-    if snapshot.finding is not None and snapshot.held_up is None and snapshot.unreachable_s is None:
-        yield snapshot.finding
     if snapshot.unreachable_s is not None:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:

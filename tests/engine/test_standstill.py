@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from orchestrator.api.foreground import run
@@ -59,6 +60,18 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
         group.start_soon(lambda: watch(ledger, "in", watcher, around, stop=anyio.Event()))
         await watcher.found.wait()
         assert (await status_of(ledger, desk.clock)).finding == NO_WORKERS
+        group.cancel_scope.cancel()
+
+
+async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp_path: Path) -> None:
+    async with desk_in(tmp_path, workers=0) as desk, anyio.create_task_group() as group:
+        view = Looker(desk.clock)
+        request = msgspec.structs.replace(request_in(tmp_path, 300), settings=RunSettings())
+        group.start_soon(run, request, view, surroundings(desk.service, desk.clock))
+        await view.found.wait()
+        assert view.seen is not None
+        assert view.seen.finding == NO_WORKERS
+        assert "the first jobs are out" in (view.seen.held_up or "")
         group.cancel_scope.cancel()
 
 

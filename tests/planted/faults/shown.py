@@ -13,7 +13,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="status does not know what the process at work has found out",
         path="orchestrator/api/look.py",
-        old="        return by_ledger or said.runs.get(run.id, RunSaid()).finding\n",
+        old="        return said.runs.get(run.id, RunSaid()).finding or by_ledger\n",
         new="        return by_ledger\n",
         tests=("tests/engine/test_standstill.py::test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks",),
     ),
