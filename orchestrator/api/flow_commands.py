@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -21,6 +22,12 @@ from orchestrator.units import MIB
 LINES_MAX: Final = 100_000
 PRINTED_BYTES_MAX: Final = 256 * MIB
 """So much of what a command prints becomes rows: they are written by one transaction."""
+
+LOOK_S: Final = 0.2
+"""How often it is looked whether a command has said something."""
+
+BLOCK_BYTES: Final = 64 * 1024
+"""So much of what it says is read at once; a longer line is told in parts."""
 
 TOLD_CHARS_MAX: Final = 200
 """So much of a command is told."""
@@ -52,26 +59,60 @@ async def _run(
     printed: IO[bytes],
 ) -> None:
     told = shlex.join(command)[:TOLD_CHARS_MAX]
-    process = await user_commands.begin(command, told=told, folder=folder, environ=environ, printed=printed)
-    try:
-        said = await to_thread.run_sync(_listen, process, say, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-    except BaseException:
-        await user_commands.stop(process)
-        raise
-    user_commands.check(process, told, said)
+    with tempfile.TemporaryFile(prefix="orchestrator-") as said:  # no pipe: what it leaves running keeps nobody waiting
+        process = await user_commands.begin(
+            command, told=told, folder=folder, environ=environ, printed=printed, said=said
+        )
+        following = partial(_follow, process, said, say)
+        try:
+            end = await to_thread.run_sync(following, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        except BaseException:
+            await user_commands.stop(process)
+            raise
+    user_commands.check(process, told, end)
+    if user_commands.has_left_some(process):
+        say(f"{told} has ended and left processes running: they go on, and nothing that they print is read any more")
 
 
-def _listen(process: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> str:
-    """Until it has ended; returns the end of what it said."""
-    assert process.stderr is not None
-    said = ""
-    with process.stderr:
-        for line in process.stderr:
-            text = line.decode(errors="replace")
-            said = (said + text)[-2 * user_commands.SAID_SHOWN :]
-            from_thread.run_sync(say, text.rstrip())
-    process.wait()
-    return said
+def _follow(process: "subprocess.Popen[bytes]", said: IO[bytes], say: Callable[[str], None]) -> str:
+    """Tells what it says until it has ended; returns the end of that."""
+    lines = _SaidLines(said)
+    while True:
+        has_ended = user_commands.has_ended(process, within_s=LOOK_S)
+        for line in lines.new(to_the_end=has_ended):
+            from_thread.run_sync(say, line)
+        if has_ended:
+            return lines.end
+
+
+class _SaidLines:
+    """The lines of a file that grows. Another process has the same place in it, so it is read by place."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._descriptor = file.fileno()
+        self._place = 0
+        self._begun = b""
+        self.end = ""
+
+    def new(self, *, to_the_end: bool) -> Iterator[str]:
+        """Those that have come since; `to_the_end` also a last one that is not ended."""
+        while block := os.pread(self._descriptor, BLOCK_BYTES, self._place):
+            self._place += len(block)
+            *whole, self._begun = (self._begun + block).split(b"\n")
+            yield from map(self._told, whole)
+            if len(self._begun) >= BLOCK_BYTES:
+                yield self._rest()
+        if to_the_end and self._begun:
+            yield self._rest()
+
+    def _rest(self) -> str:
+        rest, self._begun = self._begun, b""
+        return self._told(rest)
+
+    def _told(self, line: bytes) -> str:
+        text = line.decode(errors="replace").rstrip()
+        self.end = f"{self.end}{text}\n"[-2 * user_commands.SAID_SHOWN :]
+        return text
 
 
 def _lines(program: str, printed: IO[bytes]) -> Iterator[PrintedLine]:

@@ -14,7 +14,6 @@ from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
 from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.core.local_times import local
-from orchestrator.core.policy import format_duration
 from orchestrator.core.wording import counted, when_it_fires
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
@@ -270,10 +269,7 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
     ended = await ledger.flows.latest(1, pipeline=each.id, states=_TOLD)
     texts: list[tuple[str, str]] = []
     schedule = each.pipeline.schedule
-    late_after_us = None if schedule is None else schedule.late_after_us
-    if late_after_us is not None:
-        late = [flow.name for flow in latest if now > flow.fire_at + late_after_us]
-        texts += [("late", f"{flow} has not ended {format_duration(late_after_us)} after its time") for flow in late]
+    texts += [("late", f"{flow.name} {why}") for flow in latest if (why := flow.why_late(schedule, now)) is not None]
     if missed:
         more = "at least " if missed >= COUNTED_MAX else ""
         texts.append(

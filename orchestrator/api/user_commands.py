@@ -22,6 +22,10 @@ STOP_S: Final = 5.0
 """A command that is to end is killed after so long."""
 
 
+KILLED_S: Final = 10.0
+"""So long it may take to end once it is killed."""
+
+
 async def carry_out(
     command: Sequence[str],
     *,
@@ -59,7 +63,7 @@ async def begin(
     environ: Mapping[str, str],
     given: IO[bytes] | None = None,
     printed: IO[bytes] | None = None,
-    said: IO[bytes] | int = subprocess.PIPE,
+    said: IO[bytes],
 ) -> "subprocess.Popen[bytes]":
     """Begins the command; what it says on its standard error goes to `said`. Raises `CommandFailed`."""
 
@@ -80,6 +84,26 @@ async def begin(
         raise CommandFailed(f"{told} cannot be run ({getattr(error, 'strerror', None) or error})") from None
 
 
+def has_ended(process: "subprocess.Popen[bytes]", *, within_s: float) -> bool:
+    """Whether the command has, after so long at most. Called in a thread."""
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def has_left_some(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether anything that the command has begun, which has ended, goes on."""
+    try:
+        os.killpg(process.pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def check(process: "subprocess.Popen[bytes]", told: str, said: str) -> None:
     """Raises `CommandFailed` where the command, which has ended, has failed."""
     code = process.returncode
@@ -96,9 +120,10 @@ async def stop(process: "subprocess.Popen[bytes]") -> None:
         with anyio.move_on_after(STOP_S):
             await to_thread.run_sync(process.wait, abandon_on_cancel=True)
         _signal(process, signal.SIGKILL)
-        await to_thread.run_sync(process.wait)
+        with anyio.move_on_after(KILLED_S):  # one that the kernel holds, as on a dead disk, ends later
+            await to_thread.run_sync(process.wait, abandon_on_cancel=True)
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # PermissionError: it has made itself somebody else's
         os.killpg(process.pid, number)

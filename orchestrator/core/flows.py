@@ -102,6 +102,15 @@ class FlowKind(StrEnum):
     """Somebody asked for the fires of a past time; it stands behind the others."""
 
 
+def late_from(kind: FlowKind, *, fire_at: int, recorded_at: int, due_at: int, jitter_us: int) -> int:
+    """From when on the time of a flow counts, after which it is late: from its fire, but from when somebody asked for
+    it where that came later. Who goes on with one that has ended asks for it again: it is due then.
+    """
+    asked_at = recorded_at if kind is not FlowKind.SCHEDULED else fire_at
+    again_at = due_at if due_at > fire_at + jitter_us else fire_at
+    return max(fire_at, asked_at, again_at)
+
+
 def before(event: FlowEvent) -> frozenset[FlowState]:
     """The states in which `event` may happen."""
     return frozenset(state for state, row in TRANSITIONS.items() if event in row)

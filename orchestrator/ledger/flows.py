@@ -7,10 +7,11 @@ import msgspec
 from sqlalchemy import bindparam, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before
+from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before, late_from
 from orchestrator.core.notifications import OF_EVENT
 from orchestrator.core.overlap import Live
-from orchestrator.core.pipelines import News, flow_name, run_name
+from orchestrator.core.pipelines import News, Schedule, flow_name, run_name
+from orchestrator.core.policy import format_duration
 from orchestrator.ledger.control import UNFINISHED, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
@@ -52,6 +53,22 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     due_at: int
     """It does not begin before."""
+
+    def why_late(self, schedule: Schedule | None, now: int) -> str | None:
+        """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
+        if schedule is None or schedule.late_after_us is None:
+            return None
+        since = late_from(
+            self.kind,
+            fire_at=self.fire_at,
+            recorded_at=self.recorded_at,
+            due_at=self.due_at,
+            jitter_us=schedule.jitter_us,
+        )
+        if now <= since + schedule.late_after_us:
+            return None
+        after_what = "its time" if since == self.fire_at else "it was asked for"
+        return f"has not ended {format_duration(schedule.late_after_us)} after {after_what}"
 
     @property
     def live(self) -> Live:
@@ -134,6 +151,8 @@ def _step(event: FlowEvent) -> Any:
         change["is_overruled"] = 1
     elif event in (FlowEvent.STARTED, FlowEvent.REOPENED):
         change |= {"started_at": bindparam("now"), "ended_at": None, "is_cancelled": 0}
+        if event is FlowEvent.REOPENED:
+            change["due_at"] = bindparam("now")
     may = flows.c.state.in_([literal_column(f"'{before_it}'") for before_it in sorted(before(event))])
     return update(flows).where(flows.c.id == bindparam("of"), may).values(**change)
 

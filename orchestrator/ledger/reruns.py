@@ -17,7 +17,14 @@ _AGAIN_BY_JOBS: Final = (
         flows.c.id.in_(select(stages.c.flow_id).where(stages.c.run_id.in_(IN_BATCH))),
         flows.c.state.in_([FlowState.SUCCEEDED.value, FlowState.PARTIAL.value, FlowState.FAILED.value]),
     )
-    .values(state=after(FlowEvent.REOPENED).value, started_at=bindparam("now"), ended_at=None, why="", is_cancelled=0)
+    .values(
+        state=after(FlowEvent.REOPENED).value,
+        started_at=bindparam("now"),
+        due_at=bindparam("now"),
+        ended_at=None,
+        why="",
+        is_cancelled=0,
+    )
 )
 
 

@@ -2,7 +2,19 @@
 
 import pytest
 
-from orchestrator.core.flows import BEGUN, ENDED, LIVE, TRANSITIONS, FlowEvent, FlowState, after, before, end_of
+from orchestrator.core.flows import (
+    BEGUN,
+    ENDED,
+    LIVE,
+    TRANSITIONS,
+    FlowEvent,
+    FlowKind,
+    FlowState,
+    after,
+    before,
+    end_of,
+    late_from,
+)
 
 
 def reached(state: FlowState) -> set[FlowState]:
@@ -45,3 +57,19 @@ def test_a_flow_that_waits_can_begin_be_cancelled_or_be_skipped() -> None:
 )
 def test_how_a_flow_ends_is_told_by_its_last_jobs(succeeded: int, others: int, event: FlowEvent) -> None:
     assert end_of(succeeded=succeeded, others=others) is event
+
+
+@pytest.mark.parametrize(
+    ("kind", "recorded_at", "due_at", "since"),
+    [
+        (FlowKind.SCHEDULED, 5_000, 1_007, 1_000),  # it was made up for: it is late, and its jitter makes it no later
+        (FlowKind.BACKFILL, 5_000, 0, 5_000),
+        (FlowKind.TRIGGERED, 500, 0, 1_000),  # for a time to come
+        (FlowKind.SCHEDULED, 1_001, 9_000, 9_000),  # it had ended, and went on when somebody asked for that
+        (FlowKind.BACKFILL, 5_000, 9_000, 9_000),
+    ],
+)
+def test_a_flow_is_late_from_its_fire_or_from_when_it_was_asked_for(
+    kind: FlowKind, recorded_at: int, due_at: int, since: int
+) -> None:
+    assert late_from(kind, fire_at=1_000, recorded_at=recorded_at, due_at=due_at, jitter_us=10) == since

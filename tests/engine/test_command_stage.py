@@ -1,6 +1,8 @@
 """Commands as stages: once all before them is over, with files in, rows out, and several tries."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,18 @@ async def test_a_command_is_given_the_files_and_its_lines_are_rows(tmp_path: Pat
         assert await handed_over(p, f"{name}/embed", f"{name}/report") == [0, 1, 0, 0, 0, 0]
 
 
+async def test_what_a_command_leaves_running_holds_nobody_up_and_is_told_of(tmp_path: Path) -> None:
+    said: list[str] = []
+    script = "sleep 20 & echo $! > left; echo '{\"n\": 1}'; printf 'one\\ntwo' >&2"
+    try:
+        rows = await print_rows(["sh", "-c", script], tmp_path, {"PATH": os.defpath}, said.append)
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert [row.output for row in rows] == [b'{"n":1}']
+    assert said[:2] == ["one", "two"]
+    assert "has ended and left processes running" in said[2]
+
+
 async def test_rows_of_a_command_are_handed_on(tmp_path: Path) -> None:
     pipeline = reporting(tmp_path)
     index = Stage(name="index", from_=("report",), step="steps.py:keep", settings={"endpoint": (ENDPOINT,)})
@@ -78,6 +92,11 @@ async def test_rows_of_a_command_are_handed_on(tmp_path: Path) -> None:
         ("echo tried >> tries; kill -9 $$", "was killed by SIGKILL"),
         ("echo tried >> tries; echo '{}'; echo '{'", "line 2 of what sh prints is no row"),
         ('echo tried >> tries; echo \'{"parents": ["r9"]}\'', "names 'r9', which it was not given"),
+        (
+            'echo tried >> tries; echo \'{"custom_id": "a"}\'; echo 1; echo \'{"custom_id": "a", "n": 2}\'',
+            "rows 1 and 3 of what it prints are both called 'a'",
+        ),
+        ('echo tried >> tries; echo \'{"custom_id": "report/1"}\'; echo 1', "are both called 'report/1'"),
     ],
 )
 async def test_a_command_that_fails_is_a_failed_job_after_its_tries(tmp_path: Path, script: str, why: str) -> None:

@@ -248,6 +248,39 @@ async def test_a_late_flow_is_told_once_and_failed_flows_in_a_row_pause_the_sche
         assert paused.note == "2 failed flows in a row"
 
 
+async def test_who_asks_for_past_fires_or_goes_on_with_an_old_flow_is_not_told_at_once_that_they_are_late(
+    tmp_path: Path,
+) -> None:
+    schedule = msgspec.structs.replace(every(0.5), late_after_us=5 * MINUTE_US)
+    waiting = Scripted(run=accepting(), status=lambda asked: says("IN_PROGRESS", asked.remote_id))
+    async with flowing(tmp_path, transport=waiting, firing=Firing.ASKED) as p:
+        of = await applied(p.ledger, a_pipeline(tmp_path, schedule), now=p.ledger.now())
+        fires = [EPOCH_AT - number * 10 * MINUTE_US for number in (1, 2, 3)]
+        names = await p.ledger.flows.add(of.id, "p", of.definition, fires, FlowKind.BACKFILL, parallel=3)
+        p.scheduler.on_change()
+        await anyio.sleep(240)
+        assert not any("is late" in line for line in p.warnings)
+        await anyio.sleep(120)
+        late = [line for line in p.warnings if "is late: it has not ended 5 min after it was asked for" in line]
+        assert len(late) == 3
+
+        waiting.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
+        await p.idle()
+        [name] = await p.ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT - 3_600_000_000], FlowKind.TRIGGERED)
+        assert name not in names
+        p.scheduler.on_change()
+        await p.idle()
+        await anyio.sleep(3_600)
+        waiting.scripts["status"] = lambda asked: says("IN_PROGRESS", asked.remote_id)
+        flow = await p.flow(name)
+        assert await p.ledger.flows.rerun(flow.id, ["caption"], only_failed=False)
+        p.scheduler.on_change()
+        await anyio.sleep(240)
+        assert not (await p.flow(name)).is_late
+        await anyio.sleep(120)
+        assert (await p.flow(name)).is_late
+
+
 async def test_a_run_that_is_renamed_under_its_flow_is_still_its_run(tmp_path: Path) -> None:
     transport = never_ending()
     async with flowing(tmp_path, transport=transport) as p:

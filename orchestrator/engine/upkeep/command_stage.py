@@ -128,7 +128,9 @@ class CommandStage(StageWork):
         for each in members:
             if each.is_in:
                 jobs.setdefault(each.custom_id, []).append(each.job)
-        return [self._row(number, line, group, jobs, is_one=len(lines) == 1) for number, line in enumerate(lines)]
+        rows = [self._row(number, line, group, jobs, is_one=len(lines) == 1) for number, line in enumerate(lines)]
+        _check_ids(rows)
+        return rows
 
     def _row(
         self, number: int, line: PrintedLine, group: Group, jobs: Mapping[str, Sequence[int]], *, is_one: bool
@@ -139,3 +141,14 @@ class CommandStage(StageWork):
         own = self.stage.name if is_one else f"{self.stage.name}/{number}"
         parents = {job: None for name in line.parents for job in jobs[name]}
         return Printed(line.custom_id or own, group.line + number, line.output, tuple(parents))
+
+
+def _check_ids(rows: Sequence[Printed]) -> None:
+    """Raises `CommandFailed` where two rows are called the same, as an input is refused for it."""
+    numbers: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        if (first := numbers.setdefault(row.custom_id, number)) != number:
+            raise CommandFailed(
+                f"rows {first} and {number} of what it prints are both called {row.custom_id!r}: each needs a custom_id"
+                " of its own, or none"
+            )

@@ -17,7 +17,6 @@ from orchestrator.clock import Clock
 from orchestrator.core.flows import BEGUN
 from orchestrator.core.overlap import startable
 from orchestrator.core.pipelines import Pipeline
-from orchestrator.core.policy import format_duration
 from orchestrator.engine.serving import Serving
 from orchestrator.engine.upkeep.flow_work import FlowFiles, FlowWork
 from orchestrator.engine.upkeep.looking import Looker
@@ -221,9 +220,8 @@ class Scheduler:
         self._settled = anyio.Event()
 
     async def _tell_if_late(self, flow: Flow, pipeline: Pipeline) -> None:
-        late_after_us = None if pipeline.schedule is None else pipeline.schedule.late_after_us
-        if late_after_us is None or flow.is_late or self.clock.now() <= flow.fire_at + late_after_us:
+        if flow.is_late or (late := flow.why_late(pipeline.schedule, self.clock.now())) is None:
             return
-        why = f"it has not ended {format_duration(late_after_us)} after its time"
+        why = f"it {late}"
         if await self.ledger.flows.tell_late(flow.id, why):
             self.warn(f"{flow.name} is late: {why}")

@@ -8,6 +8,15 @@ _PIPELINES = "tests/conformance/test_pipelines.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a flow that somebody has asked for is late from its fire",
+        path="orchestrator/core/flows.py",
+        old="    asked_at = recorded_at if kind is not FlowKind.SCHEDULED else fire_at\n",
+        new="    asked_at = fire_at\n",
+        tests=(
+            "tests/engine/test_flows.py::test_who_asks_for_past_fires_or_goes_on_with_an_old_flow_is_not_told_at_once_that_they_are_late",
+        ),
+    ),
+    Fault(
         name="a fire that is overdue for exactly as long as it may be is missed",
         path="orchestrator/core/firing.py",
         old="    bygone = now - schedule.catch_up_us - 1\n",

@@ -5,6 +5,7 @@ from tests.planted.faults.fault import Fault
 _STAGES = "tests/engine/test_stages.py"
 _PUMP = "tests/engine/test_pump.py"
 _DOOR = "tests/test_user_code.py"
+_COMMANDS = "tests/engine/test_command_stage.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -34,5 +35,19 @@ FAULTS: tuple[Fault, ...] = (
         old="                signal.signal(number, handler)\n",
         new="                pass\n",
         tests=(f"{_DOOR}::test_what_a_module_does_to_the_programs_signals_is_undone",),
+    ),
+    Fault(
+        name="people's code in a command prints two rows of one name, and both are taken",
+        path="orchestrator/engine/upkeep/command_stage.py",
+        old="        _check_ids(rows)\n",
+        new="",
+        tests=(f"{_COMMANDS}::test_a_command_that_fails_is_a_failed_job_after_its_tries",),
+    ),
+    Fault(
+        name="people's code in a command leaves processes running without a word",
+        path="orchestrator/api/flow_commands.py",
+        old="    if user_commands.has_left_some(process):\n",
+        new="    if False:\n",
+        tests=(f"{_COMMANDS}::test_what_a_command_leaves_running_holds_nobody_up_and_is_told_of",),
     ),
 )
