@@ -11,6 +11,7 @@ from typing import IO, Final, NoReturn
 import msgspec
 
 from orchestrator.cli import colours
+from orchestrator.cli.json_times import with_iso_times
 from orchestrator.errors import StoppedError
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
@@ -67,8 +68,8 @@ def has_reader_left() -> bool:
 
 
 def put_json(value: object) -> None:
-    """Writes `value` to standard output as one line of JSON. Raises as `put` does."""
-    put(msgspec.json.encode(value) + b"\n")
+    """Writes `value` to standard output as one line of JSON, its times in ISO 8601 beside. Raises as `put` does."""
+    put(msgspec.json.encode(with_iso_times(value)) + b"\n")
     flush()
 
 

@@ -4,6 +4,20 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="what is counted is told as a time in ISO 8601",
+        path="orchestrator/cli/json_times.py",
+        old='    return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS\n',
+        new='    return name.rpartition("_")[2] in _ENDINGS\n',
+        tests=("tests/cli/test_json_times.py",),
+    ),
+    Fault(
+        name="times inside of what is printed are told in microseconds only",
+        path="orchestrator/cli/json_times.py",
+        old="            each = [with_iso_times(one) for one in value]\n",
+        new="            each = list(value)\n",
+        tests=("tests/cli/test_json_times.py::test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are",),
+    ),
+    Fault(
         name="an endpoint without workers shows nothing",
         path="orchestrator/api/summary.py",
         old="        finding=of_run.finding,\n",

@@ -1,0 +1,67 @@
+"""Times in JSON as people read them: beside each number of microseconds stands the same moment in ISO 8601.
+
+A field is a time by its name, as everywhere in the views: `at`, `since`, `until` and what ends in them.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Final
+
+import msgspec
+
+ISO: Final = "_iso"
+"""What the name of the field beside ends in: `ended_at` and `ended_at_iso`."""
+
+_ENDINGS: Final = ("at", "since", "until")
+_NO_TIMES: Final = frozenset({"looked_at"})
+"""Numbers of what was looked at."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_time(name: str) -> bool:
+    """Whether a number in a field of that name is a moment: microseconds since 1970, UTC."""
+    return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS
+
+
+def iso(at_us: int) -> str:
+    """A moment in ISO 8601."""
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def with_iso_times(value: object) -> object:
+    """`value` for JSON, with the times of what it holds in ISO 8601 beside. What has none is returned as it is."""
+    match value:
+        case msgspec.Struct():
+            return _of_struct(value)
+        case list() | tuple():
+            each = [with_iso_times(one) for one in value]
+            return each if any(one is not before for one, before in zip(each, value, strict=True)) else value
+        case Mapping():
+            members = {key: with_iso_times(one) for key, one in value.items()}
+            return members if any(members[key] is not value[key] for key in members) else value
+        case _:
+            return value
+
+
+def _of_struct(value: msgspec.Struct) -> object:
+    is_other = False
+    members: dict[str, object] = {}
+    for name, encoded, is_moment in _fields(type(value)):
+        before = getattr(value, name)
+        members[encoded] = now = with_iso_times(before)
+        is_other = is_other or now is not before
+        if is_moment:
+            members[encoded + ISO] = None if before is None else iso(before)
+            is_other = True
+    return members if is_other else value
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    """The fields of a struct, each with its name in JSON, and whether it is a time in microseconds."""
+    return tuple(
+        (field.name, field.encode_name, is_time(field.name) and field.type in (int, int | None))
+        for field in msgspec.structs.fields(kind)
+    )
