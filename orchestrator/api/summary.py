@@ -10,6 +10,7 @@ from orchestrator.core.error_messages import told
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
+from orchestrator.engine.observers.progress import Progress
 from orchestrator.engine.observers.standing import THROTTLED, Standing
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import Reading, RunSaid
@@ -74,7 +75,7 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
         rows_read=rows_read or 0,
         counts=progress.counts,
         jobs_per_s=progress.jobs_per_s(),
-        eta_s=None if waits else progress.eta_s(),
+        eta_s=_eta_s(progress, of_run.crawl_s) if of_run.crawl_s is not None or not waits else None,
         sent=meter.sent,
         window_used=meter.used,
         window_allowed=meter.allowance,
@@ -96,6 +97,11 @@ def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: 
         webhooks_fail=collecting is not None and collecting.by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )
+
+
+def _eta_s(progress: Progress, crawl_s: float | None) -> float | None:
+    """When a run is finished, at its rate or at that of single ones."""
+    return progress.unfinished * crawl_s if crawl_s else progress.eta_s()
 
 
 def soonest_s(runs: Iterable[RunSaid], now: int) -> float | None:

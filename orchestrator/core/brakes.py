@@ -22,6 +22,11 @@ JUDGED_FROM: Final = 20
 """From so many rows on it is looked which share of them has failed."""
 
 
+SHOWN_AFTER_US: Final = 30 * SECOND_US
+"""That the first jobs are waited for is normal, and told once it lasts."""
+
+FIRST_OUT: Final = "as many rows are out as may fail, and the rest waits until one has succeeded (max-failures)"
+
 UNRATED_MAX: Final = 40
 """So many are outstanding, where none may be late, before it is known how fast they end."""
 
@@ -38,6 +43,13 @@ class MaxFailures(msgspec.Struct, frozen=True):
 
     rows: int | None = None
     share: int | None = None
+
+    @property
+    def at_first(self) -> int | None:
+        """So many are outstanding at most before one has succeeded: if they all fail, it is known to be too many."""
+        if self.rows is not None:
+            return self.rows + 1
+        return None if self.share is None else JUDGED_FROM
 
     def are_exceeded(self, failed: int, ended: int) -> bool:
         """Whether so many of the rows that have ended are more than may fail."""
@@ -139,19 +151,35 @@ class BrakeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_failures: MaxFailures | None = None
     failed: int = 0
     ended: int = 0
+    succeeded: int = 0
+    outstanding: int = 0
+    """Jobs that are at the service, claimed or on their way."""
+
+    sending_since: int | None = None
+    """When the first one was claimed here; None while none was."""
+
     canary: CanaryFacts | None = None
     budgets: tuple[BudgetFacts, ...] = ()
     deadline: DeadlineFacts | None = None
 
 
-def failures(brakes: BrakeFacts, _now: int) -> Passage:
-    """More rows have failed than may."""
-    if brakes.max_failures is None or not brakes.max_failures.are_exceeded(brakes.failed, brakes.ended):
+def failures(brakes: BrakeFacts, now: int) -> Passage:
+    """More rows have failed than may; or so many are out, and none has succeeded, that more could."""
+    if brakes.max_failures is None:
         return ANY
-    return Closed(
-        f"{STOPPED}: {brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than"
-        f" max-failures allows; {continued(brakes.name)}"
-    )
+    if brakes.max_failures.are_exceeded(brakes.failed, brakes.ended):
+        return Closed(
+            f"{STOPPED}: {brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than"
+            f" max-failures allows; {continued(brakes.name)}"
+        )
+    at_first = brakes.max_failures.at_first
+    if brakes.succeeded or at_first is None:
+        return ANY
+    more = at_first - brakes.failed - brakes.outstanding
+    if more > 0:
+        return Open(more)
+    is_told = brakes.sending_since is not None and now >= brakes.sending_since + SHOWN_AFTER_US
+    return Open(0, FIRST_OUT if is_told else None)
 
 
 def canary(brakes: BrakeFacts, _now: int) -> Passage:

@@ -5,7 +5,8 @@ A broken image fails every job, and each failure is paid. So until the first exe
 go than have to fail for the breaker to trip; later it trips where most of the latest ones failed, and most of these in
 one way. For a minute nothing goes then, and after it one job a minute. The first success half opens it: as many go as
 at the beginning, and if these do well, all. What has never worked will hardly mend itself: there, after a few such
-jobs, it waits for people.
+jobs, it waits for people. So it does where no more are left than it takes to find out: single ones would only execute
+all of them, one a minute. What people have tried again is judged by itself, whatever failed before.
 
 Not to be confused with `core.circuit_breaker`, which is about requests that the service does not answer.
 """
@@ -17,18 +18,15 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.brakes import continued
+from orchestrator.core.brakes import SHOWN_AFTER_US, continued
 from orchestrator.core.gates import ANY, STOPPED, Closed, Open, Passage
 from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.wording import counted
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import MINUTE_US
 
 PROBE_EVERY_US: Final = MINUTE_US
 PROBES_MAX: Final = 5
 """So many jobs find out whether something has been mended that has never worked."""
-
-SHOWN_AFTER_US: Final = 30 * SECOND_US
-"""That the first jobs are waited for is normal, and told once it lasts."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -70,6 +68,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     probes: int = 0
     """How many of these went since it tripped."""
 
+    may_try: bool = False
+    """Whether one more may go though it waits for people: another process goes on with the run."""
+
     has_succeeded: bool = False
     """Whether any execution has, since people last let the run go on."""
 
@@ -99,12 +100,14 @@ class Breaker:
         self._latest = deque(latest)
         self._bound_since: int | None = None
 
-    def begin(self, rules: Rules, now: int) -> None:
-        """Another process goes on with the run: one job may find out how it is. It trips at once where it had to."""
+    def begin(self, rules: Rules, now: int, *, left: int) -> None:
+        """Another process goes on with the run, of which so many jobs are to be sent: one may find out how it is. It
+        trips at once where it had to.
+        """
         if self.state.phase is Phase.OPEN:
-            probe_at = min(self.state.probe_at, now + PROBE_EVERY_US)
-            self._set(probe_at=now if self._is_exhausted else probe_at)
-            self._set(probes=min(self.state.probes, PROBES_MAX - 1))
+            waits = self._waits_for_people(rules, left)
+            probe_at = now if waits else min(self.state.probe_at, now + PROBE_EVERY_US)
+            self._set(probe_at=probe_at, may_try=waits)
         else:
             self._judge(rules, now)
 
@@ -112,6 +115,13 @@ class Breaker:
         """People want the run to go on: everything is counted anew."""
         self.state = State(base=self._failed)
         self._latest.clear()
+
+    def try_again(self) -> None:
+        """People have some that failed tried again: how those do says whether more go."""
+        if self.state.phase is Phase.CLOSED and self.state.has_succeeded:
+            self._latest.clear()  # nor do failures of before count against them
+        else:
+            self.go_on()
 
     def observe(self, execution: Execution, rules: Rules, now: int) -> str | None:
         """An execution has ended; returns what people should hear, if anything."""
@@ -167,8 +177,8 @@ class Breaker:
         kind, most, told = self._dominant([each for each in self._latest if each.is_failed])
         with_ = "" if kind is None else f", {most:,} of them with: {told}"
         self._latest.clear()
-        self._set(phase=Phase.OPEN, why=f"{what}{with_}", probe_at=now + PROBE_EVERY_US, probes=0)
-        return f"{self.state.why}\nThe breaker has tripped: one job a minute goes, and all once one has succeeded"
+        self._set(phase=Phase.OPEN, why=f"{what}{with_}", probe_at=now + PROBE_EVERY_US, probes=0, may_try=False)
+        return f"{self.state.why}\nThe breaker has tripped: single jobs at most go until one has succeeded"
 
     @staticmethod
     def _dominant(failures: Iterable[Execution]) -> tuple[int | None, int, str]:
@@ -183,7 +193,7 @@ class Breaker:
     def claimed(self, now: int) -> None:
         """A job of the run was claimed: while it is open, that is the one for this minute."""
         if self.state.phase is Phase.OPEN:
-            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1)
+            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1, may_try=False)
 
     def given_back(self) -> None:
         """A claimed job has not been executed after all."""
@@ -196,26 +206,39 @@ class Breaker:
         """
         return self.state.probes > 0 or now >= self.state.probe_at
 
-    @property
-    def _is_exhausted(self) -> bool:
-        """Whether only people can tell that it is mended."""
-        return not self.state.has_succeeded and self.state.probes >= PROBES_MAX
+    def _waits_for_people(self, rules: Rules, left: int) -> bool:
+        """Whether only they can tell that it is mended, where so many jobs are left to be sent."""
+        if self.state.phase is not Phase.OPEN or self.state.may_try:
+            return False
+        are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX
+        return (are_few and are_tried) if self.state.has_succeeded else (are_few or are_tried)
 
-    def passage(self, rules: Rules, now: int, *, at_service: int, claiming: int, name: str) -> Passage:
-        """How many jobs may go, where so many are at the service, and so many more about to be claimed."""
+    def crawl_us(self, rules: Rules, left: int) -> int | None:
+        """How long a job takes at the pace at which jobs go while it is not closed: 0 for that of late. None where all
+        may go, or none.
+        """
+        if not rules.first or self.state.phase is Phase.CLOSED or self._waits_for_people(rules, left):
+            return None
+        return PROBE_EVERY_US if self.state.phase is Phase.OPEN else 0
+
+    def passage(self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str) -> Passage:
+        """How many jobs may go, where so many are at the service, so many are about to be claimed, and so many left."""
         if not rules.first:
             return ANY
         more = rules.first - at_service - claiming
         if self.state.phase is Phase.OPEN:
-            return self._open(now, claiming, name)
+            return self._open(rules, now, claiming, left, name)
         if self.state.phase is Phase.HALF_OPEN:
             return Open(max(0, more - self.state.tried), f"{self.state.why}: the breaker is half open")
         return ANY if self.state.has_succeeded else self._first(more - (self._failed - self.state.base), now)
 
-    def _open(self, now: int, claiming: int, name: str) -> Passage:
+    def _open(self, rules: Rules, now: int, claiming: int, left: int, name: str) -> Passage:
         why, advice = self.state.why, f"the breaker has tripped; {continued(name)}"
-        if self._is_exhausted:
-            return Closed(f"{STOPPED}: {why}, and {counted(PROBES_MAX, 'single job')} since: {advice}")
+        if self._waits_for_people(rules, left):
+            if self.state.probes >= PROBES_MAX:
+                return Closed(f"{STOPPED}: {why}, and {counted(self.state.probes, 'single job')} since: {advice}")
+            few = f"of {counted(left, 'job')} that {'is' if left == 1 else 'are'} left none goes to find out more"
+            return Closed(f"{STOPPED}: {why}, and {few}: {advice}")
         why = f"{why}: {advice}, and one job a minute finds out whether that is needed"
         return Closed(why, self.state.probe_at) if claiming or now < self.state.probe_at else Open(1, why)
 

@@ -31,6 +31,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     continued_at: int = 0
     """When people had it go on for the last time that a process has heeded."""
 
+    judged_from: int = 0
+    """Executions that ended before then do not count for the breaker: people went past them, or retried jobs."""
+
 
 class OfRun(msgspec.Struct, frozen=True):
     """What is kept of one run."""
@@ -80,6 +83,7 @@ _LATEST: Final = (
     .where(
         events.c.id > select(func.max(events.c.id) - EVENTS_LEARNED_FROM_MAX).scalar_subquery(),
         jobs.c.run_id == bindparam("run"),
+        events.c.at > bindparam("since"),
         events.c.event.in_([Event.COMPLETED, Event.RETRIED, Event.ABANDONED, Event.CONTINUED]),
         events.c.trouble.is_(None) | events.c.trouble.in_(sorted(FAILED)),
     )
@@ -138,11 +142,11 @@ class Brakes(Noun):
         """When people last had each run go on, where they did."""
         return {row[0]: row[1] for row in await self._doors.rows(_CONTINUED)}
 
-    async def latest(self, run: int, most: int) -> list[Execution]:
-        """The latest ends of executions of `run`, oldest first, as far as the latest events tell. Of those that
-        another one followed it is not kept in which way they failed.
+    async def latest(self, run: int, most: int, *, since: int = 0) -> list[Execution]:
+        """The latest ends of executions of `run` after then, oldest first, as far as the latest events tell. Of those
+        that another one followed it is not kept in which way they failed.
         """
-        rows = await self._doors.rows(_LATEST, {"run": run, "most": most})
+        rows = await self._doors.rows(_LATEST, {"run": run, "most": most, "since": since})
         return [
             Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")
             for row in reversed(rows)

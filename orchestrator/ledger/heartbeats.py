@@ -59,6 +59,11 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str | None = None
     """Why going on to submit is pointless until somebody mends something."""
 
+    crawl_s: float | None = None
+    """How long a job takes at the pace at which single ones find out whether all may go; 0 for the pace of late. None
+    where all may go, or none.
+    """
+
     webhook_share: float | None = None
     """The share of finished jobs whose webhook came, of late; None while too little is known."""
 

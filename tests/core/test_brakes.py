@@ -6,6 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from orchestrator.core.brakes import (
+    FIRST_OUT,
+    SHOWN_AFTER_US,
     BrakeFacts,
     BudgetFacts,
     CanaryFacts,
@@ -59,6 +61,17 @@ def test_too_many_failures_say_which_command_goes_on() -> None:
     told = why(only(max_failures=MaxFailures(rows=5), failed=1_006, ended=2_000))
     assert told.startswith(f"{STOPPED}: 1,006 of the first 2,000 rows have failed, more than max-failures allows")
     assert "orchestrator continue night goes on" in told
+
+
+@pytest.mark.parametrize(("allowed", "most"), [(MaxFailures(rows=5), 6), (MaxFailures(share=50_000), 20)])
+def test_before_the_first_success_no_more_are_out_than_have_to_fail(allowed: MaxFailures, most: int) -> None:
+    assert only(max_failures=allowed) == Open(most)
+    assert only(max_failures=allowed, failed=2, ended=2, outstanding=3) == Open(most - 5)
+    assert only(max_failures=allowed, outstanding=most, sending_since=NOW) == Open(0)
+    assert only(max_failures=allowed, outstanding=most) == Open(0)
+    assert only(max_failures=allowed, outstanding=most, sending_since=NOW - SHOWN_AFTER_US) == Open(0, FIRST_OUT)
+    assert only(max_failures=allowed, succeeded=1, outstanding=9_000) is ANY
+    assert only(max_failures=MaxFailures(), outstanding=9_000) is ANY
 
 
 def rows(**facts: Any) -> CanaryFacts:

@@ -1,10 +1,10 @@
 """The breaker of a run, by the rules alone."""
 
+from orchestrator.core.brakes import SHOWN_AFTER_US
 from orchestrator.core.breaker import (
     OFF,
     PROBE_EVERY_US,
     PROBES_MAX,
-    SHOWN_AFTER_US,
     Breaker,
     Execution,
     Phase,
@@ -21,8 +21,11 @@ UNKNOWN = Execution(is_failed=True)
 WELL = Execution(is_failed=False)
 
 
-def passage(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0) -> Passage:
-    return breaker.passage(RULES, now, at_service=at_service, claiming=claiming, name="night run")
+MANY = 100
+
+
+def passage(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0, left: int = MANY) -> Passage:
+    return breaker.passage(RULES, now, at_service=at_service, claiming=claiming, left=left, name="night run")
 
 
 def after(*executions: Execution, state: State | None = None, failed: int = 0) -> Breaker:
@@ -119,7 +122,7 @@ def test_a_success_half_opens_it_once_it_has_paused_and_none_of_before() -> None
     assert breaker.state.phase is Phase.OPEN
     assert "half open" in (breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US) or "")
     resumed = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW), failed=4)
-    resumed.begin(RULES, NOW)
+    resumed.begin(RULES, NOW, left=MANY)
     resumed.claimed(NOW)
     assert "half open" in (resumed.observe(WELL, RULES, NOW + 1) or ""), "it is the single one"
 
@@ -169,16 +172,16 @@ def test_people_have_it_go_on_and_everything_counts_anew() -> None:
 
 def test_another_process_goes_on_from_what_is_known() -> None:
     counted = Breaker(State(), failed=4)
-    counted.begin(RULES, NOW)
+    counted.begin(RULES, NOW, left=MANY)
     assert counted.state.phase is Phase.OPEN, "it had to trip, and nobody wrote that down"
     windowed = Breaker(State(has_succeeded=True), failed=9, latest=[*[WELL] * 4, *[BROKEN] * 6])
-    windowed.begin(RULES, NOW)
+    windowed.begin(RULES, NOW, left=MANY)
     assert windowed.state.phase is Phase.OPEN
     waiting = Breaker(State(phase=Phase.OPEN, probe_at=NOW + 90 * PROBE_EVERY_US, has_succeeded=True), failed=9)
-    waiting.begin(RULES, NOW)
+    waiting.begin(RULES, NOW, left=MANY)
     assert waiting.state.probe_at == NOW + PROBE_EVERY_US, "the clock was ahead"
     exhausted = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW + 9), failed=9)
-    exhausted.begin(RULES, NOW)
+    exhausted.begin(RULES, NOW, left=MANY)
     assert isinstance(passage(exhausted), Open), "one finds out whether it was mended"
     exhausted.claimed(NOW)
     assert isinstance(passage(exhausted, now=NOW + PROBE_EVERY_US), Closed)
@@ -188,6 +191,54 @@ def test_off_it_stops_nothing_and_still_counts() -> None:
     breaker = Breaker(State(), failed=0)
     for _ in range(500):
         assert breaker.observe(BROKEN, OFF, NOW) is None
-    breaker.begin(OFF, NOW)
-    assert breaker.passage(OFF, NOW, at_service=0, claiming=0, name="run") is ANY
+    breaker.begin(OFF, NOW, left=MANY)
+    assert breaker.passage(OFF, NOW, at_service=0, claiming=0, left=MANY, name="run") is ANY
     assert breaker.observe(BROKEN, RULES, NOW) is not None, "switched on it knows"
+
+
+def test_what_people_have_tried_again_is_judged_by_itself() -> None:
+    breaker = after(*[BROKEN] * 4)
+    breaker.try_again()
+    assert passage(breaker) == Open(4)
+    assert breaker.observe(BROKEN, RULES, NOW) is None, "those of before do not count"
+    healthy = after(WELL, *[BROKEN] * 5)
+    healthy.try_again()
+    assert passage(healthy, at_service=1_000) is ANY, "what has worked goes on meanwhile"
+    assert [healthy.observe(BROKEN, RULES, NOW) for _ in range(9)] == [None] * 9
+    assert healthy.observe(BROKEN, RULES, NOW) is not None
+
+
+def test_where_few_are_left_that_never_worked_it_waits_for_people_at_once() -> None:
+    breaker = after(*[BROKEN] * 4)
+    shut = passage(breaker, now=NOW + PROBE_EVERY_US, left=4)
+    assert isinstance(shut, Closed)
+    assert shut.until is None
+    assert "of 4 jobs that are left none goes to find out more" in shut.why
+    assert "of 1 job that is left" in getattr(passage(breaker, left=1), "why", "")
+    assert isinstance(passage(breaker, now=NOW + PROBE_EVERY_US, left=5), Open)
+    breaker.begin(RULES, NOW, left=4)
+    assert isinstance(passage(breaker, left=4), Open), "who has the run go on sees how it is"
+    breaker.claimed(NOW)
+    assert passage(breaker, now=NOW + PROBE_EVERY_US, left=3) == Closed(
+        shut.why.replace("4 jobs", "3 jobs").replace("the first 3", "the first 4")
+    )
+
+
+def test_where_few_are_left_that_have_worked_it_waits_for_people_after_some_single_jobs() -> None:
+    breaker = after(*[WELL] * 4, *[BROKEN] * 6)
+    for n in range(PROBES_MAX):
+        assert isinstance(passage(breaker, now=NOW + (n + 1) * PROBE_EVERY_US, left=4), Open)
+        breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
+    later = NOW + 100 * PROBE_EVERY_US
+    assert getattr(passage(breaker, now=later, left=4), "until", 0) is None
+    assert isinstance(passage(breaker, now=later, left=5), Open)
+
+
+def test_single_ones_take_a_minute_each_and_half_open_they_have_a_pace_of_their_own() -> None:
+    breaker = after(*[BROKEN] * 4)
+    assert breaker.crawl_us(RULES, MANY) == PROBE_EVERY_US
+    assert breaker.crawl_us(RULES, 4) is None, "none goes"
+    assert breaker.crawl_us(OFF, MANY) is None
+    breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US)
+    assert breaker.crawl_us(RULES, MANY) == 0
+    assert after(WELL).crawl_us(RULES, MANY) is None

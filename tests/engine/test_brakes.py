@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from orchestrator.api import control
+from orchestrator.api.summary import snapshot_of
 from orchestrator.core.brakes import Canary, MaxFailures
 from orchestrator.core.breaker import OFF, Rules
 from orchestrator.core.lifecycle import State
@@ -16,7 +17,7 @@ from orchestrator.core.policy import Policy
 from orchestrator.emulator.jobs import Result
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
-from orchestrator.ledger.commands import Action, NewBrakes
+from orchestrator.ledger.commands import Action, NewBrakes, Retried
 from orchestrator.settings import RunSettings, Wish
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
@@ -100,6 +101,9 @@ async def test_single_jobs_find_out_that_it_was_mended_and_then_all_go(tmp_path:
         await p.wait(lambda: any("The breaker has tripped" in each for each in p.warnings))
         await anyio.sleep(90)
         assert service.paid == 5, "one a minute"
+        shown = snapshot_of(p.session, rows_read=None, now=p.clock.now(), wall_s=0.0)
+        assert shown.held_up is not None
+        assert shown.eta_s == 60 * p.progress.unfinished
         handler.results = lambda _: WELL
         await p.finish()
         assert p.progress.count(State.SUCCEEDED) == 30
@@ -205,6 +209,39 @@ async def test_continue_lets_it_go_at_once(tmp_path: Path) -> None:
     await played(tmp_path / "db", story, breaker=SMALL, jobs=20)
 
 
+async def test_what_people_retry_is_judged_by_itself_and_ends_soon(tmp_path: Path) -> None:
+    async def story(p: Process, service: SimulatedService, _: Handler) -> None:
+        await p.wait(lambda: p.session.is_over)
+        assert (service.paid, p.progress.count(State.FAILED)) == (20, 20), "all had one attempt"
+        for paid in (40, 60):  # the breaker would let one a minute go
+            began = anyio.current_time()
+            await asked(p, Action.RETRY, argument=Retried(max_attempts=3))
+            await p.wait(lambda: p.session.is_over)
+            assert anyio.current_time() - began < 30
+            assert (service.paid, p.progress.count(State.QUEUED)) == (paid, 20)
+            assert "of 20 jobs that are left none goes to find out more" in (p.session.why_stopped or "")
+            number = await p.ledger.commands.ask(Action.CANCEL, run=p.run.id)
+            await p.ledger.commands.answer(number)
+            await p.wait(lambda: p.progress.unfinished == 0)
+            await asked(p, Action.CONTINUE)
+
+    await played(tmp_path / "db", story, jobs=20, max_attempts=1)
+
+
+async def test_what_people_retry_of_a_run_that_works_is_no_reason_to_stop_it(tmp_path: Path) -> None:
+    async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
+        handler.results = lambda given: BROKEN if number_of(given) >= 20 else WELL
+        await p.wait(lambda: p.progress.unfinished == 0)
+        for times in (1, 2, 3):
+            began, paid = anyio.current_time(), service.paid
+            await asked(p, Action.RETRY, argument=Retried(max_attempts=3))
+            await p.wait(lambda: p.session.is_over)
+            assert p.progress.unfinished == 0, times
+            assert (service.paid - paid, anyio.current_time() - began < 60) == (15, True)
+
+    await played(tmp_path / "db", story, breaker=Rules(first=4, share=500_000, window=16), jobs=24, max_attempts=1)
+
+
 async def test_it_stops_no_other_run_at_its_endpoint(tmp_path: Path) -> None:
     async def story(p: Process, service: SimulatedService, _: Handler) -> None:
         await p.wait(lambda: p.session.is_over)
@@ -289,6 +326,18 @@ async def test_a_canary_that_is_tried_again_waits_for_that(tmp_path: Path) -> No
 
 
 # --- too many failures
+
+
+async def test_no_more_are_out_before_the_first_success_than_may_fail(tmp_path: Path) -> None:
+    async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
+        await p.wait(lambda: p.session.is_over)
+        assert (service.paid, p.progress.count(State.FAILED)) == (6, 6)
+        handler.results = lambda _: WELL
+        await asked(p, Action.CONTINUE)
+        await p.finish()
+
+    failures = MaxFailures(rows=5)
+    await played(tmp_path / "db", story, breaker=OFF, jobs=100, max_failures=failures, max_attempts=1)
 
 
 async def test_too_many_failures_hold_the_run_until_people_go_on_or_allow_more(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from orchestrator import declared_brakes
 from orchestrator.clock import Clock, local_zone
 from orchestrator.core import brakes as rules
 from orchestrator.core.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, MaxFailures
-from orchestrator.core.breaker import Breaker
+from orchestrator.core.breaker import Breaker, Execution
 from orchestrator.core.costs import Costs, Took
 from orchestrator.core.executions import Ended, ended_by
 from orchestrator.core.gates import Closed, Passage
@@ -80,7 +80,10 @@ class RunBrakes:
         """Goes on from what the ledger has."""
         found, now = await self._ledger.brakes.of(self.run.id), self._clock.now()
         rules_now = self._settings().breaker
-        latest = await self._ledger.brakes.latest(self.run.id, rules_now.window) if rules_now.first else []
+        latest: list[Execution] = []
+        if rules_now.first:
+            since = found.kept.judged_from
+            latest = await self._ledger.brakes.latest(self.run.id, rules_now.window, since=since)
         self._kept = self._written = found.kept
         self._chosen, self._asked_at = found.canary or (), found.continued_at
         self._continued_at = found.kept.continued_at
@@ -88,7 +91,7 @@ class RunBrakes:
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
             state = msgspec.structs.replace(state, has_succeeded=True)
         self._breaker = Breaker(state, failed=self._progress.count(FAILED_EXECUTIONS), latest=latest)
-        self._breaker.begin(rules_now, now)
+        self._breaker.begin(rules_now, now, left=self._left)
 
     async def choose(self) -> None:
         """Chooses the rows that go first, where some do and none were chosen; and heeds what people asked for while
@@ -118,6 +121,9 @@ class RunBrakes:
             self._sending_since = self._sending_since or now
         elif step.event is Event.DEFERRED:
             self._breaker.given_back()
+        elif step.event is Event.REOPENED:
+            self._breaker.try_again()
+            self._kept = msgspec.structs.replace(self._kept, judged_from=now)
         elif ended is not None and ended.execution is not None:
             self._tell(self._breaker.observe(ended.execution, self._settings().breaker, now))
         if job.state in TERMINAL:
@@ -172,7 +178,7 @@ class RunBrakes:
             if isinstance(passage, Closed):
                 overruled[setting.key] = _text(setting, settings)
         self._breaker.go_on()
-        self._kept = msgspec.structs.replace(self._kept, overruled=overruled, continued_at=at)
+        self._kept = msgspec.structs.replace(self._kept, overruled=overruled, continued_at=at, judged_from=now)
 
     async def write_down(self) -> None:
         """Leaves to the next process what has changed, and says what people should hear. Raises `StorageError`."""
@@ -221,9 +227,20 @@ class RunBrakes:
             now,
             at_service=self._progress.at_service,
             claiming=self._claiming,
+            left=self._left,
             name=self.run.name,
         )
         return [breaker, *rules.of_brakes(self._facts(endpoint, at_endpoint, by_retry), now)]
+
+    @property
+    def _left(self) -> int:
+        """Jobs that are to be sent."""
+        return self._progress.count(State.QUEUED)
+
+    @property
+    def crawl_us(self) -> int | None:
+        """How long a job takes at the pace at which single ones go; see `Breaker.crawl_us`."""
+        return self._breaker.crawl_us(self._settings().breaker, self._left)
 
     @property
     def why_stopped(self) -> str | None:
@@ -246,6 +263,9 @@ class RunBrakes:
             max_failures=max_failures,
             failed=progress.count(State.FAILED),
             ended=progress.total - progress.unfinished,
+            succeeded=progress.count(State.SUCCEEDED),
+            outstanding=progress.at_service + self._claiming,
+            sending_since=self._sending_since,
             canary=self._canary_out(settings, by_retry),
             budgets=tuple(self._budgets(settings, endpoint, at_endpoint)),
             deadline=self._deadline(endpoint),

@@ -123,6 +123,12 @@ class RunSending:
         return self._endpoint.why_stopped(self.run) or self.brakes.why_stopped
 
     @property
+    def crawl_s(self) -> float | None:
+        """How long a job takes while single ones find out whether all may go; see `RunSaid.crawl_s`."""
+        us = self.brakes.crawl_us
+        return None if us is None else us / SECOND_US
+
+    @property
     def is_recalled(self) -> bool:
         """Whether not even what is claimed may be sent."""
         return gates.recalls(self._endpoint.passages(self.run, self._wishes()))

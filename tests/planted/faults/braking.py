@@ -9,6 +9,33 @@ ENGINE = "tests/engine/test_brakes.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="what people retry meets a breaker that failures of before have tripped",
+        path="orchestrator/engine/sending/brakes.py",
+        old="            self._breaker.try_again()\n",
+        new="",
+        tests=(ENGINE + "test_what_people_retry_is_judged_by_itself_and_ends_soon",),
+    ),
+    Fault(
+        name="the last few jobs are executed one a minute though none has ever succeeded",
+        path="orchestrator/core/breaker.py",
+        old="        are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX\n",
+        new="        are_few, are_tried = False, self.state.probes >= PROBES_MAX\n",
+        tests=(
+            BREAKER + "test_where_few_are_left_that_never_worked_it_waits_for_people_at_once",
+            ENGINE + "test_what_people_retry_is_judged_by_itself_and_ends_soon",
+        ),
+    ),
+    Fault(
+        name="before the first results any number is out, however few may fail",
+        path="orchestrator/core/brakes.py",
+        old="    if brakes.succeeded or at_first is None:\n",
+        new="    if True:\n",
+        tests=(
+            BRAKES + "test_before_the_first_success_no_more_are_out_than_have_to_fail",
+            ENGINE + "test_no_more_are_out_before_the_first_success_than_may_fail",
+        ),
+    ),
+    Fault(
         name="before the first success as many go as there is room for",
         path="orchestrator/core/breaker.py",
         old="        if more > 0:\n            self._bound_since = None\n            return Open(more)\n",
@@ -28,8 +55,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a breaker that has never seen a success tries for ever",
         path="orchestrator/core/breaker.py",
-        old="        return not self.state.has_succeeded and self.state.probes >= PROBES_MAX\n",
-        new="        return False\n",
+        old="        are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX\n",
+        new="        are_few, are_tried = left <= rules.first, False\n",
         tests=(
             BREAKER + "test_what_never_worked_waits_for_people_after_some_single_jobs",
             ENGINE + "test_a_broken_handler_costs_25_executions_and_not_900",
@@ -38,8 +65,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="single jobs follow each other at once",
         path="orchestrator/core/breaker.py",
-        old="            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1)\n",
-        new="            self._set(probes=self.state.probes + 1)\n",
+        old="            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1, may_try=False)\n",
+        new="            self._set(probes=self.state.probes + 1, may_try=False)\n",
         tests=(BREAKER + "test_one_a_minute_goes_and_the_next_one_waits_for_its_minute",),
     ),
     Fault(
