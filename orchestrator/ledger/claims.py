@@ -90,6 +90,7 @@ class Claims:
         reuse: Reuse | None = None,
         takes_over: int | None = None,
         only: Sequence[int] | None = None,
+        left_to_retry: int | None = None,
     ) -> Claimed:
         """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
         return.
@@ -99,6 +100,9 @@ class Claims:
         `is_resumable` begins a segment, with its newest checkpoint. One that has succeeded in the run `takes_over`, or
         may `reuse` a result that is there, has that at once, and is not among the claims. `only`: the jobs of which
         alone any are claimed.
+
+        `left_to_retry`: jobs that are due by `/retry` go by `/run`, but for the first so many, and those of which a
+        request came to nothing: whatever that was, it may be made up for by the same request only.
         """
         is_brief = most <= BRIEF_MAX and not is_resumable and reuse is None and takes_over is None
         bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
@@ -106,9 +110,13 @@ class Claims:
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._doors.now()
             seen = await line_walk(
-                transaction.connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=most,
-                bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind, only=only,
+                transaction.connection, run, endpoint=endpoint, by_retry=by_retry or left_to_retry is not None, now=now,
+                most=most + (left_to_retry or 0), bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind,
+                only=only,
             )  # fmt: skip
+            if left_to_retry is not None:
+                instead = [found for found in seen.found[left_to_retry:] if not found.job.deferrals]
+                seen = Look(instead, HEAD, is_at_end=True)
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
             why: Mapping[int, str] = {}

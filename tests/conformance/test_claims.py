@@ -74,6 +74,28 @@ async def test_a_claim_takes_no_more_than_it_was_asked_for(open_backend: OpenBac
         assert len(await claim(ledger, most=2)) == 2
 
 
+async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        await a_run(ledger, 6)
+        for number in (1, 2, 3, 4, 5):
+            await queued(ledger, number, due_at=NOW - (10 - number) * S, retry_until=NOW + 100 * S)
+        [second] = [each for each in await claim(ledger, by_retry=True, most=2) if each.job.id == 2]
+        [again] = [transitions.deferred(
+            second.job, due_at=NOW - 3 * S, reason="503", at=NOW, trouble=Trouble.SERVER, retry_until=NOW + 100 * S
+        )]  # fmt: skip
+        assert await ledger.step(again)
+
+        taken = await ledger.claims.take(
+            1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, left_to_retry=1
+        )
+
+        assert [each.job.id for each in taken.claims] == [4, 5], "the first is left, and one of which a request failed"
+        assert {(each.job.by_retry, each.job.attempt, each.job.first_attempt) for each in taken.claims} == {
+            (False, 2, 2)
+        }
+        assert {each.job.remote_id for each in taken.claims} == {None}
+
+
 async def test_claims_by_retry_and_by_run_do_not_meet(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await a_run(ledger, 5)

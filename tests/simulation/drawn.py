@@ -105,7 +105,15 @@ def swarm(seed: int) -> Plan:
     five the service wants a rest now and then.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    return with_pauses(with_bombs(plan))
+    return with_few_retries(with_pauses(with_bombs(plan)))
+
+
+def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:
+    """Some worlds of the swarm: so few `/retry` may leave that some jobs go by a new `/run` instead."""
+    chance = random.Random(f"retries {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    return msgspec.structs.replace(plan, retry_rate=Rate(chance.choice((1, 2, 4)), 10.0, chance.choice((1, 2))))
 
 
 def with_bombs(plan: Plan, *, share: float = 1 / 8) -> Plan:

@@ -169,6 +169,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     execution_timeout_s: float = 10 * MINUTE_S
     run_rate: Rate = Rate(1000, 10, 200)
     status_rate: Rate = Rate(2000, 10, 400)
+    retry_rate: Rate | None = None
+    """To which the program keeps, though the service knows no limit of `/retry`; None: that of the contract for
+    `/cancel`."""
     algorithm: Algorithm = Algorithm.SLIDING_LOG
     faults: Faults = Faults()
     calm_at_s: float = 0.0

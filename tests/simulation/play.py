@@ -293,6 +293,8 @@ class Play:
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
         limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
+        if plan.retry_rate is not None:
+            limits[Operation.RETRY] = _limit(plan.retry_rate)
         here = HOSTS[run.plan.where]
         return RunRequest(
             name=run.plan.name,

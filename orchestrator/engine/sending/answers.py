@@ -28,10 +28,7 @@ def answered(
         case Accepted(remote_id):
             return _accepted(job, remote_id, sent_at=sent_at, now=now, ttl_us=ttl_us)
         case Deferred(trouble, reason, retry_after_s):
-            # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
-            asked_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
-            wait_us = max(backoff_us(job.deferrals + 1, job.id), asked_us)
-            return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
+            return _deferred(job, trouble, reason, retry_after_s or 0, now)
         case Rejected(reason):
             return rejected(job, reason, now=now)
         case Pointless(reason):
@@ -42,6 +39,14 @@ def answered(
             return transitions.refused_for_retry(job, at=now)
         case _:
             assert_never(outcome)
+
+
+def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int) -> Transition:
+    if job.by_retry and trouble is Trouble.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
+        return transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble)
+    # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
+    wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
+    return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
 
 
 def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int, ttl_us: int | None) -> Transition:

@@ -28,6 +28,10 @@ from orchestrator.units import SECOND_US
 AHEAD_US: Final = 250_000
 """Jobs are claimed for what can be sent within this time: of what a crash catches, some may be uncertain."""
 
+LEFT_TO_RETRY_US: Final = 2 * SECOND_US
+"""As many jobs wait for their `/retry` as may leave within this time. Where more are due, and `/run` has nothing else
+to do, the others go by `/run`, which does the same and is sooner."""
+
 IDLE_S: Final = 5.0
 
 SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
@@ -156,7 +160,7 @@ class RunSending:
         settings = self._endpoint.settings_of[self.run]
         with self.brakes.claiming(most):
             claimed = await claim(
-                is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE,
+                is_late=partial(_is_late, outlook),
                 behind=behind,
                 is_resumable=settings.resumable,
                 reuse=settings.reuse,
@@ -164,7 +168,23 @@ class RunSending:
             )
         held.add(claimed.claims)
         self._prospects.looked(behind, claimed)
-        return await self._without_hopeless(claimed.claims, outlook, held)
+        claims = claimed.claims
+        if (room := most - len(claims)) and self._retries_are_due:
+            left = self._endpoint.api.limiter.available(Operation.RETRY, LEFT_TO_RETRY_US)
+            is_late = partial(_is_late, outlook)
+            with self.brakes.claiming(room):
+                instead = (
+                    await claim(most=room, bytes_max=held.room_bytes, is_late=is_late, left_to_retry=left)
+                ).claims
+            held.add(instead)
+            claims = claims + instead
+        return await self._without_hopeless(claims, outlook, held)
+
+    @property
+    def _retries_are_due(self) -> bool:
+        """Whether jobs may wait for their `/retry` that could leave by `/run` now, as far as is known."""
+        is_due = self._has_queued[Operation.RETRY] and self._none_before[Operation.RETRY] <= self._clock.now()
+        return is_due and self._submits_by is Operation.RUN and self.brakes.only() is None
 
     def _ttl_us(self, payload: Payload) -> int:
         """How long a job lasts there, in time of here."""
@@ -218,9 +238,12 @@ class RunSending:
         due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
         if due_at is not None:
             return due_at, True
-        may_turn = submits and await self._next_queued_at(True, now) is not None
+        retry_at = await self._next_queued_at(True, now) if submits else None
+        may_turn, idle_at = retry_at is not None, now + int(IDLE_S * SECOND_US)
+        if retry_at is not None and retry_at > now:  # once it is due, more may be than `/retry` has room for
+            idle_at = min(idle_at, max(retry_at, now + AHEAD_US))
         are_passed_over = submits and self._prospects.are_passed_over
-        return now + int((IDLE_S if may_turn else SELDOM_S) * SECOND_US), may_turn or are_passed_over
+        return idle_at if may_turn else now + int(SELDOM_S * SECOND_US), may_turn or are_passed_over
 
     async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
         return await self._ledger.jobs.next_queued_at(
@@ -238,3 +261,7 @@ class RunSending:
         if operation is Operation.RETRY or not self._prospects.are_passed_over:
             return none_s
         return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
+
+
+def _is_late(outlook: Outlook, ttl_us: int) -> bool:
+    return outlook.of(ttl_us) is Prospect.LATE

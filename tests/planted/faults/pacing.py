@@ -120,8 +120,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
         path="orchestrator/engine/sending/run_sending.py",
-        old="is_late=lambda ttl_us: outlook.of(ttl_us) is Prospect.LATE",
-        new="is_late=lambda _: False",
+        old="    return outlook.of(ttl_us) is Prospect.LATE\n",
+        new="    return False\n",
         tests=(
             f"{ADMISSION}::test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go",
         ),

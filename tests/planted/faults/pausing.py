@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+INSTEAD = "tests/engine/test_retry_or_run.py::"
 IMPOSED = "tests/engine/test_imposed_pauses.py::"
 
 FAULTS: tuple[Fault, ...] = (
@@ -44,6 +45,27 @@ FAULTS: tuple[Fault, ...] = (
         old="TURN_S_MAX: Final = 30.0\n",
         new="TURN_S_MAX: Final = 86_400.0\n",
         tests=(IMPOSED + "test_a_cancel_that_is_to_wait_an_hour_does_not_hold_up_the_end_of_a_run",),
+    ),
+    Fault(
+        name="retries wait for their turn while run has nothing to do",
+        path="orchestrator/engine/sending/run_sending.py",
+        old="        if (room := most - len(claims)) and self._retries_are_due:\n",
+        new="        if (room := most - len(claims)) and False:\n",
+        tests=(INSTEAD + "test_many_retries_go_by_a_new_run_where_that_is_sooner",),
+    ),
+    Fault(
+        name="a retry that is to wait for long is not made by a new run",
+        path="orchestrator/engine/sending/answers.py",
+        old="    if job.by_retry and trouble is Trouble.THROTTLED and asked_s > BACKOFF_S_MAX:",
+        new="    if False:",
+        tests=(INSTEAD + "test_where_no_retry_is_wanted_for_long_a_new_run_is_made",),
+    ),
+    Fault(
+        name="what a retry has not done for certain is done by a new run",
+        path="orchestrator/ledger/claims.py",
+        old="[left_to_retry:] if not found.job.deferrals]",
+        new="[left_to_retry:]]",
+        tests=("tests/conformance/test_claims.py::test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run",),
     ),
     Fault(
         name="jobs that are missing have all the questions",
