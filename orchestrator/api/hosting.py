@@ -23,6 +23,7 @@ from orchestrator.api.foreground import OPENED_S_MAX
 from orchestrator.api.identity import check_not_local
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.standstill import tell_standstills
+from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.standing import Standing
@@ -30,8 +31,9 @@ from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger import Ledger, holder, is_ready
+from orchestrator.ledger import Ledger, holder, is_held_here, is_ready, refuse_abandoned
 from orchestrator.ledger.commands import ANSWER_S, Action, Argument
+from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -116,6 +118,7 @@ class Host:
         self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
         self._firing = Firing.HANDED_OVER
+        self._has_told_still = False
         self._asked_of: str | None = None
         """Who was asked last to carry out flows."""
 
@@ -166,6 +169,22 @@ class Host:
                 await self._stopped.wait()
             if self._stopped.is_set() or not for_holder or holder(self.path) is None:
                 return
+            refuse_abandoned(self.path)
+            await self._tell_if_still()
+
+    async def _tell_if_still(self) -> None:
+        """Once, where another part of this very program holds the ledger and gives no sign of life."""
+        if self._has_told_still or not is_held_here(self.path):
+            return
+        now = self.ledger.now()
+        beats = [beat for beat in await self.ledger.heartbeats.all() if beat.process == this_process()]
+        if beats and not any(beat.is_fresh(now) for beat in beats):
+            self._has_told_still = True
+            since = format_duration(now - max(beat.beaten_at for beat in beats))
+            self.view.warn(
+                f"{self.path}: another Orchestrator of this program works on it, and has given no sign of life for"
+                f" {since}: its event loop stands still, and nothing is sent or collected until it goes on"
+            )
 
     async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:
         """Works on the ledger, whose lock is held, until stopped."""

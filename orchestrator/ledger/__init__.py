@@ -13,7 +13,9 @@ from orchestrator.ledger.sqlite.lock import (
     held_since,
     holder,
     intake_lock,
+    is_held_here,
     network_file_system,
+    refuse_abandoned,
 )
 from orchestrator.ledger.sqlite.marks import Boot, this_boot
 from orchestrator.ledger.sqlite.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
@@ -29,12 +31,14 @@ __all__ = [
     "held_since",
     "holder",
     "intake_lock",
+    "is_held_here",
     "is_made",
     "is_ready",
     "network_file_system",
     "no_ledger",
     "open_ledger",
     "read_ledger",
+    "refuse_abandoned",
     "this_boot",
     "webhook_key",
 ]

@@ -4,6 +4,7 @@ The locks are the kernel's, so a dead holder's is free at once. The process id a
 people. This is the one place that decides who may work on a ledger, and who takes in for which run.
 """
 
+import asyncio
 import fcntl
 import glob
 import hashlib
@@ -40,21 +41,27 @@ SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
 
 MOUNTS: Final = Path("/proc/self/mounts")
 
+_loops: Final[dict[tuple[int, int], asyncio.AbstractEventLoop]] = {}
+"""The event loops in which this process holds locks, by their files: nobody else can tell whether these still run."""
+
 
 @contextmanager
 def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None]:
     """Holds the ledger's lock while the block runs; `doing` is for those who ask what its holder does.
 
-    Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder.
+    Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder,
+    and where it is held by a part of this process that has ended (see `refuse_abandoned`).
     """
     path = _beside(ledger, LOCK)
     refuse_network_file_system(path.parent)
     with _opened(path) as descriptor:
         if not _locked(descriptor):
+            refuse_abandoned(ledger)
             raise LedgerBusyError(_held_by(ledger, descriptor))
         _sign(descriptor, now, doing)
         _forget_dead_intakes(ledger)
-        yield
+        with _known(descriptor):
+            yield
 
 
 @contextmanager
@@ -67,16 +74,68 @@ def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
     while True:
         with _opened(path) as descriptor:
             if not _is_free(descriptor):
+                _refuse_abandoned(path, f"no rows can be read for the run {run!r}:")
                 raise IntakeBusyError(f"{_text(descriptor)} is reading rows for the run {run!r}")
             if not _is_at(path, descriptor):
                 continue  # its last holder has removed it after we had opened it: what is there now is another one
             _sign(descriptor, now)
             try:
-                yield
+                with _known(descriptor):
+                    yield
             finally:
                 if _is_at(path, descriptor):
                     path.unlink()
             return
+
+
+@contextmanager
+def _known(descriptor: int) -> Iterator[None]:
+    """It is known in which event loop this process holds a lock."""
+    found = os.fstat(descriptor)
+    key = found.st_dev, found.st_ino
+    try:
+        _loops[key] = asyncio.get_running_loop()
+    except RuntimeError:
+        _loops.pop(key, None)  # held by what does not depend on a loop
+    try:
+        yield
+    finally:
+        _loops.pop(key, None)
+
+
+def is_held_here(ledger: Path) -> bool:
+    """Whether it is this very process that holds the ledger's lock."""
+    return _loop_of(_beside(ledger, LOCK)) is not None
+
+
+def refuse_abandoned(ledger: Path) -> None:
+    """Raises `UsageError` where this process holds the ledger's lock in an event loop that is closed.
+
+    What worked there was not ended, only left: its connections and its listener are open, and nothing can end them any
+    more. Nobody else can go on before the process ends.
+    """
+    _refuse_abandoned(_beside(ledger, LOCK), f"{ledger}:")
+
+
+def _refuse_abandoned(path: Path, what: str) -> None:
+    loop = _loop_of(path)
+    if loop is not None and loop.is_closed():
+        raise UsageError(
+            f"{what} this program holds it already, in an event loop that was closed before the `async with` block of"
+            " its Orchestrator was left: nothing of it goes on, and it lets go with the program only. End the program"
+            " (in a notebook, restart the kernel) and run it again; nothing is lost. Leave the block before the loop is"
+            " closed, or use orchestrator.map"
+        )
+
+
+def _loop_of(path: Path) -> asyncio.AbstractEventLoop | None:
+    """That in which this process holds the lock at `path`; None where it does not."""
+    try:
+        found = path.stat()
+        is_ours = path.read_bytes().startswith(f"process {os.getpid()} ".encode())
+    except OSError:
+        return None
+    return _loops.get((found.st_dev, found.st_ino)) if is_ours else None
 
 
 def _beside(ledger: Path, suffix: str) -> Path:

@@ -37,6 +37,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_DOOR}::test_what_a_module_does_to_the_programs_signals_is_undone",),
     ),
     Fault(
+        name="people's code leaves an Orchestrator in a closed loop, and the next one waits for it without end",
+        path="orchestrator/ledger/sqlite/lock.py",
+        old="            refuse_abandoned(ledger)\n",
+        new="",
+        tests=("tests/api/test_abandoned.py::test_who_comes_after_it_is_told_that_its_loop_is_closed",),
+    ),
+    Fault(
         name="people's code in a command prints two rows of one name, and both are taken",
         path="orchestrator/engine/upkeep/command_stage.py",
         old="        _check_ids(rows)\n",
