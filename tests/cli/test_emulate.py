@@ -17,6 +17,7 @@ FILE = """
     [emulate]
     handler = "h.py:f"
     endpoint = ["a=h.py:f", "b=h.py:g"]
+    http-endpoint = ["*=h.py:app"]
     handler-processes = 2
     worker = "python h.py"
     key = ["k1", "k2"]
@@ -58,6 +59,7 @@ FILE = """
 ASKED = EmulateRequest(
     handler="h.py:f",
     endpoints=("a=h.py:f", "b=h.py:g"),
+    http_endpoints=("*=h.py:app",),
     handler_processes=2,
     worker="python h.py",
     keys=("k1", "k2"),
