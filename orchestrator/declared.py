@@ -10,7 +10,7 @@ from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_brakes import BRAKES
-from orchestrator.declared_inputs import INPUTS
+from orchestrator.declared_inputs import INPUTS, REPLACE_INPUT
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
@@ -470,7 +470,7 @@ KEPT: Final[Settings] = (*_LINE, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_B
 RUN: Final[Settings] = (
     *(ENDPOINT, PROFILE, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER),
-    *INPUTS,
+    *(*INPUTS, REPLACE_INPUT),
     *(OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),

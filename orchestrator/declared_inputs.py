@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from orchestrator import written
-from orchestrator.declaration import Form, Group, Kind, Setting, one_of, text, whole
-from orchestrator.settings import InputFormat, InputSettings
+from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, one_of, text, whole
+from orchestrator.settings import InputFormat, InputSettings, RunRequest
 
 INPUT: Final = "Input"
 
@@ -51,6 +51,15 @@ MAX_INPUT_BYTES: Final = _input(
     "How many bytes an input may have, unpacked.",
     field="input_bytes_max",
     default="68719476736 (64 GiB)",
+)
+
+REPLACE_INPUT: Final = Setting(
+    "replace-input",
+    SWITCH,
+    "The input [replaces the one that the run has](how-it-works.md#a-corrected-input): jobs that are no longer in it"
+    " go, if they have not succeeded. Without it, whoever sits at a terminal is asked.",
+    of=RunRequest,
+    panel=INPUT,
 )
 
 INPUTS: Final[tuple[Setting[Any], ...]] = (FORMAT, ID_FIELD, INPUT_FIELD, MAP, TYPES, MAX_INPUT_BYTES)

@@ -251,6 +251,8 @@ class Include(StrEnum):
     WORKER = "worker"
     TIMES = "times"
     TEXT = "text"
+    METADATA = "metadata"
+    """Of tables; a line of JSON has it wherever its row has any."""
 
 
 def partial_of(output: Path) -> Path:
@@ -393,6 +395,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     afresh: bool = False
     """Whether nothing is taken over from the last command of the run."""
+    replace_input: bool = False
+    """Whether jobs that are no longer in the input are dropped, if they have not succeeded."""
+
     only_rows: frozenset[int] | None = None  # that are taken in, counted from 1; None: all
     configuration: Configuration | None = None
     """What the next command has without a flag; None: the request was not made by a command line."""

@@ -33,7 +33,7 @@ RETENTION_US_MIN: Final = 1_000_000
 PATIENCE_US_MIN: Final = 1_000_000
 EVERY_US_MIN: Final = 1_000_000
 
-FLATTENED: Final = ("output", "input")
+FLATTENED: Final = ("output", "input", "metadata")
 """What a path of `flattened` leads into."""
 
 PERCENT: Final = WHOLE // 100

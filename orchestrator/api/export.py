@@ -176,6 +176,7 @@ def is_meant(chosen: Filter, job: FinishedJob) -> bool:
         line=job.line,
         ended_at=job.ended_at,
         input=_given(job) if asks_input(chosen) else None,
+        metadata=None if job.metadata is None else msgspec.json.decode(job.metadata),
     )
     return matches(chosen, facts)
 

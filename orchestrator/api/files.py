@@ -118,6 +118,7 @@ async def _write_files(
     chosen: Filter | None,
     writing: OutputSettings,
 ) -> tuple[int, int]:
+    include = await included(ledger, run, include)
     of_results, of_errors = forms_of(output, errors, writing, include)
     inputs = of_results.needs_input or of_errors.needs_input
     jobs = jobs_of(ledger, run, Rows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
@@ -130,6 +131,11 @@ async def _write_files(
             await each.finish()
         commit_files((results, failures))
     return results.number, failures.number
+
+
+async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:
+    """What rows of `run` are to `include`, with what those carry that have it: tables need a column for that."""
+    return (*include, Include.METADATA) if await ledger.results.have_metadata(run) else include
 
 
 async def check_is_there(ledger: Ledger, run: int) -> None:
@@ -188,6 +194,7 @@ def outcome_of(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
 
 
 def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLine:
+    metadata = UNSET if job.metadata is None else msgspec.Raw(job.metadata)
     if job.trouble is None:
         output = job.output
         return ResultLine(
@@ -199,6 +206,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
             reused=UNSET if job.reused is None else ReusedFrom(run=job.reused.run, custom_id=job.reused.custom_id),
+            metadata=metadata,
         )
     text = job.message or ""
     has_times = Include.TIMES in include
@@ -211,6 +219,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
         paid_at_most=job.paid_at_most,
         delay_ms=job.delay_ms if has_times else UNSET,
         execution_ms=job.execution_ms if has_times else UNSET,
+        metadata=metadata,
     )
 
 

@@ -7,6 +7,7 @@ and writes the same, and goes on in its place should it end.
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -26,10 +27,11 @@ from orchestrator.api.look import safe_offline_s
 from orchestrator.api.options import check_brakes
 from orchestrator.api.outlook import outlook, tell_after_canary
 from orchestrator.api.patience import until_over
-from orchestrator.api.remembering import outputs_of, own_outputs, recall, written_to
+from orchestrator.api.remembering import outputs_of, recall, written_to
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.standstill import tell_standstills
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
+from orchestrator.api.taking_in import drops, reading_of
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -38,7 +40,7 @@ from orchestrator.engine.observers.standing import Standing
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.errors import LedgerBusyError, StoppedError, StorageError, UsageError, leading
-from orchestrator.formats.reading import Places, Reading
+from orchestrator.formats.reading import Places
 from orchestrator.ledger import Ledger, is_ready
 from orchestrator.ledger.commands import Action, Retried
 from orchestrator.ledger.margins import Margins
@@ -354,19 +356,12 @@ class Foreground:
         source = self._request.source
         if source is not None:
             places = Places()
-            reading = Reading(
-                settings=self._request.reading,
-                environ=self._dependencies.environ,
-                run_policy=settings.policy,
-                webhook_bytes=webhook_bytes,
-                body_bytes_max=self._request.body_bytes_max,
-                is_resumable=settings.resumable,
-                via=settings.via,
-                is_left_out=files.own_files(self._request.ledger, own_outputs(self._request)),
-            )
+            environ = self._dependencies.environ
+            reading = reading_of(self._request, settings, environ, webhook_bytes=webhook_bytes)
             batches = files.row_batches(source, reading, places, only=self._request.only_rows)
             self._intake = Intake(ledger, run, source=", ".join(source.splitlines()), place_of=places.of)
-            taken = await self._intake.take(batches, advice=self._refusal_advice)
+            wanted = partial(drops, self._request, run, self._view)
+            taken = await self._intake.take(batches, advice=self._refusal_advice, drops=wanted)
             self._intake = None
             messages.say_taken(self._view, run.name, taken)
             await self._turn.aclose()

@@ -126,6 +126,10 @@ class LogBook:
         """What the program was begun for is under way."""
         self._view.ready()
 
+    async def drops(self, run: str, unsuccessful: int, /) -> bool:
+        """What the person wants."""
+        return await self._view.drops(run, unsuccessful)
+
     async def stops(self, run: str, served_by: str, /) -> bool:
         """Whether somebody who wants to follow `run` no longer wants it stopped, too."""
         return await self._view.stops(run, served_by)

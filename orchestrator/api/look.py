@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
-from orchestrator.api.files import check_is_there, outcome_of
+from orchestrator.api.files import check_is_there, included, outcome_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
 from orchestrator.api.selecting import filter_of
@@ -210,13 +210,16 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
     Raises `UsageError` where there is no such run, or, without a name, not one alone, and where what is asked for
     cannot be written so.
     """
-    form = form_of(Path(), request.writing, request.include, is_errors=request.errors or request.failed)
+    is_errors = request.errors or request.failed
+    form = form_of(Path(), request.writing, request.include, is_errors=is_errors)
     if request.follow and form.format is OutputFormat.PARQUET:
         raise UsageError("--follow prints rows as they come, and Parquet has its columns first; take another format")
     async with read_ledger(request.ledger, clock=SystemClock()) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
         is_read = holder(request.ledger) is not None
         run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
+        include = await included(opened, run.id, request.include)
+        form = form_of(Path(), request.writing, include, is_errors=is_errors)
         rows = 0
         out = checked_rows(form, lambda: write)
         try:

@@ -1,6 +1,6 @@
 """What the program says while it starts and stops."""
 
-from orchestrator import declared
+from orchestrator import declared, declared_inputs
 from orchestrator.api.continuing import pause_command, resume_command
 from orchestrator.core.policy import format_duration
 from orchestrator.core.wording import collect_again, counted
@@ -24,8 +24,34 @@ def say_taken(view: View, name: str, taken: Taken) -> None:
     known = taken.rows - taken.new
     more = f" ({known:,} known already)" if known else ""
     view.say(f"{name}: {counted(taken.rows, 'row')} checked{more}")
-    if taken.gone:
-        view.say(f"{counted(taken.gone, 'job')} of the run no longer in the input: kept in the run")
+    say_changed(view, name, taken)
+    if left := taken.gone - taken.dropped.removed:
+        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {declared_inputs.REPLACE_INPUT} drops those"
+        view.say(
+            f"{name}: {counted(left, 'job')} of the run no longer in the input: kept in the run"
+            f"{drop if taken.unsuccessful else ''}"
+        )
+
+
+def say_changed(view: View, name: str, taken: Taken) -> None:
+    """What an intake has changed of jobs that were there before."""
+    _say_corrected(view, name, taken)
+    if taken.dropped.removed or taken.dropped.cancelled:
+        stay = f"; {taken.dropped.cancelled:,} more are cancelled at the service" if taken.dropped.cancelled else ""
+        view.say(f"{name}: {counted(taken.dropped.removed, 'job')} no longer in the input: dropped{stay}")
+
+
+def _say_corrected(view: View, name: str, taken: Taken) -> None:
+    """Rows have other inputs than the jobs that they were."""
+    if done := taken.corrected.done:
+        view.say(
+            f"{name}: {counted(done, 'row')} with another input than before: tried anew with it, under the same ids"
+        )
+    if late := taken.corrected.late:
+        view.warn(
+            f"{name}: {counted(late, 'job')} had left with another input than the file has by now: give the command"
+            " again once they have ended"
+        )
 
 
 def say_opened(view: View, ledger: Ledger) -> None:

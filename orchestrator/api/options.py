@@ -102,7 +102,9 @@ class InputOptions(TypedDict, total=False):
 
 
 class SubmitOptions(RunOptions, InputOptions, total=False):
-    """Both, for `submit`."""
+    """Both, for `submit`. With `replace_input` jobs go that are no longer in the input and have not succeeded."""
+
+    replace_input: bool | None
 
 
 class MapOptions(ServiceOptions, SubmitOptions, total=False):
@@ -111,7 +113,7 @@ class MapOptions(ServiceOptions, SubmitOptions, total=False):
 
 OF_RUN: Final = tuple(RunOptions.__annotations__)
 OF_INPUT: Final = tuple(InputOptions.__annotations__)
-OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT)
+OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, declared_inputs.REPLACE_INPUT.name)
 OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
 
 _KEYS: Final = {"limits": declared.LIMIT.key, "service_keys": declared.SERVICE_KEY.key}

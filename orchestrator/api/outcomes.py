@@ -28,7 +28,7 @@ class Job:
     for each job of a run; without one it is made from the input. `policy` has any of the keys `execution_timeout`,
     `ttl` (durations as text, seconds or `timedelta`) and `low_priority`, and wins over the run's. `s3_config` is the
     service's `s3Config`, with secrets by name (`env:NAME`). Of the jobs of a run that were never sent those of a higher
-    `priority`, -10 to 10, go first.
+    `priority`, -10 to 10, go first. `metadata` is not sent: the job's result has it.
 
         Job({"prompt": "a lighthouse"}, custom_id="night-17", policy={"execution_timeout": "2m"})
     """
@@ -38,6 +38,7 @@ class Job:
     policy: Mapping[str, Any] | None = None
     s3_config: Mapping[str, Any] | None = None
     priority: int = 0
+    metadata: Mapping[str, Any] | None = None
 
     def given(self) -> Given:
         """The same, as it is read into a row. Raises `UsageError` for a policy that is none."""
@@ -48,6 +49,7 @@ class Job:
             policy=policy,
             s3_config=self.s3_config,
             priority=self.priority,
+            metadata=self.metadata,
         )
 
 
@@ -59,6 +61,7 @@ class Result:
     time that it is asked for. `error` says in one line why there is no result, `error_text` is all that was told, and
     `error_class` the kind of trouble. `attempts` counts the executions. `delay` and `execution` are how long the job
     waited at the service and ran there, as far as the service told; `ended_at` is when its outcome was known here.
+    `metadata` is what its row carried.
 
         if result.error is None:
             print(result.custom_id, result.output)
@@ -75,6 +78,7 @@ class Result:
     delay: timedelta | None
     execution: timedelta | None
     ended_at: datetime
+    metadata: Mapping[str, Any] | None = None
 
     @property
     def output(self) -> Any:
@@ -101,6 +105,7 @@ class Result:
             delay=_time(job.delay_ms),
             execution=_time(job.execution_ms),
             ended_at=_EPOCH + timedelta(microseconds=job.ended_at or 0),
+            metadata=None if job.metadata is None else _decode(job.metadata),
         )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator import declared
+from orchestrator import declared, declared_inputs
+from orchestrator.api import messages
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener
 from orchestrator.api.hosting import Attached, Host
@@ -188,7 +189,8 @@ class Submission:
         for problem in pump.problems:
             self._problems.add(problem.line, problem.text)
         self._check()
-        await ledger.intakes.accept(intake)
+        taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(declared_inputs.REPLACE_INPUT))
+        messages.say_changed(self.host.view, run.name, taken)
 
     async def _write(
         self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]

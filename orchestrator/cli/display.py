@@ -69,6 +69,20 @@ class QuietView:
         await anyio.wait_readable(sys.stdin)
         return os.read(sys.stdin.fileno(), ANSWER_BYTES).strip().lower() in {b"s", b"stop"}
 
+    async def drops(self, run: str, unsuccessful: int) -> bool:
+        """Asks whether jobs go that are no longer in the input, where there is a person to ask."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        import anyio  # noqa: PLC0415
+
+        printing.say(
+            f"{run}: {counted(unsuccessful, 'job')} of the run no longer in the input, and not succeeded. Drop them?"
+            " Otherwise they stay, and what is left of them is sent [y/N]",
+            end=" ",
+        )
+        await anyio.wait_readable(sys.stdin)
+        return os.read(sys.stdin.fileno(), ANSWER_BYTES).strip().lower() in {b"y", b"yes"}
+
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows nothing until it is cancelled."""
         import anyio  # noqa: PLC0415

@@ -71,6 +71,7 @@ class LiveView(QuietView):
         super().__init__()
         self._console = console
         self._is_asking = False
+        self._answered = anyio.Event()
 
     def say(self, line: str) -> None:
         """One line of information, above the display."""
@@ -91,20 +92,34 @@ class LiveView(QuietView):
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Draws until it is cancelled, then takes the display away: the summary comes in its place."""
         self.first = look()
-        with (
-            suppress(OSError),  # a terminal that was closed is no reason to stop a run
-            Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop") as live,
-        ):
+        with suppress(OSError):  # a terminal that was closed is no reason to stop a run
+            while True:
+                await self._draw(look)
+                await self._answered.wait()
+                self._is_asking, self._answered = False, anyio.Event()
+        await anyio.sleep_forever()
+
+    async def _draw(self, look: Callable[[], Snapshot]) -> None:
+        """Until something is asked."""
+        with Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
             while not self._is_asking:
                 live.update(Display(look()), refresh=True)
                 await anyio.sleep(REDRAW_EVERY_S)
-        await anyio.sleep_forever()
 
     async def stops(self, run: str, served_by: str) -> bool:
-        """Asks what becomes of the run, once the display is out of the way."""
+        """Asks what becomes of the run, once the display is out of the way for good."""
         self._is_asking = True
         await anyio.sleep(2 * REDRAW_EVERY_S)
         return await super().stops(run, served_by)
+
+    async def drops(self, run: str, unsuccessful: int) -> bool:
+        """Asks what becomes of jobs, while the display is out of the way."""
+        self._is_asking = True
+        await anyio.sleep(2 * REDRAW_EVERY_S)
+        try:
+            return await super().drops(run, unsuccessful)
+        finally:
+            self._answered.set()
 
 
 class Display:

@@ -1,6 +1,6 @@
 r"""The filter language, from its text to a tree (`core.filters`).
 
-    state=failed class=timed_out error~"CUDA out" attempts>2 id^=night- input.lang=de ended>2h line<=500
+    state=failed class=timed_out error~"CUDA out" attempts>2 id^=night- input.lang=de meta.shop=7 ended>2h line<=500
 
 Terms stand side by side (all of them), or are joined by `and`, `or`, `not` and parentheses. A value with spaces,
 parentheses or quotation marks stands in double quotes, in which `\"` is one. `~` does not tell capital letters of
@@ -48,6 +48,11 @@ CLUSTER_DIGITS: Final = 12
 
 INPUT: Final = "input."
 """With this begins a field that is a member of the input."""
+
+METADATA: Final = "meta."
+"""With this begins one that is a member of what rows carry unsent."""
+
+_ROOTS: Final = (INPUT, METADATA)
 
 _NOT: Final = {Comparison.DIFFERENT: Comparison.EQUAL, Comparison.LACKS: Comparison.CONTAINS}
 """Comparisons that are the opposite of another one."""
@@ -223,8 +228,8 @@ _COMPARISONS: Final[Mapping[str, Sequence[Comparison]]] = {
     "line": (*_EQUALITY, *ORDER),
     "ended": ORDER,
 }
-_FIELDS_TOLD: Final = f"{', '.join(_COMPARISONS)} and {INPUT}NAME"
-FIELDS: Final = (*_COMPARISONS, INPUT)
+_FIELDS_TOLD: Final = f"{', '.join(_COMPARISONS)}, {INPUT}NAME and {METADATA}NAME"
+FIELDS: Final = (*_COMPARISONS, *_ROOTS)
 """The fields, for those who explain them."""
 
 
@@ -235,13 +240,14 @@ def _comparisons_of(field: str) -> Sequence[Comparison]:
 def _check_field(field: str, fail: Callable[[str], NoReturn]) -> None:
     if field in _COMPARISONS:
         return
-    if field.startswith(INPUT):
+    if field.startswith(_ROOTS):
         if not all(field.split(".")):
-            fail(f"{field} names no member of the input; {INPUT}lang is one, and {INPUT}prompt.text")
+            root, what = (INPUT, "the input") if field.startswith(INPUT) else (METADATA, "the metadata")
+            fail(f"{field} names no member of {what}; {root}lang is one, and {root}prompt.text")
         return
-    near = _nearest(field, (*_COMPARISONS, INPUT[:-1]))
+    near = _nearest(field, (*_COMPARISONS, *(root[:-1] for root in _ROOTS)))
     named = f'there is no field "{field:.40}"' if field else "here should stand the name of a field"
-    advice = f"did you mean {near}{'.NAME' if near + '.' == INPUT else ''}?" if near else f"fields are {_FIELDS_TOLD}"
+    advice = f"did you mean {near}{'.NAME' if near + '.' in _ROOTS else ''}?" if near else f"fields are {_FIELDS_TOLD}"
     fail(f"{named}; {advice}")
 
 
@@ -269,7 +275,8 @@ def _leaf(field: str, comparison: Comparison, value: str, now: int) -> Leaf:
         case "ended":
             found = _ended(comparison, value, now)
         case _:
-            found = Member(tuple(field.removeprefix(INPUT).split(".")), comparison, value)
+            _, *path = field.split(".")
+            found = Member(tuple(path), comparison, value, of_metadata=field.startswith(METADATA))
     return found
 
 

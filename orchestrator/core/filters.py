@@ -68,11 +68,14 @@ class Number(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Jobs with such a member of their input; a part of `path` that is a number also leads into an array."""
+    """Jobs with such a member of their input, or `of_metadata`, of what their row carries unsent; a part of `path` that
+    is a number also leads into an array.
+    """
 
     path: tuple[str, ...]
     comparison: Comparison
     text: str
+    of_metadata: bool = False
 
 
 class Not(msgspec.Struct, frozen=True):
@@ -116,6 +119,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     input: object = None
     """As decoded; only where the filter asks for it (`asks_input`)."""
 
+    metadata: object = None
+    """The same, of what its row carries (`asks_metadata`)."""
+
 
 # --- what a tree asks
 
@@ -134,7 +140,12 @@ def leaves(tree: Filter) -> Iterator[Leaf]:
 
 def asks_input(tree: Filter) -> bool:
     """Whether the inputs have to be read to tell."""
-    return any(isinstance(leaf, Member) for leaf in leaves(tree))
+    return any(isinstance(leaf, Member) and not leaf.of_metadata for leaf in leaves(tree))
+
+
+def asks_metadata(tree: Filter) -> bool:
+    """Whether what rows carry has to be read to tell."""
+    return any(isinstance(leaf, Member) and leaf.of_metadata for leaf in leaves(tree))
 
 
 def asks_message(tree: Filter) -> bool:
@@ -196,7 +207,8 @@ def _meets(leaf: Leaf, facts: Facts) -> bool:
             known = {"attempts": facts.attempts, "line": facts.line, "ended": facts.ended_at}[of]
             met = known is not None and _in_order(known, comparison, number)
         case _:
-            met = _is_member(_member(facts.input, leaf.path), leaf.comparison, leaf.text)
+            root = facts.metadata if leaf.of_metadata else facts.input
+            met = _is_member(_member(root, leaf.path), leaf.comparison, leaf.text)
     return met
 
 

@@ -5,16 +5,18 @@ their lines, before anything is refused. For each run one process at a time take
 """
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple, Protocol
 
 import anyio
+import msgspec
 from anyio import to_thread
 from anyio.abc import ObjectSendStream
 
 from orchestrator.errors import IntakeBusyError, Problems, StorageError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.corrections import Gone
 from orchestrator.ledger.input_rows import InputRow, PackedRow, packed_rows
 from orchestrator.ledger.intakes import Hold, Taken
 from orchestrator.ledger.runs import Run
@@ -29,6 +31,9 @@ CLEAR_S_MAX: Final = 2.0
 """How long a process that ends may remove what it took in for nothing; the next one removes the rest."""
 
 PlaceOf = Callable[[int], str]
+
+Drops = Callable[[Gone], Awaitable[bool]]
+"""Whether jobs that are no longer in the input are dropped, of those that have not succeeded."""
 
 Advice = Callable[[], str]
 """What to know when an input was refused; ends the message."""
@@ -101,9 +106,9 @@ class Intake:
         self._problems = Problems()
         self.rows_read = 0
 
-    async def take(self, batches: Iterator[InputBatch], *, advice: Advice) -> Taken:
-        """Takes in every batch and accepts the intake. Raises `InputError` with all the bad lines, and nothing is
-        taken; what `advice` says then ends its message.
+    async def take(self, batches: Iterator[InputBatch], *, advice: Advice, drops: Drops | None = None) -> Taken:
+        """Takes in every batch and accepts the intake; what is no longer in the input goes where `drops` says so.
+        Raises `InputError` with all the bad lines, and nothing is taken; what `advice` says then ends its message.
         """
         intake = await self._ledger.intakes.start(self._run)
         ahead, read = anyio.create_memory_object_stream[_Read](READ_AHEAD)
@@ -118,7 +123,10 @@ class Intake:
             self._problems.add(1, "the input is empty")
         if self._problems.total:
             raise self._problems.error(self._source, self._place_of, advice())
-        return await self._ledger.intakes.accept(intake)
+        gone = Gone() if drops is None else await self._ledger.intakes.gone(intake)
+        drop = drops is not None and gone.unsuccessful > 0 and await drops(gone)
+        taken = await self._ledger.intakes.accept(intake, drop=drop)
+        return taken if drop else msgspec.structs.replace(taken, unsuccessful=gone.unsuccessful)
 
 
 _Read = tuple[list[PackedRow], Sequence[Fault]]

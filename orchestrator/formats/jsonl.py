@@ -1,7 +1,7 @@
 """Reading JSON Lines: one JSON object a line, UTF-8, in one of two forms.
 
-- Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy`, `s3Config` and
-  `priority`, and nothing else.
+- Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy`, `s3Config`,
+  `priority` and `metadata`, and nothing else. The `metadata`, an object, is not sent: it stands in the results.
 - Bare form: the whole object is the input, but for a top-level `custom_id`, which names the row and is not sent.
 
 A file keeps to one form. An `input` that is not an object (`{"input": "text"}`) makes no job form: it is a parameter of
@@ -20,6 +20,7 @@ from typing import Annotated, Final
 import msgspec
 
 from orchestrator import declared
+from orchestrator.core.compact import compact
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.openai import Via, asked
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
@@ -28,7 +29,7 @@ from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
 from orchestrator.formats.lines import TOO_LARGE_ADVICE
-from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, is_request
+from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, METADATA, is_request
 from orchestrator.formats.rows import OversizeError, Problem, Row, problem_of
 from orchestrator.units import MIB
 
@@ -42,7 +43,10 @@ DERIVED_ID_CHARS: Final = 16
 
 NO_POLICY: Final = Policy()
 
-_JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config", "priority")
+METADATA_BYTES_MAX: Final = 64 * 1024
+"""What a row may carry unsent into its result."""
+
+_JOB_KEYS: Final = ("input", "custom_id", "policy", "s3Config", "priority", METADATA)
 _NEAR: Final = 0.8
 """How alike a key must be to be a mistyped `input`: "inputs" and "imput" are, "output" is not."""
 
@@ -110,7 +114,7 @@ class RowReader:
 
     def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
         custom_id = decode_custom_id(bytes(members["custom_id"])) if "custom_id" in members else None
-        policy = s3_config = None
+        policy = s3_config = metadata = None
         priority = 0
         extra_bytes = self._run_policy_bytes
         if self._is_job_form(members):
@@ -121,15 +125,18 @@ class RowReader:
             s3_config, s3_config_bytes = self._s3_config(_given(members, "s3Config"))
             extra_bytes = policy_bytes + s3_config_bytes
             priority = _priority(_given(members, "priority"))
+            metadata = metadata_of(_given(members, METADATA))
         else:
             _refuse_mistaken(members)
             self._keep_to_one_form(number, _BARE_FORM)
             input_ = text if custom_id is None else _bare_input(text)
-        return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes, priority)
+        return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes, priority, metadata)
 
-    def row_of(self, number: int, input_: bytes, custom_id: str | None) -> Row:
+    def row_of(self, number: int, input_: bytes, custom_id: str | None, metadata: bytes | None = None) -> Row:
         """The row with this input, the text of a JSON object. Raises `ValueError` in words for its author."""
-        return self._checked(number, input_, custom_id, None, None, self._run_policy_bytes)
+        return self._checked(
+            number, input_, custom_id, None, None, self._run_policy_bytes, metadata=metadata_of(metadata)
+        )
 
     def _checked(
         self,
@@ -140,6 +147,7 @@ class RowReader:
         s3_config: bytes | None,
         extra_bytes: int,
         priority: int = 0,
+        metadata: bytes | None = None,
     ) -> Row:
         if self._is_resumable:
             extra_bytes += RESUME_BYTES
@@ -165,6 +173,7 @@ class RowReader:
             policy=policy,
             s3_config=s3_config,
             priority=priority,
+            metadata=metadata,
         )
 
     def _is_job_form(self, members: Mapping[str, msgspec.Raw]) -> bool:
@@ -228,6 +237,18 @@ def _priority(raw: bytes | None) -> int:
     except msgspec.ValidationError:
         wanted = f"a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}"
         raise ValueError(f"priority must be {wanted}, not {raw.decode():.40}") from None
+
+
+def metadata_of(raw: bytes | None) -> bytes | None:
+    """What a row is to carry, as it is kept. Raises `ValueError` in words for its author."""
+    if raw is None:
+        return None
+    if not raw.startswith(b"{"):
+        raise ValueError(f"{METADATA} must be an object, not {kind_of(raw)}")
+    metadata = compact(raw)
+    if len(metadata) > METADATA_BYTES_MAX:
+        raise ValueError(f"{METADATA} has {len(metadata):,} bytes, over the limit of {METADATA_BYTES_MAX:,}")
+    return None if metadata == b"{}" else metadata
 
 
 def _policy_bytes(policy: Policy) -> int:

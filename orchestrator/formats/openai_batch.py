@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from orchestrator.core.openai import check_not_streamed
 from orchestrator.declared_inputs import FORMAT
@@ -19,6 +20,9 @@ from orchestrator.settings import InputFormat
 
 KEYS: Final = frozenset({"custom_id", "method", "url", "body"})
 
+METADATA: Final = "metadata"
+"""What a request may have besides: it is not sent, and stands in the line of its result."""
+
 LOOKS_LIKE_IT: Final = (
     "this looks like a request of an OpenAI Batch file, and the first line does not; keep to one form, or say"
     f" {FORMAT} {InputFormat.OPENAI_BATCH}"
@@ -27,15 +31,17 @@ LOOKS_LIKE_IT: Final = (
 
 def is_request(members: Mapping[str, msgspec.Raw]) -> bool:
     """Whether an object is a request of this format: these keys, an object as body, and no others."""
-    return members.keys() | {"custom_id"} == KEYS and bytes(members["body"]).startswith(b"{")
+    return (members.keys() | {"custom_id"}) - {METADATA} == KEYS and bytes(members["body"]).startswith(b"{")
 
 
 def input_of(members: Mapping[str, msgspec.Raw]) -> tuple[str, bytes]:
     """The id of a request and the input that it becomes. Raises `ValueError` in words for its author."""
     if missing := sorted(KEYS - members.keys()):
         raise ValueError(f"a request of an OpenAI Batch file has {', '.join(sorted(KEYS))}; {missing[0]} is missing")
-    if unknown := sorted(members.keys() - KEYS):
-        raise ValueError(f'unknown key "{unknown[0]:.40}"; a request of an OpenAI Batch file has none but its four')
+    if unknown := sorted(members.keys() - KEYS - {METADATA}):
+        raise ValueError(
+            f'unknown key "{unknown[0]:.40}"; a request of an OpenAI Batch file has none but its four, and {METADATA}'
+        )
     method, url, body = (bytes(members[key]) for key in ("method", "url", "body"))
     if method != b'"POST"':
         raise ValueError(f"method must be POST, not {method.decode()[:40]}")
@@ -96,6 +102,8 @@ def _line(line: ResultLine | ErrorLine, response: object, error: object) -> byte
         "response": response,
         "error": error,
     }
+    if line.metadata is not UNSET:
+        members[METADATA] = line.metadata
     return _encode(members) + b"\n"
 
 

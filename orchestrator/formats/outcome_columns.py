@@ -16,6 +16,10 @@ from orchestrator.settings import Include
 
 OUTPUT: Final = "output"
 INPUT: Final = "input"
+METADATA: Final = "metadata"
+
+OF_ANY: Final = (f"{INPUT}.", f"{METADATA}.")
+"""With these begin paths into what jobs have whatever they came to."""
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -105,7 +109,7 @@ class Columns:
     def __init__(self, *, is_errors: bool, include: Collection[Include], flatten: Sequence[str] = ()) -> None:
         self._is_errors = is_errors
         self._include = include
-        self._members = Members([path for path in flatten if not is_errors or path.startswith(f"{INPUT}.")])
+        self._members = Members([path for path in flatten if not is_errors or path.startswith(OF_ANY)])
         flat = [Column(path, Holds.JSON if path == OUTPUT else Holds.ANY) for path in self._members.paths]
         if is_errors:
             text = [Column("error.text", Holds.TEXT)] if Include.TEXT in include else []
@@ -122,6 +126,7 @@ class Columns:
             Include.WORKER: [Column("worker", Holds.TEXT)],
             Include.TIMES: [Column("sent_at", Holds.TEXT), Column("ended_at", Holds.TEXT)],
             Include.INPUT: [Column(INPUT, Holds.JSON)],
+            Include.METADATA: [Column(METADATA, Holds.JSON)],
         }
         return [column for include, of in columns.items() if include in self._include for column in of]
 
@@ -146,6 +151,8 @@ class Columns:
         first = (line.custom_id, line.job_id, line.status)
         counts = (line.attempts, line.paid_at_most)
         more = self._more_cells(outcome.more or More())
+        if Include.METADATA in self._include:
+            more.append(None if line.metadata is UNSET else bytes(line.metadata))
         times = (_set(line.delay_ms), _set(line.execution_ms))
         if isinstance(line, ErrorLine):
             error = line.error
@@ -173,6 +180,7 @@ def roots_of(outcome: Outcome) -> dict[str, bytes | None]:
     return {
         OUTPUT: bytes(line.output) if isinstance(line, ResultLine) else None,
         INPUT: None if outcome.input is None else bytes(outcome.input),
+        METADATA: None if line.metadata is UNSET else bytes(line.metadata),
     }
 
 

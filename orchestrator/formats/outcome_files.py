@@ -91,9 +91,8 @@ def _check(path: Path, form: Form) -> None:
         if find_spec("pyarrow") is None:
             raise UsageError(f"{path}: {NOT_INSTALLED}")
     if form.format is OutputFormat.OPENAI_BATCH:
-        more = [
-            setting for setting, value in ((declared.INCLUDE, form.include), (declared.FLATTEN, form.flatten)) if value
-        ]
+        include = [each for each in form.include if each is not Include.METADATA]
+        more = [setting for setting, value in ((declared.INCLUDE, include), (declared.FLATTEN, form.flatten)) if value]
         if more:
             raise UsageError(f"{path}: lines of OpenAI Batch have no place for more; leave out {more[0]}")
 

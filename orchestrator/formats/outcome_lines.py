@@ -43,6 +43,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None
     execution_ms: int | None
     reused: ReusedFrom | UnsetType = UNSET
+    metadata: msgspec.Raw | UnsetType = UNSET
 
 
 class ErrorClass(msgspec.Struct, frozen=True):
@@ -67,6 +68,7 @@ class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
     paid_at_most: int
     delay_ms: int | UnsetType | None = UNSET
     execution_ms: int | UnsetType | None = UNSET
+    metadata: msgspec.Raw | UnsetType = UNSET
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +86,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         """How many bytes of the worker's and the author's it has."""
         output = len(memoryview(self.line.output)) if isinstance(self.line, ResultLine) else 0
-        return output + (0 if self.input is None else len(memoryview(self.input)))
+        metadata = 0 if self.line.metadata is UNSET else len(memoryview(self.line.metadata))
+        return output + metadata + (0 if self.input is None else len(memoryview(self.input)))
 
 
 _encoder: Final = msgspec.json.Encoder()

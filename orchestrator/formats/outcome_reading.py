@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.compression import DamagedInputError, unpacked
-from orchestrator.formats.outcome_columns import INPUT, OUTPUT, Cell, Column, Holds
+from orchestrator.formats.outcome_columns import INPUT, METADATA, OF_ANY, OUTPUT, Cell, Column, Holds
 from orchestrator.formats.outcome_files import Form, parts_of, rows_of
 from orchestrator.formats.outcome_lines import Outcome
 from orchestrator.formats.outcome_text import DELIMITERS, texts_of
@@ -31,6 +31,7 @@ _SIGNS: Final[Mapping[Include, str]] = {
     Include.LINE: "line",
     Include.WORKER: "worker",
     Include.TIMES: "ended_at",
+    Include.METADATA: METADATA,
 }
 """By what member or column a row shows that it carries something besides."""
 
@@ -275,7 +276,7 @@ def _included(names: Collection[str]) -> tuple[Include, ...]:
 
 def _flattened(names: Sequence[str], *, is_errors: bool) -> tuple[str, ...]:
     """The paths among the names of columns or members: without any, the output is a whole."""
-    found = tuple(name for name in names if name == OUTPUT or name.startswith((f"{OUTPUT}.", f"{INPUT}.")))
+    found = tuple(name for name in names if name == OUTPUT or name.startswith((f"{OUTPUT}.", *OF_ANY)))
     return () if found == (OUTPUT,) and not is_errors else found
 
 

@@ -249,7 +249,8 @@ def _reader_of_requests(reading: Reading) -> Callable[[int, bytes], Row | Proble
             return members
         try:
             custom_id, input_ = openai_batch.input_of(members)
-            return rows.row_of(number, input_, custom_id)
+            metadata = bytes(members.get(openai_batch.METADATA, b"null"))
+            return rows.row_of(number, input_, custom_id, None if metadata == b"null" else metadata)
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:

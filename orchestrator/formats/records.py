@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.formats.custom_id import check_custom_id
 from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, json_problem
 from orchestrator.formats.jsonl import RowReader
+from orchestrator.formats.openai_batch import METADATA
 from orchestrator.formats.rows import ID_FIELD, Problem, Row, problem_of
 from orchestrator.formats.templates import instead_of, template_of
 
@@ -19,6 +20,7 @@ class RecordReader:
 
     Without anything else all fields are sent but the id, which is the field `custom_id` where there is one. `id_field`
     names another one, `input_field` one that holds the whole input, and `templates` make an input of their fields only.
+    With one of the last two, a field `metadata` that holds an object (or its JSON text) is what the row carries unsent.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class RecordReader:
     def read(self, number: int, record: Mapping[str, Any]) -> Row | Problem:
         """The row that `record` is, or why it is none."""
         try:
-            return self._rows.row_of(number, self._input_of(record), self._id(record))
+            return self._rows.row_of(number, self._input_of(record), self._id(record), self._metadata(record))
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
         except (ValueError, TypeError, OverflowError, msgspec.EncodeError) as error:
@@ -60,6 +62,14 @@ class RecordReader:
         if not isinstance(value, str):
             raise TypeError(f"the id in {name!r} must be a text or a whole number, not {_kind(value)}")
         return check_custom_id(value)
+
+    def _metadata(self, record: Mapping[str, Any]) -> bytes | None:
+        """Where the whole record is the input, a field of that name is sent like any other."""
+        value = None if self._input_of == self._all_but_id else record.get(METADATA)
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            text = value.strip().encode()
+            return None if json_problem(text) else text
+        return _encode(value) if isinstance(value, Mapping) else None
 
     def _all_but_id(self, record: Mapping[str, Any]) -> bytes:
         name = self._id_field or ID_FIELD

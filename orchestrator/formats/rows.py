@@ -22,7 +22,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     without white space around it; `digest` the SHA-256 of its canonical form, so that inputs that differ only in white
     space or key order have the same one. `policy` (compact JSON, the service's names) is what the row itself asks for;
     the run's policy is merged under it when the job is sent. `s3_config` (compact JSON) holds references to environment
-    variables in place of secrets. Of the rows that were never sent those of a higher `priority` go first.
+    variables in place of secrets. Of the rows that were never sent those of a higher `priority` go first. `metadata` (a
+    compact JSON object) is not sent, and stands in the results.
     """
 
     line: int
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     policy: bytes | None
     s3_config: bytes | None
     priority: int = 0
+    metadata: bytes | None = None
 
 
 class Record(NamedTuple):
@@ -80,4 +82,5 @@ def batches(
 def _size(item: Row | Problem) -> int:
     if isinstance(item, Problem):
         return len(item.text)
-    return len(item.input) + len(item.custom_id) + len(item.policy or b"") + len(item.s3_config or b"")
+    parts = (item.policy, item.s3_config, item.metadata)
+    return len(item.input) + len(item.custom_id) + sum(len(part) for part in parts if part is not None)

@@ -26,6 +26,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     s3_config: Mapping[str, Any] | None = None
     priority: int = 0
+    metadata: Mapping[str, Any] | None = None
 
 
 class ValueReader:
@@ -68,6 +69,8 @@ def _parts(given: Given) -> dict[str, Any]:
         parts["s3Config"] = given.s3_config
     if given.priority:
         parts["priority"] = given.priority
+    if given.metadata is not None:
+        parts["metadata"] = given.metadata
     return parts
 
 

@@ -14,7 +14,7 @@ from orchestrator.ledger.flow_tables import flows, stages
 from orchestrator.ledger.group_counts import due_add, opens
 from orchestrator.ledger.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
 from orchestrator.ledger.input_rows import Intake, PackedRow
-from orchestrator.ledger.intakes import next_job, rows_insert
+from orchestrator.ledger.job_rows import next_job, rows_insert
 from orchestrator.ledger.records import fitting, unpack, values
 from orchestrator.ledger.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into

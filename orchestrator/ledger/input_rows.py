@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator import declared
+from orchestrator.core.lifecycle import State
 from orchestrator.ledger.records import pack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.tables import intake_known, intake_repeats, jobs, payloads
@@ -36,6 +37,8 @@ class InputRow(Protocol):
     def s3_config(self) -> bytes | None: ...
     @property
     def priority(self) -> int: ...
+    @property
+    def metadata(self) -> bytes | None: ...
 
 
 class PackedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -50,11 +53,13 @@ class PackedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     policy: bytes | None
     s3_config: bytes | None
     priority: int = 0
+    metadata: bytes | None = None
 
     @property
     def size(self) -> int:
         """How many bytes of it are of any number."""
-        return len(self.input or b"") + len(self.policy or b"") + len(self.s3_config or b"")
+        parts = (self.input, self.policy, self.s3_config, self.metadata)
+        return sum(len(part) for part in parts if part is not None)
 
 
 def packed_rows(rows: Iterable[InputRow]) -> list[PackedRow]:
@@ -74,6 +79,7 @@ def _packed(row: InputRow) -> PackedRow:
         policy=row.policy,
         s3_config=row.s3_config,
         priority=row.priority,
+        metadata=row.metadata,
     )
 
 
@@ -88,6 +94,10 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 
     as_they_come: bool = False
     """Whether its jobs count as soon as they land, rather than once all of it is accepted."""
+
+    corrects: bool = False
+    """Whether jobs that have not succeeded get the inputs that their rows have now: not where what they came to went on
+    to other runs."""
 
 
 class Clash(msgspec.Struct, frozen=True):
@@ -104,7 +114,11 @@ class _Known(msgspec.Struct, frozen=True):
     line: int
     digest: bytes
     in_this_intake: bool
+    state: State
 
+
+CORRECTED: Final = frozenset({State.QUEUED, State.FAILED, State.CANCELLED})
+"""The states in which a job can get another input: nothing of it is at the service, and it has no result."""
 
 _KNOWN = (
     select(
@@ -113,6 +127,7 @@ _KNOWN = (
         func.coalesce(intake_known.c.line, jobs.c.line),
         payloads.c.digest,
         (jobs.c.intake_id == bindparam("intake")) | intake_known.c.job_id.is_not(None),
+        jobs.c.state,
     )
     .select_from(
         jobs.join(payloads, payloads.c.job_id == jobs.c.id).outerjoin(
@@ -146,8 +161,8 @@ async def rows_sort(connection: AsyncConnection, intake: Intake, rows: Sequence[
             fresh[custom_id] = row
         elif job.in_this_intake:
             clashes.append(_twice(row, custom_id, job.line))
-        elif job.digest != row.digest:
-            clashes.append(_changed(row, custom_id))
+        elif job.digest != row.digest and not (intake.corrects and job.state in CORRECTED):
+            clashes.append(_changed(row, job))
         else:
             known[custom_id] = msgspec.structs.replace(job, in_this_intake=True, line=row.line)
             same.append(_known_row(intake, job, row))
@@ -183,7 +198,7 @@ async def _names_and_known(
 async def _known(connection: AsyncConnection, intake: Intake, custom_ids: Iterable[str]) -> dict[str, _Known]:
     parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
     found = await connection.execute(_KNOWN, parameters)
-    return {row[0]: _Known(row[1], row[2], row[3], bool(row[4])) for row in found}
+    return {row[0]: _Known(row[1], row[2], row[3], bool(row[4]), State(row[5])) for row in found}
 
 
 async def _repeats(connection: AsyncConnection, intake: Intake, bases: Sequence[str]) -> dict[str, int]:
@@ -198,15 +213,22 @@ def _twice(row: PackedRow, custom_id: str, line: int) -> Clash:
     return Clash(row.line, f"custom_id {custom_id!r} stands on line {line} already; give each row its own")
 
 
-def _changed(row: PackedRow, custom_id: str) -> Clash:
+def _changed(row: PackedRow, job: _Known) -> Clash:
+    """In words that are the same for all such rows, so that they are told together."""
+    if job.state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING):
+        return Clash(
+            row.line,
+            "its custom_id is at the service with another input; give the command again once that has ended, or cancel"
+            " it first (orchestrator jobs cancel), or give the changed row a new custom_id",
+        )
+    done = "has succeeded with another input" if job.state is State.SUCCEEDED else "has another input in this run"
     return Clash(
-        row.line,
-        f"the input of custom_id {custom_id!r} is not what this run has for it; "
-        f"give the changed row a new custom_id, or use another {declared.NAME}",
+        row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another {declared.NAME}"
     )
 
 
 def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:
+    is_other = job.digest != row.digest
     return {
         "intake_id": intake.id,
         "job_id": job.id,
@@ -214,4 +236,8 @@ def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:
         "policy": row.policy,
         "s3_config": row.s3_config,
         "priority": row.priority,
+        "metadata": row.metadata,
+        "input": row.input if is_other else None,
+        "packed": row.packed if is_other else None,
+        "digest": row.digest if is_other else None,
     }

@@ -9,7 +9,7 @@ has left is cleared before the next one of its run, and on the next open.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,14 +21,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.lifecycle import State
 from orchestrator.errors import IntakeBusyError
+from orchestrator.ledger.corrections import Corrected, Dropped, Gone, gone_count, gone_drop_some, inputs_correct
 from orchestrator.ledger.doors import Doors, Noun
+from orchestrator.ledger.handover_tables import relays
 from orchestrator.ledger.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
+from orchestrator.ledger.job_rows import next_job, rows_insert
 from orchestrator.ledger.pace import ROWS_ALONE, Pace
 from orchestrator.ledger.removal import jobs_remove_some, numbers_keep, run_remove, submissions_remove_some
 from orchestrator.ledger.runs import Run
-from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of, upsert
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into, upsert
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import counts, intake_known, intake_repeats, intakes, jobs, payloads, runs
+from orchestrator.ledger.tables import counts, intake_known, intake_repeats, intakes, jobs, payloads, row_metadata, runs
 from orchestrator.ledger.writer import Transaction
 
 Hold = Callable[[str], AbstractContextManager[None]]
@@ -37,8 +40,9 @@ Hold = Callable[[str], AbstractContextManager[None]]
 Result = TypeVar("Result")
 
 
-async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> None:
+async def _land(transaction: Transaction, intake: Intake, rows: Sorted, *, now: int) -> None:
     """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
+    connection = transaction.connection
     await rows_insert(connection, intake, rows.fresh)
     if rows.same:
         await connection.execute(insert(intake_known), rows.same)
@@ -51,37 +55,12 @@ async def _land(connection: AsyncConnection, intake: Intake, rows: Sorted) -> No
         is_accepted = update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id)
         await connection.execute(is_accepted)
         await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
+        if others := [row["job_id"] for row in rows.same if row["input"] is not None]:
+            await inputs_correct(transaction, intake, after=min(others) - 1, last=max(others), now=now)
     await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(counted))
 
 
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
-
-
-async def next_job(connection: AsyncConnection) -> int:
-    """The number that the next job gets."""
-    latest: int | None = (await connection.execute(select(func.max(jobs.c.id)))).scalar()
-    return (latest or 0) + 1
-
-
-_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line", "priority")
-_PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
-
-
-async def rows_insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, PackedRow]) -> int:
-    """Makes jobs of rows, which have these ids, and counts nothing; returns the first one's number, which those of the
-    others follow.
-    """
-    run, endpoint, number = intake.run, intake.endpoint, intake.id
-    job_rows, payload_rows = [], []
-    first = max(intake.first_job, await next_job(connection))
-    if not fresh:
-        return first
-    for job, (custom_id, row) in enumerate(fresh.items(), start=first):
-        job_rows.append((job, run, endpoint, custom_id, number, row.line, row.priority))
-        payload_rows.append((job, row.input, row.packed, row.digest, row.policy, row.s3_config))
-    await _JOB.execute(connection, job_rows)
-    await _PAYLOAD.execute(connection, payload_rows)
-    return first
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +69,24 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     new: int
     gone: int
+    corrected: Corrected = Corrected()
+    dropped: Dropped = Dropped()
+    """What became of those that are gone, where they were to be dropped."""
+
+    unsuccessful: int = 0
+    """Those that are gone and have not succeeded, where they were not, as far as that was looked at."""
 
 
 _COUNTED: Final = select(intakes.c.new_rows, intakes.c.known_rows).where(intakes.c.id == bindparam("intake"))
 _JOBS_BEFORE: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
     counts.c.run_id == bindparam("run"), counts.c.name.in_([state.value for state in State])
 )
-_ACCEPT: Final = update(intakes).where(intakes.c.id == bindparam("intake")).values(accepted_at=bindparam("now"))
+_ACCEPT: Final = (
+    update(intakes)
+    .where(intakes.c.id == bindparam("intake"))
+    .values(accepted_at=bindparam("now"), drops=bindparam("drops_too"))
+)
+_DROPPED: Final = update(intakes).where(intakes.c.id == bindparam("intake")).values(drops=0)
 _TAKE: Final = (
     update(runs)
     .where(runs.c.id == bindparam("run"))
@@ -104,12 +94,14 @@ _TAKE: Final = (
 )
 
 
-async def _accept(connection: AsyncConnection, intake: Intake, *, now: int) -> Taken:
-    """Makes the intake's jobs exist for everybody. It counts nothing that is large: whoever sends waits meanwhile."""
+async def _accept(connection: AsyncConnection, intake: Intake, *, drop: bool, now: int) -> Taken:
+    """Makes the intake's jobs exist for everybody, of which others are to `drop`, once they are all there. It counts
+    nothing that is large: whoever sends waits meanwhile.
+    """
     of = {"intake": intake.id, "run": intake.run}
     new, known = (await connection.execute(_COUNTED, of)).one()
     before = (await connection.execute(_JOBS_BEFORE, of)).scalar_one()
-    await connection.execute(_ACCEPT, {**of, "now": now})
+    await connection.execute(_ACCEPT, {**of, "now": now, "drops_too": int(drop)})
     await connection.execute(_TAKE, {**of, "rows": new + known})
     if intake.as_they_come:
         return Taken(rows=new + known, new=new, gone=before - new - known)
@@ -149,20 +141,45 @@ _KNOWN_PAGE: Final = (
     .subquery()
 )
 _KNOWN_COUNT: Final = select(func.count(), func.max(_KNOWN_PAGE.c.job_id))
+_METADATA_FORGET: Final = delete(row_metadata).where(
+    row_metadata.c.run_id == bindparam("run"),
+    row_metadata.c.job_id > bindparam("after"),
+    row_metadata.c.job_id <= bindparam("last"),
+    select(intake_known.c.job_id)
+    .where(
+        intake_known.c.intake_id == bindparam("intake"),
+        intake_known.c.job_id == row_metadata.c.job_id,
+        intake_known.c.metadata.is_(None),
+    )
+    .exists(),
+)
+_METADATA_SET: Final = replace_into(row_metadata).from_select(
+    ["run_id", "job_id", "metadata"],
+    select(bindparam("run", type_=row_metadata.c.run_id.type), intake_known.c.job_id, intake_known.c.metadata).where(
+        _PAGE, intake_known.c.metadata.is_not(None)
+    ),
+)
 
 
-async def _revise_some(connection: AsyncConnection, intake: int, *, after: int, most: int) -> tuple[int, int | None]:
+async def _revise_some(
+    transaction: Transaction, intake: Intake, *, after: int, most: int, now: int
+) -> tuple[int, tuple[int | None, Corrected]]:
     """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, priority,
-    policy and s3Config; returns how many, and the last one's number.
+    policy, s3Config, metadata and input; returns how many, the last one's number, and of how many the input is another.
 
     Only rows that differ are written: an unchanged input of a million rows costs little here.
     """
-    page = {"intake": intake, "after": after}
+    connection = transaction.connection
+    page = {"intake": intake.id, "after": after}
     number, last = (await connection.execute(_KNOWN_COUNT, {**page, "most": most})).one()
-    if number:
-        await connection.execute(_PLACES, {**page, "last": last})
-        await connection.execute(_WISHES, {**page, "last": last})
-    return number, last
+    if not number:
+        return 0, (None, Corrected())
+    page["last"] = last
+    await connection.execute(_PLACES, page)
+    await connection.execute(_WISHES, page)
+    await connection.execute(_METADATA_FORGET, {**page, "run": intake.run})
+    await connection.execute(_METADATA_SET, {**page, "run": intake.run})
+    return number, (last, await inputs_correct(transaction, intake, after=after, last=last, now=now))
 
 
 async def _forget_some(connection: AsyncConnection, intake: int, *, most: int) -> int:
@@ -213,6 +230,8 @@ async def _remove_some(connection: AsyncConnection, intake: Intake, *, most: int
     if ids:
         doomed = batch_of(ids)
         await connection.execute(delete(payloads).where(payloads.c.job_id.in_(IN_BATCH)), doomed)
+        of_run = (row_metadata.c.run_id == intake.run) & row_metadata.c.job_id.in_(IN_BATCH)
+        await connection.execute(delete(row_metadata).where(of_run), doomed)
         await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
         return len(ids)
     if forgotten := await _forget_some(connection, intake.id, most=most):
@@ -224,7 +243,7 @@ async def _remove_some(connection: AsyncConnection, intake: Intake, *, most: int
 _HAS_NOTES: Final = or_(
     *(exists().where(notes.c.intake_id == intakes.c.id) for notes in (intake_known, intake_repeats))
 )
-_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES
+_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES | (intakes.c.drops == 1)
 """What has not come to its end: an intake that was never accepted, or an accepted one with something still to do."""
 
 _LEFT: Final = (
@@ -237,6 +256,12 @@ _NAMES_LEFT: Final = select(runs.c.name).where(
     _NEVER_ACCEPTED | runs.c.id.in_(select(intakes.c.run_id).where(_IS_LEFT))
 )
 
+
+_IS_RELAYED: Final = (
+    select(relays.c.to_run)
+    .where((relays.c.from_run == bindparam("run")) | (relays.c.to_run == bindparam("run")))
+    .limit(1)
+)
 
 _NOTHING: Final[Select[Any]] = select(literal_column("0"))
 
@@ -257,12 +282,18 @@ class Intakes(Noun):
             first_job = await next_job(transaction.connection)
             now = self._doors.now()
             accepted_at = now if as_they_come else None
+            is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None
             row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
             made = await transaction.connection.execute(insert(intakes), row)
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
             return Intake(
-                id=number, run=run.id, endpoint=run.endpoint_id, first_job=first_job, as_they_come=as_they_come
+                id=number,
+                run=run.id,
+                endpoint=run.endpoint_id,
+                first_job=first_job,
+                as_they_come=as_they_come,
+                corrects=not is_relayed,
             )
 
         return await self._doors.write(block)
@@ -291,32 +322,46 @@ class Intakes(Noun):
 
         async def block(transaction: Transaction) -> tuple[int, list[Clash]]:
             found = before or await rows_sort(transaction.connection, intake, rows)
-            await _land(transaction.connection, intake, found)
+            await _land(transaction, intake, found, now=self._doors.now())
             return len(rows), found.clashes
 
         return await self._paced(block)
 
-    async def accept(self, intake: Intake) -> Taken:
-        """The whole input was checked: its jobs exist from now on. Known jobs get what their rows say now."""
+    async def gone(self, intake: Intake) -> Gone:
+        """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped."""
+        if not intake.corrects:
+            return Gone()
+        async with self._doors.reading() as connection:
+            of = {"intake": intake.id, "run": intake.run}
+            known = (await connection.execute(_COUNTED, of)).one()[1]
+            if (await connection.execute(_JOBS_BEFORE, of)).scalar_one() == known:
+                return Gone()
+            return await gone_count(connection, intake)
+
+    async def accept(self, intake: Intake, *, drop: bool = False) -> Taken:
+        """The whole input was checked: its jobs exist from now on. Known jobs get what their rows say now, and with
+        `drop` those go that it does not have and that have not succeeded.
+        """
 
         async def block(transaction: Transaction) -> Taken:
-            return await _accept(transaction.connection, intake, now=self._doors.now())
+            now = self._doors.now()
+            return await _accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 
         taken = await self._doors.write(block)
-        await self._settle(intake.id)
-        return taken
+        corrected, dropped = await self._settle(intake)
+        return msgspec.structs.replace(taken, corrected=corrected, dropped=dropped)
 
     async def clear(self, name: str) -> None:
         """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
         a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
         for number, run, endpoint, first_job, accepted_at in await self._doors.rows(_LEFT, {"name": name}):
+            intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
             if accepted_at is None:
-                intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
                 await self._pages(partial(_remove_some, intake=intake))
                 await self._shrink()
             else:
-                await self._settle(number)
+                await self._settle(intake)
         for (run,) in await self._doors.rows(select(runs.c.id).where(runs.c.name == name, _NEVER_ACCEPTED)):
             await self._remove(run)
 
@@ -350,17 +395,36 @@ class Intakes(Noun):
             with suppress(IntakeBusyError), hold(name):
                 await self.clear(name)
 
-    async def _settle(self, intake: int) -> None:
+    async def _settle(self, intake: Intake) -> tuple[Corrected, Dropped]:
         """What is to be done once an intake was accepted, however often that was begun."""
-        if await self._doors.rows(select(intakes.c.id).where(intakes.c.id == intake, _HAS_NOTES)):
-            after: int | None = 0
-            while after is not None:
-                after = await self._revise(intake, after)
-            await self._pages(partial(_forget_some, intake=intake))
+        corrected, dropped = Corrected(), Dropped()
+        left = select(intakes.c.drops).where(intakes.c.id == intake.id, _HAS_NOTES | (intakes.c.drops == 1))
+        found = await self._doors.rows(left)
+        if not found:
+            return corrected, dropped
+        after: int | None = 0
+        while after is not None:
+            after, page = await self._revise(intake, after)
+            corrected = corrected.and_(page)
+        after = 0 if found[0][0] else None
+        while after is not None:
+            after, some = await self._drop(intake, after)
+            dropped = dropped.and_(some)
+        await self._doors.execute(_DROPPED, {"intake": intake.id})
+        await self._pages(partial(_forget_some, intake=intake.id))
+        return corrected, dropped
 
-    async def _revise(self, intake: int, after: int) -> int | None:
-        async def block(transaction: Transaction) -> tuple[int, int | None]:
-            return await _revise_some(transaction.connection, intake, after=after, most=self.pace.rows)
+    async def _revise(self, intake: Intake, after: int) -> tuple[int | None, Corrected]:
+        async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Corrected]]:
+            return await _revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._doors.now())
+
+        return await self._paced(block)
+
+    async def _drop(self, intake: Intake, after: int) -> tuple[int | None, Dropped]:
+        async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Dropped]]:
+            most, now = self.pace.rows, self._doors.now()
+            number, last, dropped = await gone_drop_some(transaction, intake, after=after, most=most, now=now)
+            return number, (last, dropped)
 
         return await self._paced(block)
 

@@ -8,6 +8,7 @@ The largest numbers of events and submissions stay taken, by rows of no job: who
 miss what came later with a smaller number, and a webhook of a submission that is gone must not be one of a later one.
 """
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
@@ -29,6 +30,7 @@ from orchestrator.ledger.tables import (
     outcomes,
     payloads,
     progress,
+    row_metadata,
     run_endpoints,
     runs,
     submissions,
@@ -117,12 +119,54 @@ async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) 
     """Removes up to `most` jobs of `run` with all that is theirs but their submissions; returns how many."""
     ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
     if ids:
-        doomed = batch_of(ids)
-        for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers, reusable, reused):
-            await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
-        await connection.execute(delete(lineage).where(lineage.c.child.in_(IN_BATCH)), doomed)
-        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
+        await _jobs_remove(connection, run, ids)
     return len(ids)
+
+
+async def _jobs_remove(connection: AsyncConnection, run: int, ids: Sequence[int]) -> None:
+    doomed = batch_of(ids)
+    for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers, reusable, reused):
+        await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
+    of_run = (row_metadata.c.run_id == run) & row_metadata.c.job_id.in_(IN_BATCH)
+    await connection.execute(delete(row_metadata).where(of_run), doomed)
+    await connection.execute(delete(lineage).where(lineage.c.child.in_(IN_BATCH)), doomed)
+    await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
+
+
+_SUBMISSIONS_OF: Final = select(events.c.submission_id).where(
+    events.c.job_id.in_(IN_BATCH), events.c.submission_id.is_not(None)
+)
+_KEEP_LATEST_EVENT: Final = (
+    update(events)
+    .values(job_id=NO_JOB, submission_id=None)
+    .where(events.c.id == select(func.max(events.c.id)).scalar_subquery(), events.c.job_id.in_(IN_BATCH))
+)
+_KEEP_LATEST_SUBMISSION: Final = (
+    update(submissions)
+    .values(job_id=NO_JOB, cancel_at=None)
+    .where(submissions.c.id == select(func.max(submissions.c.id)).scalar_subquery(), submissions.c.job_id.in_(IN_BATCH))
+)
+
+
+async def submissions_of(connection: AsyncConnection, ids: Sequence[int], *, is_pruned: bool) -> frozenset[int]:
+    """The submissions of these jobs: as their events name them, or, where some of these are gone, by going through all
+    there are.
+    """
+    query = select(submissions.c.id).where(submissions.c.job_id.in_(IN_BATCH)) if is_pruned else _SUBMISSIONS_OF
+    return frozenset((await connection.execute(query, batch_of(ids))).scalars())
+
+
+async def jobs_remove(connection: AsyncConnection, run: int, ids: Sequence[int], opened: Collection[int]) -> None:
+    """Removes these jobs of `run`, which goes on, with all that is theirs, the submissions `opened` included; counts
+    are the caller's.
+    """
+    doomed, named = batch_of(ids), batch_of(opened)
+    for keep in (_KEEP_LATEST_EVENT, _KEEP_LATEST_SUBMISSION):
+        await connection.execute(keep, doomed)
+    await connection.execute(delete(notices).where(notices.c.submission_id.in_(IN_BATCH)), named)
+    left = submissions.c.id.in_(IN_BATCH) & (submissions.c.job_id != NO_JOB)
+    await connection.execute(delete(submissions).where(left), named)
+    await _jobs_remove(connection, run, ids)
 
 
 async def run_remove(connection: AsyncConnection, run: int) -> None:
@@ -136,4 +180,5 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))
     for table in (owed, groups):
         await connection.execute(delete(table).where(table.c.to_run == run))
+    await connection.execute(delete(row_metadata).where(row_metadata.c.run_id == run))
     await connection.execute(delete(runs).where(never))

@@ -15,7 +15,7 @@ from orchestrator.ledger.handover_tables import reused
 from orchestrator.ledger.history import ENDING
 from orchestrator.ledger.records import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.tables import events, jobs, outcomes, payloads, runs, submissions
+from orchestrator.ledger.tables import events, jobs, outcomes, payloads, row_metadata, runs, submissions
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +60,8 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     """As it is stored, where it was asked for."""
 
     packed_input: int = 0
+    metadata: bytes | None = None
+    """What its row carries, a compact JSON object."""
 
     @property
     def input(self) -> bytes | None:
@@ -80,12 +82,13 @@ _FINISHED = (
         outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
         outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
         jobs.c.ended_at, jobs.c.failures, outcomes.c.worker, submissions.c.sent_at,
-        reused.c.from_run, reused.c.from_custom_id,
+        reused.c.from_run, reused.c.from_custom_id, row_metadata.c.metadata,
     )
     .select_from(
         jobs.outerjoin(outcomes, _OF_JOB)
         .outerjoin(submissions, submissions.c.id == outcomes.c.submission_id)
         .outerjoin(reused, reused.c.job_id == jobs.c.id)
+        .outerjoin(row_metadata, (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id))
     )
     .where(jobs.c.id.in_(IN_BATCH))
     .order_by(jobs.c.line, jobs.c.id)
@@ -148,8 +151,15 @@ class Ended(msgspec.Struct, frozen=True):
     """The place after which to go on; None where nothing has happened since."""
 
 
+_HAS_METADATA: Final = select(row_metadata.c.job_id).where(row_metadata.c.run_id == bindparam("run")).limit(1)
+
+
 class Results(Noun):
     """The finished jobs of a ledger."""
+
+    async def have_metadata(self, run: int) -> bool:
+        """Whether any row of `run` carries something unsent."""
+        return bool(await self._doors.rows(_HAS_METADATA, {"run": run}))
 
     async def page(
         self,
@@ -289,5 +299,5 @@ def _finished_of(row: Any, given: Any | None) -> FinishedJob:
         trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
         worker=row[15], sent_at=row[16],
         reused=None if row[17] is None else Origin(run=row[17], custom_id=row[18]),
-        stored_input=given and given[1], packed_input=0 if given is None else given[2],
+        metadata=row[19], stored_input=given and given[1], packed_input=0 if given is None else given[2],
     )  # fmt: skip

@@ -31,6 +31,7 @@ from orchestrator.core.filters import (
     Text,
     asks_input,
     asks_message,
+    asks_metadata,
     folded,
     matches,
     pushed,
@@ -41,7 +42,7 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import STATE_OF, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, contains, is_not_true, without_index
-from orchestrator.ledger.tables import GIVEN_UP, clusters, intakes, jobs, one_of, outcomes, payloads, runs
+from orchestrator.ledger.tables import GIVEN_UP, clusters, intakes, jobs, one_of, outcomes, payloads, row_metadata, runs
 from orchestrator.units import MIB
 
 WINDOW: Final = 250_000
@@ -217,6 +218,13 @@ _SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_ke
     outcomes.c.job_id.in_(IN_BATCH)
 )
 _INPUTS: Final = select(payloads.c.job_id, payloads.c.input, payloads.c.packed).where(payloads.c.job_id.in_(IN_BATCH))
+_CARRIED: Final = (
+    select(row_metadata.c.job_id, row_metadata.c.metadata, literal_column("0"))
+    .select_from(
+        jobs.join(row_metadata, (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id))
+    )
+    .where(jobs.c.id.in_(IN_BATCH))
+)
 _ONCE: Final[dict[str, Any]] = {"compiled_cache": None}
 """A filter is asked seldom, and each is another statement: they are not kept."""
 
@@ -231,7 +239,7 @@ class _Query:
         self._is_named = any(_names_one(leaf) for leaf in needs)
         self._condition = _condition(chosen if self._cluster is None else _without(chosen, self._cluster))
         self._number = jobs.c.id if self._cluster is None else outcomes.c.job_id
-        self.asks_input = asks_input(chosen)
+        self.asks_input = asks_input(chosen) or asks_metadata(chosen)
         if self._cluster is not None or self._is_named:
             self.window = WINDOW_INDEXED
         else:
@@ -260,10 +268,12 @@ class _Query:
         sizes = sizes.order_by(self._number).limit(INPUTS_MAX)
         rows = (await connection.execute(sizes, execution_options=_ONCE)).all()
         fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]
-        inputs = await _inputs(connection, [row[0] for row in fits])
+        ids = [row[0] for row in fits]
+        inputs = await _inputs(connection, _INPUTS, ids) if asks_input(self._chosen) else {}
+        carried = await _inputs(connection, _CARRIED, ids) if asks_metadata(self._chosen) else {}
         found: list[SelectedJob] = []
         for n, job in enumerate(await _selected(connection, fits), 1):
-            if matches(self._chosen, _facts(job, inputs.get(job.job))):
+            if matches(self._chosen, _facts(job, inputs.get(job.job), carried.get(job.job))):
                 found.append(job)
             if len(found) == most:
                 return found, n, job.job
@@ -323,9 +333,10 @@ async def _selected(connection: AsyncConnection, rows: Sequence[Any]) -> list[Se
     ]
 
 
-async def _inputs(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, object]:
+async def _inputs(connection: AsyncConnection, query: Select[Any], ids: Sequence[int]) -> dict[int, object]:
+    """What `query` finds of these jobs, decoded."""
     found: dict[int, object] = {}
-    for row in await connection.execute(_INPUTS, batch_of(ids)):
+    for row in await connection.execute(query, batch_of(ids)):
         try:
             found[row[0]] = msgspec.json.decode(unpack(row[1], row[2]))
         except (DamagedError, msgspec.DecodeError, RecursionError):
@@ -333,7 +344,7 @@ async def _inputs(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, 
     return found
 
 
-def _facts(job: SelectedJob, given: object) -> Facts:
+def _facts(job: SelectedJob, given: object, carried: object) -> Facts:
     return Facts(
         state=job.state,
         trouble=job.trouble,
@@ -344,6 +355,7 @@ def _facts(job: SelectedJob, given: object) -> Facts:
         line=job.line,
         ended_at=job.ended_at,
         input=given,
+        metadata=carried,
     )
 
 

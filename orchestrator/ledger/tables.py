@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0023"
+SCHEMA_VERSION: Final = "0028"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -122,6 +122,7 @@ intakes = Table(
     Column("first_job", INTEGER, nullable=False),  # its new jobs have this number or higher ones
     Column("new_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows that became jobs
     Column("known_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows whose job was there before
+    Column("drops", INTEGER, nullable=False, server_default="0"),  # 1: what is not in it is still to be dropped
     **NO_NUMBER_TWICE,  # a removed intake's number must not come back: jobs carry it
 )
 
@@ -136,6 +137,10 @@ intake_known = Table(
     Column("policy", BLOB),
     Column("s3_config", BLOB),
     Column("priority", INTEGER, nullable=False, server_default="0"),
+    Column("metadata", BLOB),
+    Column("input", BLOB),  # NULL: it is what the job has
+    Column("packed", INTEGER),
+    Column("digest", BLOB),
     PrimaryKeyConstraint("intake_id", "job_id"),
     **KEPT_BY_KEY,
 )
@@ -218,6 +223,19 @@ payloads = Table(
     Column("policy", BLOB),
     Column("s3_config", BLOB),  # with env:NAME references, never their values
 )
+
+row_metadata = Table(
+    "row_metadata",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("job_id", INTEGER, nullable=False),
+    Column("metadata", BLOB, nullable=False),  # a compact JSON object
+    PrimaryKeyConstraint("run_id", "job_id"),
+    **KEPT_BY_KEY,
+)
+"""What rows carry into results and is never sent. Few runs have any, so it has a table of its own, by which it is known
+at once whether one has.
+"""
 
 submissions = Table(
     "submissions",

@@ -14,7 +14,7 @@ from orchestrator.ledger.input_rows import PackedRow
 from orchestrator.ledger.records import job_of, select_jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import events, jobs, outcomes, payloads
+from orchestrator.ledger.tables import events, jobs, outcomes, payloads, row_metadata
 from orchestrator.ledger.writer import Transaction
 
 NO_INPUT: Final = b"{}"
@@ -76,6 +76,8 @@ async def forget_failed(connection: AsyncConnection, run: int, failed: Sequence[
     for table, key in ((payloads, payloads.c.job_id), (outcomes, outcomes.c.job_id), (lineage, lineage.c.child)):
         await connection.execute(delete(table).where(key.in_(IN_BATCH)), gone)
     await connection.execute(delete(events).where(events.c.job_id.in_(IN_BATCH)), gone)
+    of_run = (row_metadata.c.run_id == run) & row_metadata.c.job_id.in_(IN_BATCH)
+    await connection.execute(delete(row_metadata).where(of_run), gone)
     await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), gone)
     await counts_add(connection, Counter({(run, state): -n for state, n in Counter(states.values()).items()}))
     return states

@@ -32,6 +32,7 @@ from orchestrator.core.filters import (
     Text,
     asks_input,
     asks_message,
+    asks_metadata,
     matches,
     pushed,
     required,
@@ -46,6 +47,7 @@ NOW = 1_800_000_000 * S
 FAILED = Facts(
     state=State.FAILED, trouble="timed_out", error_key=0x0F3A52C6D1E9, message="CUDA out of memory", custom_id="night-7",
     attempts=3, line=500, ended_at=NOW - 3 * 3_600 * S,
+    metadata={"shop": {"n": 7}},
     input={"lang": "de", "n": 7, "x": 1.5, "flag": True, "gone": None, "prompt": {"parts": ["one", {"k": "v"}]}},
 )  # fmt: skip
 QUEUED = Facts(
@@ -226,3 +228,18 @@ def test_it_is_told_what_a_filter_asks() -> None:
     assert not asks_input(parse("error~x id~x", now=NOW))
     assert asks_message(parse("line=1 or not error=x", now=NOW))
     assert not asks_message(parse("id~x class=lost", now=NOW))
+
+
+def test_what_rows_carry_is_asked_for_apart_from_their_inputs() -> None:
+    of_both = parse("meta.shop.n=7 input.lang=de", now=NOW)
+    assert matches(of_both, FAILED)
+    assert not matches(parse("meta.lang=de", now=NOW), FAILED)
+    assert not matches(parse("input.shop.n=7", now=NOW), FAILED)
+    assert not matches(of_both, QUEUED)
+    assert (asks_input(of_both), asks_metadata(of_both)) == (True, True)
+    assert (asks_input(parse("meta.a=1", now=NOW)), asks_metadata(parse("not meta.a=1", now=NOW))) == (False, True)
+    assert not asks_metadata(parse("input.a=1", now=NOW))
+    with pytest.raises(FilterError, match=r"meta\.\.a names no member of the metadata; meta\.lang is one"):
+        parse("meta..a=1", now=NOW)
+    with pytest.raises(FilterError, match=r'there is no field "metta"; did you mean meta\.NAME\?'):
+        parse("metta=1", now=NOW)

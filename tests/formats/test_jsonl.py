@@ -196,7 +196,7 @@ def test_blank_lines_a_byte_order_mark_and_any_line_end_are_fine() -> None:
         (b'{"input":{"a":1},"customId":"u"}', 'unknown key "customId" beside input; did you mean custom_id?'),
         (
             b'{"input":{"a":1},"x":1}',
-            'unknown key "x" beside input; a line in job form takes input, custom_id, policy, s3Config, priority',
+            'unknown key "x" beside input; a line in job form takes input, custom_id, policy, s3Config, priority, metadata',
         ),
         (b'{"input":{"a":1},"priority":11}', "priority must be a whole number from -10 to 10, not 11"),
         (b'{"input":{"a":1},"priority":true}', "priority must be a whole number from -10 to 10, not true"),

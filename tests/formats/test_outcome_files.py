@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyarrow import parquet
 
@@ -313,3 +314,30 @@ def test_a_member_is_missing_that_the_first_thousand_rows_lack(tmp_path: Path) -
     write(tmp_path / "none.csv", [], flatten=("output.a",))
     with pytest.raises(MisfitError, match="the first row does not have it; output of r1 is null"):
         write(tmp_path / "one.csv", rows_with(b"null"), flatten=("output.a",))
+
+
+def carrying(outcome: Outcome, metadata: bytes) -> Outcome:
+    line = msgspec.structs.replace(outcome.line, metadata=msgspec.Raw(metadata))
+    return msgspec.structs.replace(outcome, line=line)
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet"])
+@pytest.mark.parametrize("flatten", [(), ("output.a", "metadata.k")])
+def test_what_rows_carry_is_read_back_as_it_was_written(tmp_path: Path, name: str, flatten: tuple[str, ...]) -> None:
+    some = [carrying(result(1, b'{"a":1}'), b'{"k":"v"}'), result(2, b'{"a":2}')]
+    write(tmp_path / name, some, include=(Include.METADATA,), flatten=flatten)
+    form = OutputFormat(name.rpartition(".")[2])
+    reader = reader_of(tmp_path / name, form, is_errors=False)
+    assert [reader.is_of(row, outcome) for row, outcome in zip(reader, some, strict=True)] == [True, True]
+    other = [carrying(result(1, b'{"a":1}'), b'{"k":"w"}'), some[1]]
+    reader = reader_of(tmp_path / name, form, is_errors=False)
+    assert [reader.is_of(row, outcome) for row, outcome in zip(reader, other, strict=True)] == [False, True]
+
+
+def test_lines_of_openai_batch_have_what_their_rows_carry(tmp_path: Path) -> None:
+    write(tmp_path / "o.jsonl", [carrying(result(1, b'{"id":"x"}'), b'{"k":"v"}')], format=OutputFormat.OPENAI_BATCH)
+    [line] = batch(tmp_path / "o.jsonl")
+    assert line["metadata"] == {"k": "v"}
+    write(tmp_path / "e.jsonl", [carrying(failure(1), b'{"k":"w"}')], format=OutputFormat.OPENAI_BATCH)
+    [line] = batch(tmp_path / "e.jsonl")
+    assert line["metadata"] == {"k": "w"}

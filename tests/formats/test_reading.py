@@ -99,7 +99,10 @@ def test_requests_of_a_batch_become_jobs_of_a_worker_that_takes_them(put: Put) -
         ({"url": "https://a/b"}, 'url must be a path, as in "/v1/chat/completions", not "https://a/b"'),
         ({"body": [1]}, "body must be an object, not an array"),
         ({"body": {"stream": True}}, "a batch has no streams; leave stream out of the body"),
-        ({"priority": 1}, 'unknown key "priority"; a request of an OpenAI Batch file has none but its four'),
+        (
+            {"priority": 1},
+            'unknown key "priority"; a request of an OpenAI Batch file has none but its four, and metadata',
+        ),
         ({"custom_id": 5}, "custom_id must be a string, not a number"),
         ({"custom_id": None}, "custom_id must be a string, not null"),
     ],
@@ -312,3 +315,33 @@ def test_a_pipe_is_read_as_it_comes() -> None:
     os.close(into)
     assert list(rows) == []
     os.close(descriptor)
+
+
+def carried(*sources: str, **settings: Any) -> list[tuple[Any, bytes | None]]:
+    found = read(*sources, **settings)
+    return [(json.loads(row.input), row.metadata) for row in found if isinstance(row, Row)]
+
+
+def test_what_a_row_carries_is_no_part_of_its_input(put: Put) -> None:
+    job = '{"input":{"a":1},"metadata":{"lang": "de", "n": 1.50}}\n{"input":{"a":2},"metadata":null}\n'
+    assert carried(put("a.jsonl", job)) == [({"a": 1}, b'{"lang":"de","n":1.50}'), ({"a": 2}, None)]
+    assert carried(put("b.jsonl", '{"a":1,"metadata":{"b":2}}')) == [({"a": 1, "metadata": {"b": 2}}, None)]
+    request = '{"custom_id":"1","method":"POST","url":"/v1/x","body":{"m":1},"metadata":{"k":"v"}}'
+    assert carried(put("c.jsonl", request)) == [({"openai_route": "/v1/x", "openai_input": {"m": 1}}, b'{"k":"v"}')]
+    table = put("d.csv", 'a,metadata\n1,"{""k"": 2}"\n2,\n')
+    templates = (("p", "{{ row.a }}"),)
+    assert carried(table, templates=templates) == [({"p": "1"}, b'{"k":2}'), ({"p": "2"}, None)]
+    assert carried(table) == [({"a": "1", "metadata": '{"k": 2}'}, None), ({"a": "2", "metadata": ""}, None)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ("[1]", "metadata must be an object, not an array"),
+        ('"x"', "metadata must be an object, not a string"),
+        ('{"x":"%s"}' % ("y" * 65_536), "metadata has 65,544 bytes, over the limit of 65,536"),
+    ],
+)
+def test_what_a_row_carries_has_to_be_an_object_of_some_size(put: Put, metadata: str, told: str) -> None:
+    [(line, text)] = problems(put("a.jsonl", f'{{"input":{{"a":1}},"metadata":{metadata}}}'))
+    assert (line, text) == (1, told)

@@ -103,12 +103,15 @@ async def test_a_changed_input_is_told(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")])
+        await brought_to(ledger, State.SUCCEEDED, AT, job=2)
         before = dump(path)["payloads"]
         intake = await ledger.intakes.start(run)
         (clash,) = await added(ledger, intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
 
         assert clash.line == 2
-        assert clash.text.startswith("the input of custom_id 'b' is not what this run has for it; give the changed row")
+        assert clash.text.startswith(
+            "its custom_id has succeeded with another input; give the changed row a new custom"
+        )
         assert dump(path)["payloads"] == before
 
 

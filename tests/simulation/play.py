@@ -90,6 +90,10 @@ class View:
     def ready(self) -> None:
         """A person who has given one command needs no word of that."""
 
+    async def drops(self, _run: str, _unsuccessful: int, /) -> bool:
+        """No."""
+        return False
+
     async def stops(self, run: str, _served_by: str, /) -> bool:
         """Sometimes: who comes back gives the command again in any case."""
         return random.Random(f"stops {self._facts.plan.seed} {run}").random() < 1 / 2

@@ -326,7 +326,7 @@ def test_a_changed_input_is_refused_on_resume_and_changes_nothing(desk: Desk, se
     )
 
     assert ended.exit_code == 2, ended
-    assert "line 2: the input of custom_id 'row-1' is not what this run has for it" in ended.stderr
+    assert "line 2: its custom_id is at the service with another input; give the command again once" in ended.stderr
     assert re.search(
         r"3 jobs of this run at the service; collect again within (29|30) min, or results expire", ended.stderr
     )

@@ -29,6 +29,12 @@ class View(Protocol):
         """Whether somebody who wants to follow `run` no longer wants it stopped, too; else it goes on elsewhere."""
         ...
 
+    async def drops(self, run: str, unsuccessful: int, /) -> bool:
+        """Whether somebody wants so many jobs of `run` dropped that are no longer in its input and have not succeeded;
+        else they stay.
+        """
+        ...
+
 
 class Silent:
     """For programs that show nothing."""
@@ -46,5 +52,9 @@ class Silent:
         """Nothing."""
 
     async def stops(self, _run: str, _served_by: str) -> bool:
+        """No."""
+        return False
+
+    async def drops(self, _run: str, _unsuccessful: int) -> bool:
         """No."""
         return False

@@ -1,0 +1,39 @@
+"""How a request's input is read, and what becomes of jobs that are no longer in it."""
+
+from collections.abc import Mapping
+
+from orchestrator.api import files
+from orchestrator.api.remembering import own_outputs
+from orchestrator.engine.observers.view import View
+from orchestrator.formats.reading import Reading
+from orchestrator.ledger.corrections import Gone
+from orchestrator.ledger.runs import Run
+from orchestrator.settings import RunRequest, RunSettings
+
+
+def reading_of(
+    request: RunRequest, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
+) -> Reading:
+    """How the input of `request` is read for a run with `settings`."""
+    return Reading(
+        settings=request.reading,
+        environ=environ,
+        run_policy=settings.policy,
+        webhook_bytes=webhook_bytes,
+        body_bytes_max=request.body_bytes_max,
+        is_resumable=settings.resumable,
+        via=settings.via,
+        is_left_out=files.own_files(request.ledger, own_outputs(request)),
+    )
+
+
+async def drops(request: RunRequest, run: Run, view: View, gone: Gone) -> bool:
+    """Whether the jobs of `run` go that are `gone` from its input and have not succeeded.
+
+    Somebody who has given the same input again, corrected, is asked; another input is more of the run, and a probe has
+    some of its rows only.
+    """
+    if request.replace_input:
+        return True
+    is_same = request.source == run.source and request.only_rows is None
+    return is_same and await view.drops(run.name, gone.unsuccessful)
