@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.core.breaker import OFF
 from orchestrator.emulator.jobs import Result
 from orchestrator.errors import InputError
-from orchestrator.settings import Include, InputSettings, OutputSettings, RunSettings
+from orchestrator.settings import InputSettings, OutputSettings, RunSettings
 from orchestrator.views import Summary
 from tests.engine.rows import empty_ledger
 from tests.engine.test_program import Silence, carried_out, request_in
@@ -141,4 +141,3 @@ async def test_what_rows_carry_stands_in_results_and_errors_and_is_never_sent(tm
     assert first.endswith(',"{""lang"":""de""}"')
     assert second.endswith(",")
     assert (tmp_path / "errors.csv").read_text().splitlines()[1].endswith(',"{""n"":[1]}"')
-    assert Include.METADATA == "metadata"
