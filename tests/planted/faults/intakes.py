@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what an accepted intake had still to do is not done by the next process",
         path="orchestrator/ledger/intakes.py",
-        old="_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES\n",
+        old="_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES | (intakes.c.drops == 1)\n",
         new="_IS_LEFT: Final = intakes.c.accepted_at.is_(None)\n",
         tests=(f"{_CONFORMANCE}::test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process",),
     ),
