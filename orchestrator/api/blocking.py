@@ -42,6 +42,7 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
     *,
     name: str | None = None,
     order: Order = "completion",
+    progress: bool = False,
     **options: Unpack[MapOptions],
 ) -> Iterator[Result]:
     """The results of `inputs` at `endpoint`, each as it ends, or in the order of the input: a blocking generator.
@@ -49,7 +50,7 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
     `endpoint` and `inputs` are as with `Orchestrator.submit`; `options` are its settings of the run, and those of an
     `Orchestrator`. With a `name` the run is that of the ledger which has it: the same call again goes on where it
     stopped, and gives all of its results. Without one the run is a new one each time. `inputs` are iterated in a
-    thread.
+    thread. With `progress` a line on standard error shows how the run goes on: in a terminal, in a notebook, in a log.
 
     Works anywhere, also beside an event loop that runs. Ctrl-C, an exception in the loop or leaving it stops in order,
     as the command does: requests in flight have up to 10 s to end, and a second Ctrl-C leaves at once. Raises like
@@ -66,7 +67,7 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
     orchestrator = Orchestrator(**{key: value for key, value in given.items() if key in OF_SERVICE})
 
     def pages(orc: Orchestrator) -> AsyncGenerator[list[Result], None]:
-        return orc.pages(endpoint, inputs, name=name, order=order, options=of_run)
+        return orc.pages(endpoint, inputs, name=name, order=order, progress=progress, options=of_run)
 
     return _passed(_Passing(orchestrator, pages))
 

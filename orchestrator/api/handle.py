@@ -1,7 +1,7 @@
 """A run in a program's hands."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Final, Literal, overload
@@ -13,16 +13,18 @@ from orchestrator.api.keeping_runs import Exported, exported
 from orchestrator.api.long_jobs import JobProgress, progress_of, resumable
 from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
 from orchestrator.api.outcomes import Result
+from orchestrator.api.progress_line import ProgressLine
 from orchestrator.api.rechecking import RecheckedRun, carried_out, looked, wanted_of
 from orchestrator.api.selecting import failures_of, where_of
+from orchestrator.api.summary import snapshot_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, CancelledRun, Retried
 from orchestrator.settings import errors_beside
-from orchestrator.units import MIB
+from orchestrator.units import MIB, SECOND_US
 from orchestrator.user_code import RaisedPlainly
-from orchestrator.views import ClusterRow
+from orchestrator.views import ClusterRow, Snapshot
 
 Order = Literal["completion", "input"]
 
@@ -64,32 +66,66 @@ class Run:
         counts = self._attached.standing.progress.counts
         return {"total": sum(counts.values()), **counts}
 
-    async def wait(self) -> Mapping[str, int]:
-        """Waits until every job has its outcome; returns `counts`.
+    async def wait(self, *, progress: bool = False) -> Mapping[str, int]:
+        """Waits until every job has its outcome; returns `counts`. With `progress` a line on standard error shows how
+        it goes on meanwhile.
 
         Raises `StoppedError` where going on is pointless until somebody changes something.
         """
         self._host.check_open()
-        await self._attached.until(lambda: self._attached.is_over)
+        with self._progress_line(shown=progress):
+            await self._attached.until(lambda: self._attached.is_over)
         with RaisedPlainly():
             self._check_end()
         return self.counts
 
-    async def results(self, *, order: Order = "completion", after: str | None = None) -> AsyncGenerator[Result, None]:
+    async def results(
+        self, *, order: Order = "completion", after: str | None = None, progress: bool = False
+    ) -> AsyncGenerator[Result, None]:
         """Each job that has ended, and each that does, until all have: as they end, or in the order of the input.
 
         Failed and cancelled jobs are among them. `after` is the `custom_id` of the last one that need not come again.
-        A job that is queued again and ends once more comes once more. Raises as `wait`, once all that ended have come.
+        A job that is queued again and ends once more comes once more. `progress` is as with `wait`. Raises as `wait`,
+        once all that ended have come.
         """
         with RaisedPlainly():
-            async for page in self.pages(order=order, after=after):
+            async for page in self.pages(order=order, after=after, progress=progress):
                 for result in page:
                     yield result
 
-    async def pages(self, *, order: Order, after: str | None) -> AsyncGenerator[list[Result], None]:
+    async def pages(
+        self, *, order: Order, after: str | None, progress: bool = False
+    ) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         self._host.check_open()
         key = await self._key(order, after)
+        with self._progress_line(shown=progress) as line:
+            async for page in self._pages(order, key):
+                line.clear()  # whoever gets them may print
+                yield page
+        self._check_end()
+
+    @contextmanager
+    def _progress_line(self, *, shown: bool) -> Iterator[ProgressLine]:
+        """One that is drawn inside of the block, if wanted."""
+        clock = self._host.dependencies.clock
+        began_at = clock.now()
+
+        def look() -> Snapshot:
+            now = clock.now()
+            standing = self._attached.standing
+            return snapshot_of(standing, rows_read=None, now=now, wall_s=(now - began_at) / SECOND_US)
+
+        line = ProgressLine(look)
+        drawing = self._host.start(line.serve) if shown else None
+        try:
+            yield line
+        finally:
+            if drawing is not None:
+                drawing.cancel()
+            line.clear()
+
+    async def _pages(self, order: Order, key: tuple[int, int]) -> AsyncGenerator[list[Result], None]:
         attached = self._attached
         while True:
             self._host.check_open()
@@ -101,7 +137,6 @@ class Run:
                 break
             elif is_latest:
                 await attached.until(lambda version=seen: attached.version != version or attached.is_over)  # type: ignore[misc]
-        self._check_end()
 
     async def _key(self, order: Order, after: str | None) -> tuple[int, int]:
         """Where to begin: `(line, job)`, or `(place, 0)` of the feed."""

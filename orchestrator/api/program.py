@@ -249,9 +249,11 @@ class Orchestrator:
         *,
         name: str | None = None,
         order: Order = "completion",
+        progress: bool = False,
         **options: Unpack[SubmitOptions],
     ) -> AsyncGenerator[Result, None]:
-        """Takes `inputs` in as `submit` does, and meanwhile gives the results of the run as `Run.results` does.
+        """Takes `inputs` in as `submit` does, and meanwhile gives the results of the run as `Run.results` does, with
+        its `progress`, where that is wanted.
 
         Whoever leaves the loop leaves off reading the inputs; the run goes on as long as this does.
 
@@ -260,7 +262,9 @@ class Orchestrator:
         """
         of_run = dict(options)
         with RaisedPlainly():
-            async with aclosing(self.pages(endpoint, inputs, name=name, order=order, options=of_run)) as pages:
+            async with aclosing(
+                self.pages(endpoint, inputs, name=name, order=order, progress=progress, options=of_run)
+            ) as pages:
                 async for page in pages:
                     for result in page:
                         yield result
@@ -273,6 +277,7 @@ class Orchestrator:
         name: str | None,
         order: Order,
         options: Mapping[str, object],
+        progress: bool = False,
     ) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         submission = await self._submission(inputs, endpoint=endpoint, name=name, all_or_nothing=False, options=options)
@@ -282,7 +287,8 @@ class Orchestrator:
             if submission.attached is None:
                 assert submission.error is not None
                 raise submission.error
-            async with aclosing(Run(self._open_host, submission.attached).pages(order=order, after=None)) as pages:
+            run = Run(self._open_host, submission.attached)
+            async with aclosing(run.pages(order=order, after=None, progress=progress)) as pages:
                 async for page in pages:
                     yield page
         finally:
