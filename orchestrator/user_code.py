@@ -62,6 +62,19 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
+def absolute(path: Path) -> Path:
+    """`path` from wherever the process comes to be: people's code may change the folder that paths count from."""
+    try:
+        return path.absolute()
+    except OSError:  # the folder is gone: whoever uses the path says so
+        return path
+
+
+def here() -> Path:
+    """The folder that paths count from now."""
+    return absolute(Path())
+
+
 def message_of(error: BaseException) -> str:
     """What an error says, as UTF-8 can carry it: to ask it for that runs people's code once more."""
     try:

@@ -47,6 +47,7 @@ from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunRequest, RunSettings
 from orchestrator.units import SECOND_US
+from orchestrator.user_code import absolute
 from orchestrator.views import Snapshot, Summary
 
 OPENED_S_MAX = 30.0
@@ -107,7 +108,10 @@ class Foreground:
         self._is_handed_over = False
         self._is_shown = False
         self._goes_on_elsewhere = False
-        self._are_written = False  # the files
+        self._files: tuple[Path, Path] | None = None
+        """Results and errors."""
+
+        self._are_written = False
         self.so_far: Summary | None = None
         """How far the run had come when an error ended it; None where it had not begun."""
 
@@ -142,6 +146,8 @@ class Foreground:
             raise UsageError(
                 f"{error} (the run's files were written there before; {declared.OUTPUT} names another)"
             ) from error
+        if request.output is not None and request.errors is not None:
+            self._files = absolute(request.output), absolute(request.errors)
         if recalled.words:
             self._view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
 
@@ -390,8 +396,8 @@ class Foreground:
         standing.run = await as_it_is(ledger, standing.run)
         self._is_called(standing.run.name)
         request = self._request
-        if request.output is not None and request.errors is not None:
-            await self._write_files(ledger, standing.run, request.output, request.errors)
+        if self._files is not None:
+            await self._write_files(ledger, standing.run, *self._files)
         summary = await self._summary(ledger, standing)
         if self._log is not None:
             await self._log.note_failures(ledger, standing.run.id)
@@ -416,8 +422,8 @@ class Foreground:
 
     def _begin_growing(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
         if self._growing is None:
-            request = self._request
-            self._growing = Growing(ledger, run.id, request.output, request.include, self._view.warn)
+            output = None if self._files is None else self._files[0]
+            self._growing = Growing(ledger, run.id, output, self._request.include, self._view.warn)
             tasks.start_soon(self._growing.serve)
 
     def _begin_patience(self, around: TaskGroup, settings: RunSettings) -> None:

@@ -42,7 +42,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import holder
 from orchestrator.settings import LEDGER_DEFAULT
-from orchestrator.user_code import RaisedPlainly
+from orchestrator.user_code import RaisedPlainly, absolute
 from orchestrator.views import RunStatus
 
 
@@ -97,6 +97,7 @@ class Orchestrator:
         choices = self._chosen({})
         self._connection = connection_of(choices, self._dependencies.environ, key=api_key)
         self._path = choices[declared.LEDGER] or LEDGER_DEFAULT
+        self._place = absolute(self._path)
         self._host: Host | None = None
         self._group: TaskGroup
 
@@ -108,7 +109,7 @@ class Orchestrator:
             raise UsageError("an Orchestrator works on asyncio only; with trio, use orchestrator.map in a thread")
         if self._host is not None and self._host.is_open:
             raise UsageError("this Orchestrator is open already")
-        self._host = Host(self._path, self._connection, self._dependencies)
+        self._host = Host(self._place, self._connection, self._dependencies)
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         try:

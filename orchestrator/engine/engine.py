@@ -52,6 +52,7 @@ from orchestrator.ledger.commands import OF_ANOTHER, Action, Command, Reply
 from orchestrator.ledger.heartbeats import Said
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
+from orchestrator.user_code import absolute
 
 RECONCILE_EVERY_S: Final = 30.0
 """How often the ledger is compared with what is being done, stuck jobs are looked for, and runs that cannot be
@@ -461,6 +462,7 @@ async def open_engine(
 
     Raises `UsageError` where somebody else works on it, or the address to listen on cannot be had.
     """
+    path = absolute(path)
     async with (
         open_ledger(
             path, clock=dependencies.clock, connect=dependencies.connect_to(path), boot=dependencies.boot

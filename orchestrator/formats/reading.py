@@ -30,6 +30,7 @@ from orchestrator.formats.lines import read_lines
 from orchestrator.formats.records import RecordReader
 from orchestrator.formats.rows import Problem, Record, Row, problem_of
 from orchestrator.settings import STANDARD_INPUT, InputFormat, InputSettings
+from orchestrator.user_code import here
 
 PROBLEMS_READ_MAX: Final = 1_000_000
 """Behind so many a file is not read any further: nothing of it will be taken."""
@@ -61,6 +62,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     problems_max: int = PROBLEMS_READ_MAX
     is_left_out: Callable[[Path], bool] = lambda _: False
     """Which files of a folder are none of its inputs."""
+
+    folder: Path = msgspec.field(default_factory=here)
+    """Paths count from there."""
 
     def rows(self) -> RowReader:
         """What checks the rows of one file."""
@@ -149,12 +153,12 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
     def begin(unit: str) -> None:
         places.begin(before + 1, source, unit)
 
-    if source != STANDARD_INPUT and Path(source).is_dir():
+    if source != STANDARD_INPUT and (reading.folder / source).is_dir():
         begin("file")
-        records = folder.records(_texts_in(source, reading.is_left_out), bytes_max=reading.line_bytes_max)
+        records = folder.records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
         yield from _made(records, reading.records().read)
         return
-    with opened(source) as file:
+    with opened(source, reading.folder) as file:
         yield from until_unreadable(_rows(source, file, reading, begin), problems_max=reading.problems_max)
 
 
@@ -205,7 +209,7 @@ def _rows(
         case InputFormat.PARQUET:
             if packed or not _is_regular(file):
                 raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
-            yield from _made(parquet.records(Path(source)), reading.records().read)
+            yield from _made(parquet.records(reading.folder / source), reading.records().read)
         case InputFormat.JSON:
             read = _reader_of_texts(reading)
             for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
@@ -278,12 +282,12 @@ def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
     return InputFormat.OPENAI_BATCH if is_batch else InputFormat.JSONL
 
 
-def opened(source: str) -> AbstractContextManager[io.BufferedReader]:
+def opened(source: str, within: Path = Path()) -> AbstractContextManager[io.BufferedReader]:
     """The bytes of `source`. Raises `UsageError` where there are none to be had."""
     if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)  # type: ignore[arg-type]  # it is one, whatever its type is called
     try:
-        return Path(source).open("rb")
+        return (within / source).open("rb")
     except OSError as error:
         raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
 
@@ -295,11 +299,11 @@ def _is_regular(file: BinaryIO) -> bool:
         return False
 
 
-def _texts_in(source: str, is_left_out: Callable[[Path], bool]) -> list[Path]:
+def _texts_in(source: str, reading: Reading) -> list[Path]:
     """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
     inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
     try:
-        files = folder.files_in(Path(source), is_left_out)
+        files = folder.files_in(reading.folder / source, reading.is_left_out)
     except OSError as error:
         raise UsageError(f"{source}: cannot read the folder ({error.strerror})") from error
     if found := sorted({Path(bare_name(file.name)).suffix.lower() for file in files}.intersection(inputs)):

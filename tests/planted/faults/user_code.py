@@ -44,6 +44,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/api/test_abandoned.py::test_who_comes_after_it_is_told_that_its_loop_is_closed",),
     ),
     Fault(
+        name="people's code that changes the folder moves the results",
+        path="orchestrator/api/foreground.py",
+        old="absolute(request.output), absolute(request.errors)",
+        new="request.output, request.errors",
+        tests=("tests/api/test_other_folder.py::test_a_run_writes_its_files_where_it_was_told_to",),
+    ),
+    Fault(
         name="people's code in a command prints two rows of one name, and both are taken",
         path="orchestrator/engine/upkeep/command_stage.py",
         old="        _check_ids(rows)\n",
