@@ -90,4 +90,4 @@ class MarginsOfRuns(Noun):
     async def safe_until(self, run: int, *, retention_us: int, now: int) -> int | None:
         """Until when no result of an outstanding job of `run` can expire, if nobody asks; None without such jobs."""
         found = (await self.waiting(now=now, run=run)).get(run)
-        return None if found is None else found.safe_until(retention_us)
+        return None if found is None else min(found.safe_until(retention_us), now + retention_us)

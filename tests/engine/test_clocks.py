@@ -1,5 +1,7 @@
 """What a process whose clock was ahead has left to one whose clock is right."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -9,7 +11,7 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.policy import Policy
 from orchestrator.settings import OnUncertain, RunSettings
 from tests.engine.process import process
-from tests.engine.scripted import COMPLETED, CUT, IN_PROGRESS, REFUSED, Reply, Scripted, numbered
+from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, REFUSED, Reply, Scripted, numbered
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -73,6 +75,26 @@ async def test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is
         assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND > 1_700
         transport.scripts["status"] = COMPLETED
         await p.finish()
+
+
+async def test_a_job_whose_retry_was_on_its_way_is_asked_for_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    async with process(path, Scripted(run=numbered(), status=FAILED), clock=an_hour_ahead()) as p:
+        await p.start("dispatcher", "collector")
+        await p.until_event(lambda step: step.event is Event.ACCEPTED and step.reason == "retry")
+    with closing(sqlite3.connect(path)) as database:  # as `kill -9` leaves it a moment before
+        database.execute("UPDATE jobs SET state = 'submitting', retry_until = unfinished_at + 60000000")
+        database.commit()
+    transport = Scripted(status=REFUSED)
+    async with process(path, transport) as p:
+        began_at_s = anyio.current_time()
+        assert (await p.begin()).outstanding == 1
+        await anyio.sleep(1)
+        assert transport.times("status")[0] < began_at_s + 1
+        assert (p.collector.soonest_deadline() or 0) < p.clock.now(), "whoever looks is told of no safety"
+        transport.scripts["status"] = COMPLETED
+        await p.finish()
+        assert anyio.current_time() - began_at_s < 30
 
 
 async def test_times_of_a_clock_that_was_right_are_left_alone(tmp_path: Path) -> None:

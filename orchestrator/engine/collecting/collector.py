@@ -115,10 +115,7 @@ class Collector:
         """Takes over outstanding jobs of an earlier process."""
         now = self._clock.now()
         for found in jobs:
-            job = found
-            is_unsure = (job.unfinished_at or 0) > now  # its clock was ahead: by that time the result may be gone
-            if is_unsure:
-                job = msgspec.structs.replace(job, unfinished_at=now)
+            job, is_unsure = _sure_of(found, now)
             self._endpoint.has_worked = True
             if job.remote_id is not None:
                 self._endpoint.ids.give(job.remote_id, job.id)
@@ -166,7 +163,9 @@ class Collector:
                 continue
             if step.after.state is State.OUTSTANDING:
                 doubt = step.reason if step.reason in RETRIES_IN_DOUBT else None
-                self._planned(self._plan.add(step.after, at_once=doubt == RETRY_REFUSED, retry_in_doubt=doubt))
+                job, is_unsure = _sure_of(step.after, self._clock.now())
+                at_once = is_unsure or doubt == RETRY_REFUSED
+                self._planned(self._plan.add(job, at_once=at_once, retry_in_doubt=doubt, is_unsure=is_unsure))
             elif step.before.state is State.OUTSTANDING:
                 self.forget(step.after.id)
                 left = True
@@ -488,3 +487,11 @@ class Collector:
         )
         end = await self._segments.end(job, None) if job.segment else None
         self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message, end=end))
+
+
+def _sure_of(job: Job, now: int) -> tuple[Job, bool]:
+    """`job`, and whether nobody knows when it was last unfinished, so that its result may be gone at any time: whoever
+    saw it had a clock that was ahead.
+    """
+    is_unsure = not 0 < (job.unfinished_at or 0) <= now
+    return (msgspec.structs.replace(job, unfinished_at=now) if is_unsure else job), is_unsure

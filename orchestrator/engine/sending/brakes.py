@@ -82,11 +82,14 @@ class RunBrakes:
         rules_now = self._settings().breaker
         latest: list[Execution] = []
         if rules_now.first:
-            since = found.kept.judged_from
+            since = min(found.kept.judged_from, now)
             latest = await self._ledger.brakes.latest(self.run.id, rules_now.window, since=since)
         self._kept = self._written = found.kept
+        if found.kept.continued_at > now or found.kept.judged_from > now:  # of a process whose clock was ahead
+            continued_at, judged_from = min(found.kept.continued_at, now), min(found.kept.judged_from, now)
+            self._kept = msgspec.structs.replace(found.kept, continued_at=continued_at, judged_from=judged_from)
         self._chosen, self._asked_at = found.canary or (), found.continued_at
-        self._continued_at = found.kept.continued_at
+        self._continued_at = self._kept.continued_at
         state = found.kept.breaker
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
             state = msgspec.structs.replace(state, has_succeeded=True)

@@ -158,6 +158,8 @@ class Janitor:
         if job.state is State.UNCERTAIN:
             is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
             trouble = None if is_held else Trouble.UNCERTAIN
+        elif not job.unfinished_at:
+            trouble = None  # nobody knows: the clock was ahead of whoever saw it last
         else:
             endpoint = self._endpoints.get(job.endpoint)
             assert endpoint is not None
@@ -228,8 +230,9 @@ def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool)
         return transitions.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
     if endpoint.is_local:
         return queued_again(job, now)
+    sent_at = now if job.unfinished_at is None else job.unfinished_at
     if job.by_retry:
-        return transitions.accepted_for_retry(job, sent_at=job.unfinished_at or now, at=now, answered=False)
+        return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
     at = settle_at(endpoint, job, now)
     return transitions.left_unanswered(job, settle_at=at, reason="the process ended before the answer came", at=now)
 

@@ -134,7 +134,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what people said while nobody was at work is taken for heeded",
         path="orchestrator/engine/sending/brakes.py",
-        old="        self._continued_at = found.kept.continued_at\n",
+        old="        self._continued_at = self._kept.continued_at\n",
         new="        self._continued_at = found.continued_at\n",
         tests=("tests/engine/test_brakes.py::test_continue_is_heeded_that_was_said_while_nobody_was_at_work",),
     ),

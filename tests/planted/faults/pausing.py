@@ -68,6 +68,22 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/conformance/test_claims.py::test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run",),
     ),
     Fault(
+        name="a retry that a clock that was ahead has left is taken for sent now",
+        path="orchestrator/engine/upkeep/janitor.py",
+        old="    sent_at = now if job.unfinished_at is None else job.unfinished_at\n",
+        new="    sent_at = job.unfinished_at or now\n",
+        tests=("tests/engine/test_clocks.py::test_a_job_whose_retry_was_on_its_way_is_asked_for_at_once",),
+    ),
+    Fault(
+        name="what has happened may lie in the future",
+        path="orchestrator/ledger/clocks.py",
+        old="    for statement in (*_WAITS, *_HAPPENED):\n",
+        new="    for statement in _WAITS:\n",
+        tests=(
+            "tests/ledger/test_clocks.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
+        ),
+    ),
+    Fault(
         name="jobs that are missing have all the questions",
         path="orchestrator/core/plan.py",
         old="        turn = self._turns\n",
