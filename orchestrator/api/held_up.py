@@ -60,10 +60,11 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
 
 
 def _sending(run: Run, present: Said) -> Sending | None:
-    meters = (meter for meter in present.meters if meter.endpoint_id == run.endpoint_id)
+    meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     meter = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
     if meter is None:
         return None
+    most_strays = max(meters, key=lambda meter: meter.stray)
     return Sending(
         used=meter.used,
         allowance=meter.allowance,
@@ -71,4 +72,7 @@ def _sending(run: Run, present: Said) -> Sending | None:
         queue_full=meter.queue_full,
         in_flight=meter.in_flight,
         concurrent=meter.concurrent,
+        share=meter.share,
+        stray=most_strays.stray,
+        stray_operation=most_strays.operation,
     )

@@ -10,6 +10,7 @@ from orchestrator.core import gates, service_rules
 from orchestrator.core.facts import Facts, LedgerState, RunState, Sending, WebhookState
 from orchestrator.core.findings import RANK, Cause, Finding
 from orchestrator.core.policy import rough_duration
+from orchestrator.core.rate_controller import VERIFIED_FROM
 from orchestrator.core.responses import POINTLESS
 from orchestrator.units import MIB, MINUTE_US
 
@@ -34,6 +35,7 @@ READABLE: Final = (
 )
 RATE_BINDS: Final = "the rate limit of /run binds"
 CONCURRENCY_BINDS: Final = "the limit on requests at once binds"
+STRAY_429S: Final = "429s that our rate does not cause"
 
 _BY_REASON: Final[Mapping[str, Cause]] = {
     POINTLESS[401]: Cause.KEY_REFUSED,
@@ -329,8 +331,30 @@ def _limits(facts: Facts) -> Iterator[Finding]:
             yield from _sending(facts, run, run.sending)
 
 
+def _stray(facts: Facts) -> Iterator[Finding]:
+    """Where the rate stays although requests are answered 429."""
+    for run in facts.open_runs:
+        sending = run.sending
+        if not facts.is_worked_on or sending is None or not sending.stray:
+            continue
+        why = (
+            "as many at a lower rate" if sending.stray > VERIFIED_FROM else "too few for a lower rate to gain anything"
+        )
+        yield Finding(
+            cause=Cause.STRAY_REFUSALS,
+            about=run.name,
+            sentence=STRAY_429S,
+            evidence=(f"{sending.stray:.1%} of the requests to /{sending.stray_operation}: {why}",),
+            advice="nothing: the rate stays, and what is refused is sent again at no cost; a gateway may do it, or what"
+            " else uses the key",
+            needs_person=False,
+        )
+
+
 def _sending(facts: Facts, run: RunState, sending: Sending) -> Iterator[Finding]:
     of_rate = f"{sending.used:,} of {sending.allowance:,} requests in this window, {sending.throttled:,} answered 429"
+    if sending.share < 1:
+        of_rate += f"; the service takes {sending.share:.0%} of the limit: it is lower, or somebody else sends there"
     set_limit = "nothing; if the service grants you more: "
     if sending.queue_full:
         advice = "nothing; more workers let the queue get shorter"
@@ -369,6 +393,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _unreachable,
     _webhooks,
     _limits,
+    _stray,
     service_rules.way,
     service_rules.answer,
     service_rules.clock,

@@ -25,6 +25,13 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     queue_full: bool = False
     in_flight: int = 0
     concurrent: int | None = None
+    share: float = 1.0
+    """What 429s have left of the rate."""
+
+    stray: float = 0.0
+    """The share of requests that is answered 429 whatever the rate: of the operation there of which most are."""
+
+    stray_operation: str = "run"
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,11 @@ The service's counting algorithm is unknown, so three meters work together, and 
   ticks) is caught up, by at most `CATCH_UP_SHARE` of a window.
 - *Concurrency*: from before connecting until the answer is read.
 
-Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. A 429 while
-much of the allowance was unused is not about our rate: its queue is full, and until it takes one again requests go one
-at a time, to see whether it does. If that repeats itself, it may as well be a limit far below the one that we know of,
-which looks the same. To send no more than was taken of late is right for both.
+Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. What 429s do
+to the rate is decided by `core.rate_controller`. Where all requests are refused, the service is *shut*: they go one at
+a time until one is taken. If much of the allowance was unused then, that is not about our rate: its queue is full, and
+the rate stays. If that repeats itself, it may as well be a limit far below the one that we know of, which looks the
+same. To send no more than was taken of late is right for both.
 
 A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
 never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.
@@ -28,6 +29,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from orchestrator.core.rate_controller import RateController
 from orchestrator.core.spacing import LARGE, least_gap_us
 from orchestrator.units import SECOND_US
 
@@ -54,28 +56,18 @@ EASE_SHARE: Final = 0.95
 """The share of the rate in the first window after a restart: room for what round trips do to an earlier process's
 requests, whose answers nobody has counted."""
 
-CUT: Final = 0.7
-"""What a 429 leaves of the rate, once per episode."""
-
-SHARE_MIN: Final = 0.05
-"""The rate is never cut below this share, or it would not find its way back."""
-
-RECOVERY_PER_WINDOW: Final = 0.01
-"""The share of the full rate that comes back in each window after a cut."""
-
-STEADY_WINDOWS: Final = 10
-"""After so many windows since the cut more comes back in each, in proportion to their number: what the 429s were about
-may be over."""
-
-BACKOFF_US_MIN: Final = 1 * SECOND_US
+BACKOFF_US_MIN: Final = SECOND_US // 2
 BACKOFF_US_MAX: Final = 60 * SECOND_US
-"""The pause after a 429 that names none, doubled while 429s go on."""
+"""The pause once requests are refused one after the other, doubled while that goes on."""
+
+REFUSED_IN_ROW: Final = 5
+"""So many refused one after the other, and none taken between: the service takes nothing for now."""
 
 RETRY_AFTER_S_MAX: Final = 3_600.0
 """A longer `Retry-After` is taken for this: somebody should look, and a date in the next century stops nothing."""
 
 QUEUE_FULL_SHARE: Final = 0.5
-"""A 429 while we used less than this share of the allowance was not about our rate: the queue is full."""
+"""That all is refused while we used less than this share of the allowance is not about our rate: the queue is full."""
 
 FULL_EPISODES_MAX: Final = 3
 """The queue was full so many times in a row, each within two windows after it took a request again: the rate is cut to
@@ -173,8 +165,9 @@ class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """How one operation stands with its limit.
 
     `used` of `allowance` slots are held (requests in flight, and those answered less than a window ago). `free_at` is
-    when the next request may leave, None while that hangs on an answer. `share` is what a 429 has left of the rate.
-    `queue_full`: the latest 429 was not about our rate, the service's queue is full.
+    when the next request may leave, None while that hangs on an answer. `share` is what 429s have left of the rate,
+    `stray` which share of the requests is answered so whatever the rate. `queue_full`: nothing is taken, which is not
+    about our rate: the service's queue is full.
     """
 
     sent: int
@@ -184,6 +177,7 @@ class Meter(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     free_at: int | None
     share: float
+    stray: float
     queue_full: bool
 
 
@@ -206,8 +200,11 @@ class Pacer:
         self._blocked_until = self._wished_at = 0
         self._even_until = 0
         self._backoff_us = 0
-        self._share = self._cut_share = 1.0
-        self._cut_at = self._throttled_at = -1
+        self.controller = RateController()
+        self._share = 1.0
+        self._shut_at = -1  # when requests were refused one after the other; what left before then is no news
+        self._is_shut = False
+        self._refused_in_row = self._taken_at_shut = 0
         self._sent = self._throttled = 0
         self._queue_full = False
         self._full_episodes = self._full_until = 0
@@ -232,10 +229,11 @@ class Pacer:
         spread_us = round(self._trip_us) + self.catch_up_us
         gap_us = least_gap_us(self._limit.requests, self._window_us, spread_us)
         full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))
+        self.controller.set_limit(self._window_us * 1000 / full_ns, self._window_us)
         if self._even_until:
             self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
         else:
-            self._interval_ns = 0 if self._pacing == "window" else int(full_ns / share) + 1
+            self._interval_ns = 0 if self._pacing == "window" and share >= 1 else int(full_ns / share) + 1
 
     @property
     def catch_up_us(self) -> int:
@@ -244,7 +242,7 @@ class Pacer:
 
     @property
     def allowance(self) -> int:
-        """How many slots there are: N, or less after a 429."""
+        """How many requests a window is to have: N, or less after 429s."""
         return max(1, int(self._limit.requests * self._share))
 
     @property
@@ -258,10 +256,10 @@ class Pacer:
         `past_wish`: it is to leave although the service wants none (`wished_until`). No limit of ours is passed.
         """
         self._advance(now)
-        if self._queue_full and self._in_flight:
+        if self._is_shut and self._in_flight:
             return None
         at = max(-(-self._next_ns // 1000), 0 if past_wish else self._blocked_until)
-        taken = self._in_flight + len(self._answered) - self.allowance
+        taken = self._in_flight + len(self._answered) - self._limit.requests
         if taken >= 0:
             if taken >= len(self._answered):
                 return None
@@ -281,10 +279,6 @@ class Pacer:
             self._answered.popleft()
         while self._given_up and self._given_up[0] <= horizon:
             self._given_up.popleft()
-        if self._share < 1:
-            windows = (now - self._cut_at) / self._window_us
-            recovered = RECOVERY_PER_WINDOW * windows * max(1.0, windows / STEADY_WINDOWS)
-            self._set_share(min(1.0, self._cut_share + recovered))
         if self._even_until and now >= self._even_until:
             self._even_until = 0
             self._set_share(self._share)
@@ -294,7 +288,7 @@ class Pacer:
         self._advance(now)
         until = now + within_us
         horizon = until - self._window_us
-        free = self.allowance - self._in_flight - _later_than(self._answered, horizon)
+        free = self._limit.requests - self._in_flight - _later_than(self._answered, horizon)
         if self._limit.concurrent is not None:
             free = min(free, self._limit.concurrent - self._in_flight - _later_than(self._given_up, horizon))
         if max(self._blocked_until, -(-self._next_ns // 1000)) > until:  # as it may be once an easing in is over
@@ -302,12 +296,14 @@ class Pacer:
         if self._interval_ns:
             start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, self._blocked_until * 1000)
             free = min(free, (until * 1000 - start_ns) // self._interval_ns + 1)
-        if self._queue_full:
+        if self._is_shut:
             free = min(free, 1 - self._in_flight)
         return max(0, free)
 
     def take(self, now: int) -> None:
         """A request leaves. Only when `wait_us(now)` is 0."""
+        if not self._sent:
+            self.controller.begin(now)
         self._in_flight += 1
         self._sent += 1
         earliest_ns = now * 1000 - self._catch_up_ns
@@ -338,14 +334,11 @@ class Pacer:
     def answered(self, now: int, sent_at: int, status: int, retry_after_s: float | None = None) -> None:
         """The answer has been read to its end. A 429 is counted like every other request, for the service may do so."""
         if status == 429:  # noqa: PLR2004
-            self._throttle(now, sent_at, retry_after_s)
-            self._refused.append(now)
-        elif sent_at > self._throttled_at:
-            self._backoff_us = 0
-            if sent_at > self._wished_at:  # it left past a wish that is none any more, or never was
-                self._blocked_until = min(self._blocked_until, now)
-            if self._queue_full:
-                self._queue_full, self._full_until = False, now
+            self._refuse(now, sent_at, retry_after_s)
+        else:
+            self._accept(now, sent_at)
+        if self.controller.share != self._share:
+            self._set_share(self.controller.share)
         if self._limit.requests < LARGE:
             self._took(now - sent_at)
         self._in_flight -= 1
@@ -364,45 +357,70 @@ class Pacer:
     def _remember(self, at: int) -> None:
         self._answered.append(max(at, self._answered[-1]) if self._answered else at)
 
-    def _throttle(self, now: int, sent_at: int, retry_after_s: float | None) -> None:
-        """One 429: pause, and cut the rate, unless this request left before an earlier 429 could be heeded."""
-        self._throttled += 1
-        self._advance(now)
+    def _taken(self, now: int) -> int:
+        """How many were taken in the last window. Those given up are among them: nobody knows."""
         while self._refused and self._refused[0] <= now - self._window_us:
             self._refused.popleft()
-        news = sent_at > self._throttled_at
-        is_past_wish = self._wished_at < sent_at < self._blocked_until
+        return len(self._answered) - len(self._refused)
+
+    def _accept(self, now: int, sent_at: int) -> None:
+        """One was taken. If it left after the service had shut, it is open again."""
+        if sent_at > self._wished_at:  # it left past a wish that is none any more, or never was
+            self._blocked_until = min(self._blocked_until, now)
+        if sent_at <= self._shut_at:
+            return
+        self._refused_in_row = self._backoff_us = 0
+        if not self._is_shut:
+            if not self.controller.is_calm:
+                self._tell(now, sent_at, refused=False)
+            return
+        self._is_shut = False
+        if self._queue_full:
+            self._queue_full, self._full_until = False, now
+        else:
+            self.controller.reopened(now, taken=self._taken(now), taken_at_shut=self._taken_at_shut)
+
+    def _refuse(self, now: int, sent_at: int, retry_after_s: float | None) -> None:
+        """One 429. A single one is no reason for a pause, unless the service wishes one."""
+        self._throttled += 1
+        self._advance(now)
+        is_past_wish = self._wished_at < sent_at < self._blocked_until  # that it stands says nothing of the rate
         if retry_after_s is not None:
             self._obey(now, now + round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US))
-        elif news:
-            self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
-            self._obey(now, now + self._backoff_us)
-        if not news or is_past_wish:  # that the wish stands says nothing of the rate
-            return
-        self._throttled_at = now
-        used = self._in_flight + len(self._answered)
-        if not self._queues or used >= QUEUE_FULL_SHARE * self._limit.requests * self._share:
-            self._queue_full = False
-            self._cut(now, sent_at, self._share * CUT)
-        elif not self._queue_full:
-            self._find_full(now, sent_at)
+        if sent_at > self._shut_at and not is_past_wish:
+            self._refused_in_row += 1
+            if self._refused_in_row < REFUSED_IN_ROW:
+                self._tell(now, sent_at, refused=True)
+            else:
+                self._shut(now)
+        self._refused.append(now)
 
-    def _find_full(self, now: int, sent_at: int) -> None:
+    def _tell(self, now: int, sent_at: int, *, refused: bool) -> None:
+        taken = self._taken(now) + (not refused)
+        self.controller.answered(now, sent_at, refused=refused, taken=taken, answered=len(self._answered) + 1)
+
+    def _shut(self, now: int) -> None:
+        """Nothing is taken: pause, then ask with single ones. The queue is full, or the rate was too high."""
+        self._shut_at = now
+        self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
+        self._obey(now, now + self._backoff_us)
+        if self._is_shut:
+            return
+        self._is_shut = True
+        self._taken_at_shut = self._taken(now)
+        used = self._in_flight + len(self._answered)
+        if self._queues and not self.controller.is_bounded and used < QUEUE_FULL_SHARE * self._limit.requests:
+            self._find_full(now)
+
+    def _find_full(self, now: int) -> None:
         """The queue is full, it seems. If that repeats itself, the limit may be lower than we know."""
         in_row = now <= self._full_until + 2 * self._window_us
         self._full_episodes = self._full_episodes + 1 if in_row else 1
         self._queue_full = self._full_episodes < FULL_EPISODES_MAX
-        if not self._queue_full:
+        if self._queue_full:
+            self.controller.forget(now)
+        else:
             self._full_episodes = 0
-            taken = len(self._answered) - len(self._refused)  # those given up are among them: nobody knows
-            self._cut(now, sent_at, taken / self._limit.requests)
-
-    def _cut(self, now: int, sent_at: int, share: float) -> None:
-        """Cuts the rate to `share`, once for all 429s of a window."""
-        if self._cut_at < 0 or sent_at > self._cut_at + self._window_us:
-            self._cut_share = max(SHARE_MIN, share)
-            self._cut_at = now
-            self._set_share(self._cut_share)
 
     def observe_remaining(self, now: int, remaining: int, reset_at: int) -> None:
         """The service says that `remaining` more requests fit until `reset_at`. Those in flight may not be counted yet.
@@ -445,6 +463,7 @@ class Pacer:
             in_flight=self._in_flight,
             free_at=None if wait_us is None else now + wait_us,
             share=self._share,
+            stray=self.controller.stray,
             queue_full=self._queue_full,
         )
 

@@ -11,6 +11,7 @@ idle ones are counted, too, until a 429 says that the service does not.
 from typing import Final
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Limit, Operation
+from orchestrator.core.rate_controller import TOLERATED
 
 RULED: Final = frozenset({Operation.RUN, Operation.STATUS, Operation.CANCEL})
 """What the rule is applied to: the operations of a batch that have a base limit in the contract."""
@@ -25,6 +26,11 @@ UNKNOWN_US_MAX: Final = 15_000_000
 """For how long the latest number of workers holds while `/health` gives none."""
 
 
+def is_throttled(sent: int, throttled: int, stray: float) -> bool:
+    """Whether of `sent` requests more were answered 429 than happens whatever is sent: a share of `stray`, or a few."""
+    return throttled > (2 * stray + TOLERATED) * sent
+
+
 class WorkerLimits:
     """What the rule makes of the contract's limits at one endpoint. Times are arguments (microseconds UTC)."""
 
@@ -35,7 +41,7 @@ class WorkerLimits:
         self._idle_count = True
 
     def observe(self, now: int, busy: int | None, *, idle: int = 0, throttled: bool) -> None:
-        """A look at the workers, or one that told nothing (`busy` is None). `throttled`: 429s came since the latest."""
+        """A look at the workers, or one that told nothing (`busy` is None). `throttled`: too many 429s since then."""
         if throttled and self._is_raised():
             self._idle_count = False
         up = None if busy is None else busy + (idle if self._idle_count else 0)

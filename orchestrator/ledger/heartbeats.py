@@ -36,7 +36,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float | None = None
     sent: int = 0
     queue_full: bool = False
-    """Whether the latest 429 said that the service's queue is full."""
+    """Whether the service takes nothing for now because its queue is full."""
+
+    share: float = 1.0
+    """What 429s have left of the rate."""
+
+    stray: float = 0.0
+    """The share of the requests that is answered 429 whatever the rate."""
 
     in_flight: int = 0
     """Requests that wait for their answers at this moment, of `concurrent` at most (None: any number)."""

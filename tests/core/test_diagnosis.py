@@ -200,6 +200,22 @@ def test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody(sending:
     assert found(replace(run, is_paused=True)) == [Cause.PAUSED]
 
 
+@pytest.mark.parametrize(("stray", "why"), [(0.004, "too few for a lower rate"), (0.031, "as many at a lower rate")])
+def test_429s_that_our_rate_does_not_cause_are_told_before_the_rate(stray: float, why: str) -> None:
+    run = replace(RUN, sending=replace(FREE, used=90, stray=stray, stray_operation="status"))
+    stray_429s, rate = of(run)
+    assert (stray_429s.cause, stray_429s.sentence) == (Cause.STRAY_REFUSALS, diagnosis.STRAY_429S)
+    assert stray_429s.evidence[0].startswith(f"{stray:.1%} of the requests to /status: {why}")
+    assert rate.cause is Cause.RATE_LIMIT
+    assert found(run, replace(AT_WORK, held_by=None)) == [Cause.NO_PROCESS]
+
+
+def test_a_service_that_takes_less_than_the_limit_is_told_with_the_rate() -> None:
+    [finding] = of(replace(RUN, sending=replace(FREE, used=58, allowance=60, share=0.6)))
+    assert finding.cause is Cause.RATE_LIMIT
+    assert "takes 60% of the limit" in finding.evidence[0]
+
+
 def test_the_bound_of_outstanding_jobs_comes_before_the_limits() -> None:
     run = replace(RUN, is_bound=True, sending=replace(FREE, used=100))
     assert [each.sentence for each in of(run)] == [gates.OUTSTANDING]

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.core.pacing import SHARE_MIN, Limit, Pacer
+from orchestrator.core.pacing import REFUSED_IN_ROW, Limit, Pacer
+from orchestrator.core.rate_controller import SHARE_MIN
 from tests.limits.simulated import SECOND, START, servers
 
 WINDOW = 10 * SECOND
@@ -65,8 +66,8 @@ class Queue:
 def test_a_limit_far_below_the_known_one_is_found_whatever_the_way_of_counting(server: str, limit: int) -> None:
     outcome = drive(Pacer(KNOWN), servers(Limit(limit, 10))[server].allows, windows=20)
     later = slice(8, None)
-    assert sum(outcome.refused[later]) <= 12, "one a window at the most; it were 10 to 70"
-    assert sum(outcome.taken[later]) >= 0.7 * limit * 12
+    assert sum(outcome.refused[later]) <= 0.03 * sum(outcome.taken[later])
+    assert sum(outcome.taken[later]) >= 0.85 * limit * 12
 
 
 @pytest.mark.parametrize(("available", "per_s"), [(1500, 10.0), (1500, 45.0), (300, 5.0)])
@@ -78,8 +79,9 @@ def test_a_full_queue_is_asked_seldom_and_kept_from_running_dry(available: int, 
 
 
 def refused(pacer: Pacer, now: int) -> None:
-    pacer.take(now)
-    pacer.answered(now, now, 429)
+    for _ in range(REFUSED_IN_ROW):
+        pacer.take(now)
+        pacer.answered(now, now, 429)
 
 
 def taken(pacer: Pacer, now: int, requests: int) -> None:
@@ -94,8 +96,9 @@ def test_the_third_full_queue_in_a_row_cuts_the_rate_to_what_was_taken() -> None
         assert pacer.figures(START).share == 1
         taken(pacer, START + second * SECOND, 80)
         refused(pacer, START + (second + 1) * SECOND)
-    figures = pacer.figures(START + 5 * SECOND)
-    assert (figures.share, figures.allowance, figures.queue_full) == (0.24, 240, False)
+    assert not pacer.figures(START + 5 * SECOND).queue_full
+    taken(pacer, START + 6 * SECOND, 1)
+    assert pacer.figures(START + 6 * SECOND).share == pytest.approx(0.24, rel=0.03)
 
 
 def test_a_queue_that_is_full_for_long_but_only_once_cuts_nothing() -> None:
@@ -104,21 +107,20 @@ def test_a_queue_that_is_full_for_long_but_only_once_cuts_nothing() -> None:
         refused(pacer, START + second * SECOND)
     assert pacer.figures(START + 600 * SECOND).share == 1
     for second in range(600, 900, 30):
-        taken(pacer, START + second * SECOND, 10)
+        taken(pacer, START + second * SECOND, 50)
         refused(pacer, START + (second + 29) * SECOND)
+    taken(pacer, START + 900 * SECOND, 1)
     assert pacer.figures(START + 900 * SECOND).share == 1, "each a good while after the one before"
 
 
 def test_the_rate_is_never_cut_to_nothing() -> None:
-    pacer = Pacer(KNOWN, "window")
-    for second in (0, 2, 4):
-        taken(pacer, START + second * SECOND, 1)
-        refused(pacer, START + (second + 1) * SECOND)
-    assert pacer.figures(START + 5 * SECOND).share == SHARE_MIN
+    pacer = Pacer(KNOWN, "window", queues=False)
+    refused(pacer, START)
+    taken(pacer, START + SECOND, 1)
+    assert pacer.figures(START + SECOND).share == SHARE_MIN
 
 
-def test_a_429_to_what_goes_into_no_queue_is_about_the_rate() -> None:
+def test_what_goes_into_no_queue_finds_none_full() -> None:
     pacer = Pacer(KNOWN, queues=False)
     refused(pacer, START)
-    figures = pacer.figures(START)
-    assert (figures.share, figures.queue_full) == (0.7, False)
+    assert not pacer.figures(START).queue_full

@@ -1,10 +1,11 @@
 """Limits that grow with the running workers: slowly up, at once down, never below the contract's."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.pacing import CONTRACT_LIMITS, REQUESTS_MAX, Operation
-from orchestrator.core.worker_limits import RAISE_SHARE, RULED, UNKNOWN_US_MAX, WorkerLimits
+from orchestrator.core.worker_limits import RAISE_SHARE, RULED, UNKNOWN_US_MAX, WorkerLimits, is_throttled
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -95,3 +96,13 @@ def test_no_limit_is_ever_below_the_contract_s_or_above_what_the_workers_allow(
             base = CONTRACT_LIMITS[operation].requests
             assert base <= limit.requests <= max(base, min(running * per_worker, REQUESTS_MAX))
             assert limit.requests <= before[operation].requests * (1 + RAISE_SHARE) + 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "throttled", "stray", "expected"),
+    [(0, 0, 0.0, False), (1000, 10, 0.0, False), (3, 1, 0.0, True), (1000, 90, 0.0, True), (1000, 90, 0.1, False)],
+)
+def test_single_429s_that_our_rate_does_not_cause_take_away_nothing(
+    sent: int, throttled: int, stray: float, *, expected: bool
+) -> None:
+    assert is_throttled(sent, throttled, stray) is expected

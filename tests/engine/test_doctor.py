@@ -1,5 +1,6 @@
 """What `doctor` says of runs, by their ledger and the heartbeat of the process at work: each cause, made for real."""
 
+import re
 from pathlib import Path
 
 import anyio
@@ -82,6 +83,18 @@ async def test_a_rate_limit_that_binds_is_said_and_needs_nobody(tmp_path: Path) 
         [finding] = diagnosis.findings
         assert (finding.cause, finding.needs_person, diagnosis.needs_person) == (Cause.RATE_LIMIT, False, False)
         assert "requests in this window, 0 answered 429" in finding.evidence[0]
+
+
+async def test_429s_that_our_rate_does_not_cause_are_found(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, workers=500, faults=Faults(throttled=0.15))
+    patient = Patient(tmp_path, clock, service.transport(travel_s=lambda: 0.03))
+    async with service.serving(), patient.at_work(jobs=700, limits={Operation.RUN: Limit(200, 10, 20)}):
+        await anyio.sleep(45)
+        finding = (await patient.diagnosis()).findings[0]
+        assert (finding.cause, finding.needs_person) == (Cause.STRAY_REFUSALS, False)
+        assert re.match(r"[\d.]+% of the requests to /(run|status): ", finding.evidence[0])
+        assert await patient.shown() == diagnosis.STRAY_429S
 
 
 async def test_concurrency_that_binds_is_told_from_the_rate(tmp_path: Path) -> None:

@@ -230,14 +230,19 @@ async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tm
         assert service.refused == 0
 
 
-async def test_where_idle_workers_do_not_count_one_429_is_drawn_and_no_other(tmp_path: Path) -> None:
+async def test_where_idle_workers_do_not_count_a_few_429s_are_drawn_and_no_others(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=False)
     service.up = 40
     async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:
         with anyio.move_on_after(50):
             while True:
                 await there.send()
-        assert service.refused == 1
+        few = service.refused
+        assert 1 <= few <= 40
+        with anyio.move_on_after(50):
+            while True:
+                await there.send()
+        assert service.refused == few
 
 
 async def test_a_429_ends_what_workers_add(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from anyio.abc import TaskStatus
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, format_limit
-from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits
+from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Meter, Operation, format_limit
+from orchestrator.core.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits, is_throttled
 from orchestrator.engine.wakeup import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -51,7 +51,7 @@ class EndpointLimits:
         self._changed = changed
         self._contract = share(CONTRACT_LIMITS)
         self._workers = None if requests_per_worker is None else WorkerLimits(requests_per_worker)
-        self._throttled = 0
+        self._seen: dict[Operation, Meter] = {}
 
     def choose(self, chosen: Mapping[Operation, Limit]) -> list[Operation]:
         """What people have set is `chosen`, everything else is as configured; returns what is another limit now."""
@@ -76,11 +76,18 @@ class EndpointLimits:
             health = await self.api.ask_health()
             busy = None if health is None else health.workers_running
             idle = 0 if health is None else health.workers_idle or 0
-            throttled = sum(self.api.limiter.figures(operation).throttled for operation in RULED)
-            self._workers.observe(self._clock.now(), busy, idle=idle, throttled=throttled > self._throttled)
-            self._throttled = throttled
+            throttled = [operation for operation in RULED if self._is_throttled(operation)]
+            self._workers.observe(self._clock.now(), busy, idle=idle, throttled=bool(throttled))
             self._apply()
             await anyio.sleep(LOOK_EVERY_S)
+
+    def _is_throttled(self, operation: Operation) -> bool:
+        """Since the latest look, and by what we send: a stray 429 must not take away what the workers allow."""
+        meter = self.api.limiter.figures(operation)
+        before = self._seen.get(operation)
+        self._seen[operation] = meter
+        sent, throttled = (0, 0) if before is None else (before.sent, before.throttled)
+        return is_throttled(meter.sent - sent, meter.throttled - throttled, meter.stray)
 
 
 class LimitKeeper:
@@ -135,6 +142,8 @@ class LimitKeeper:
                 window_s=limits.api.limiter.limit(operation).window_s,
                 sent=meter.sent,
                 queue_full=meter.queue_full,
+                share=round(meter.share, 4),
+                stray=round(meter.stray, 4),
                 in_flight=meter.in_flight,
                 concurrent=limits.api.limiter.limit(operation).concurrent,
             )

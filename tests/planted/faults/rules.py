@@ -6,7 +6,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of the pacer is dropped",
         path="orchestrator/core/pacing.py",
-        old="taken = self._in_flight + len(self._answered) - self.allowance",
+        old="taken = self._in_flight + len(self._answered) - self._limit.requests",
         new="taken = -1",
         tests=("tests/core/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
     ),
