@@ -47,6 +47,8 @@ def test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing() -> None:
         single(pacer, START + (600 + 20 * n) * S, 429, HOUR_S)
     assert pacer.figures(START + 1_200 * S).share >= share
     assert pacer.wished_until == START + (600 + 20 * 29 + round(HOUR_S)) * S + 1
+    single(pacer, START + 1_201 * S, 200)
+    assert pacer.figures(START + 1_202 * S).share >= share, "nor does it, once one is answered"
 
 
 def test_the_answer_to_one_that_left_before_the_wish_does_not_end_it() -> None:

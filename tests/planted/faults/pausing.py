@@ -28,15 +28,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="single questions past a wish cut the rate",
         path="orchestrator/core/pacing.py",
-        old="        if not news or is_past_wish:",
-        new="        if not news:",
+        old="        if sent_at > self._shut_at and not is_past_wish:",
+        new="        if sent_at > self._shut_at:",
         tests=("tests/core/test_pacing_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",),
     ),
     Fault(
         name="a wish stands although what left past it was answered",
         path="orchestrator/core/pacing.py",
-        old="                self._blocked_until = min(self._blocked_until, now)\n",
-        new="                pass\n",
+        old="            self._blocked_until = min(self._blocked_until, now)\n",
+        new="            pass\n",
         tests=("tests/core/test_pacing_past_wish.py::test_one_that_is_answered_ends_the_wish",),
     ),
     Fault(
