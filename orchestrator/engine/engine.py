@@ -139,7 +139,7 @@ class Engine:
             brakes=Brakes(ledger, clock, settings_of, say=view.say, warn=view.warn),
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
-        self.heart = Heart(ledger=ledger, clock=clock, said=self.said, look_every_s=dependencies.say_every_s)
+        self.heart = Heart(ledger=ledger, clock=clock, said=self.said_lately, look_every_s=dependencies.say_every_s)
         self._hears_people()
         self.janitor = self._looks_after()
 
@@ -443,10 +443,14 @@ class Engine:
                 self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
             await self.canceller.finish()
 
-    def said(self) -> Said:
+    def said_lately(self) -> Said:
+        """The same as `said`, but for runs that ended long ago."""
+        return self.said(lately=True)
+
+    def said(self, *, lately: bool = False) -> Said:
         """What there is to say of this process."""
         return Said(
-            runs=self.runs.said(self.stuck),
+            runs=self.runs.said(self.stuck, lately=lately),
             meters=self.limits.meters(),
             janitor=self.janitor.summary,
             webhook_url=self.listener.base_url,

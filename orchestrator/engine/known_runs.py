@@ -27,9 +27,14 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.heartbeats import RunSaid, Said, together
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import RunSettings
+from orchestrator.units import MINUTE_US
 
 CHANGED: Final = ("priority", *(setting.name for setting in declared_brakes.BRAKES))
 """The settings of a run that people change while it goes on."""
+
+
+SAID_AFTER_US: Final = MINUTE_US
+"""For so long after its end others still hear how a run stood."""
 
 
 class HeldRun(NamedTuple):
@@ -93,6 +98,9 @@ class KnownRuns:
         self._unfinished: set[int] = set()
         """The runs that had something to do as they were met: there may be years of others."""
 
+        self._ended_at: dict[int, int] = {}
+        """Since when each of those has nothing more to do that are served and have nothing."""
+
         self.fresh: list[int] = []
         """Endpoints at which nothing is collected yet."""
 
@@ -122,7 +130,7 @@ class KnownRuns:
     async def learn_all(self, task_pool: TaskPool) -> None:
         """Of each run of the ledger its settings, and its endpoints where its service can be reached."""
         counts = await self._ledger.runs.counts_by_run()
-        self._unfinished |= {run for run, of_run in counts.items() if unfinished(of_run)}
+        self._unfinished = {run for run, of_run in counts.items() if unfinished(of_run)}
         for run in [*await self._ledger.runs.all(), *await self._ledger.runs.elsewhere()]:
             self.settings_of.setdefault(run.id, run.settings)
             if run.settings.retry_budget is not None and not self._retries.is_followed(run.id):
@@ -216,6 +224,7 @@ class KnownRuns:
         self.sessions.pop(run, None)
         self.standstills.pop(run, None)
         self.brakes.forget(run)
+        self._ended_at.pop(run, None)
         self.unbind(run)
         self._unfinished.discard(run)
 
@@ -229,9 +238,24 @@ class KnownRuns:
         for session in self.sessions.values():
             session.progress.nudge()
 
-    def said(self, stuck: Stuck) -> dict[int, RunSaid]:
-        """How each stands of which there is something to say, for those who look from outside."""
-        return {run: self._said_of(run, stuck) for run in {*self._unfinished, *self.sessions, *self.held}}
+    def said(self, stuck: Stuck, *, lately: bool = False) -> dict[int, RunSaid]:
+        """How each stands of which there is something to say, for those who look from outside; `lately`: of those that
+        ended long ago there is not.
+        """
+        over: set[int] = set()
+        if lately:
+            self._note_ends()
+            ended_before = self._clock.now() - SAID_AFTER_US
+            over = {run for run, ended_at in self._ended_at.items() if ended_at < ended_before}
+        return {run: self._said_of(run, stuck) for run in {*self._unfinished, *self.sessions, *self.held} - over}
+
+    def _note_ends(self) -> None:
+        """Since when the runs that are served have nothing more to do: a process may serve thousands, one a night."""
+        for run, session in self.sessions.items():
+            if session.progress.unfinished or run in self.held:
+                self._ended_at.pop(run, None)
+            else:
+                self._ended_at.setdefault(run, self._clock.now())
 
     def _said_of(self, run: int, stuck: Stuck) -> RunSaid:
         if run not in self._endpoints_of:

@@ -8,10 +8,14 @@ import pytest
 
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import open_engine
+from orchestrator.engine.known_runs import SAID_AFTER_US
 from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.upkeep.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.errors import StoppedError
 from orchestrator.settings import ConnectionSettings
+from orchestrator.units import SECOND_US
+from tests.engine.process import process
+from tests.engine.scripted import COMPLETED, Scripted
 from tests.engine.test_side_by_side import HERE, Accepting, a_run, engine_at
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
@@ -76,3 +80,17 @@ async def test_who_is_asked_to_stop_before_it_works_takes_nothing_on(tmp_path: P
             await anyio.lowlevel.checkpoint()
             is_reached = True
         assert not is_reached
+
+
+async def test_of_a_run_that_ended_long_ago_nothing_is_said_any_more(tmp_path: Path) -> None:
+    """A process may serve thousands, one each night."""
+    async with process(tmp_path / "db", Scripted(status=COMPLETED)) as p:
+        await p.begin()
+        assert p.engine.said_lately().runs.keys() == {p.run.id}
+        await p.finish()
+        assert p.engine.said_lately().runs.keys() == {p.run.id}, "who follows it looks once more"
+        await anyio.sleep(SAID_AFTER_US / SECOND_US + 1)
+        assert p.engine.said_lately().runs == {}
+        assert p.engine.said().runs.keys() == {p.run.id}, "its own summary may be made later"
+        p.progress.count_anew({"queued": 1})
+        assert p.engine.said_lately().runs.keys() == {p.run.id}

@@ -84,6 +84,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="the heartbeat tells of each run that was ever served",
+        path="orchestrator/engine/known_runs.py",
+        old="        if lately:\n",
+        new="        if False:\n",
+        tests=("tests/engine/test_last_word.py::test_of_a_run_that_ended_long_ago_nothing_is_said_any_more",),
+    ),
+    Fault(
         name="jobs that are missing have all the questions",
         path="orchestrator/core/plan.py",
         old="        turn = self._turns\n",
