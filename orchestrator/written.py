@@ -18,12 +18,11 @@ from orchestrator.core.breaker import Rules
 from orchestrator.core.escalation import Rule, format_rule, parse_rule
 from orchestrator.core.moments import parse_moment, written_moment
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
-from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Kind, duration, parsed
 from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
-from orchestrator.units import MILLISECOND_US
+from orchestrator.units import MILLISECOND_US, WHOLE
 from orchestrator.user_code import UserCodeError, call
 
 QUEUE_DEPTH_MAX: Final = 10_000_000

@@ -14,8 +14,7 @@ from orchestrator.core.calendar import next_fires
 from orchestrator.core.firing import GapKind, gap
 from orchestrator.core.flow_paths import moment, path, templates
 from orchestrator.core.local_times import local
-from orchestrator.core.pipelines import Pipeline
-from orchestrator.core.wording import when_it_fires
+from orchestrator.core.pipelines import Pipeline, when_it_fires
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 import msgspec
@@ -13,10 +13,9 @@ from orchestrator.core.error_messages import told
 from orchestrator.core.lifecycle import State
 from orchestrator.formats.values import Given
 from orchestrator.ledger.results import FinishedJob
+from orchestrator.units import EPOCH
 
 Ended = Literal["succeeded", "failed", "cancelled"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -104,7 +103,7 @@ class Result:
             job_id=job.remote_id,
             delay=_time(job.delay_ms),
             execution=_time(job.execution_ms),
-            ended_at=_EPOCH + timedelta(microseconds=job.ended_at or 0),
+            ended_at=EPOCH + timedelta(microseconds=job.ended_at or 0),
             metadata=None if job.metadata is None else _decode(job.metadata),
         )
 

@@ -14,7 +14,8 @@ from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
 from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.core.local_times import local
-from orchestrator.core.wording import counted, when_it_fires
+from orchestrator.core.pipelines import when_it_fires
+from orchestrator.core.wording import counted
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker

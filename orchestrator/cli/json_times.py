@@ -4,11 +4,13 @@ A field is a time by its name, as everywhere in the views: `at`, `since`, `until
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import Final
 
 import msgspec
+
+from orchestrator.units import EPOCH
 
 ISO: Final = "_iso"
 """What the name of the field beside ends in: `ended_at` and `ended_at_iso`."""
@@ -16,8 +18,6 @@ ISO: Final = "_iso"
 _ENDINGS: Final = ("at", "since", "until")
 _NO_TIMES: Final = frozenset({"looked_at"})
 """Numbers of what was looked at."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_time(name: str) -> bool:
@@ -27,7 +27,7 @@ def is_time(name: str) -> bool:
 
 def iso(at_us: int) -> str:
     """A moment in ISO 8601."""
-    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return (EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def with_iso_times(value: object) -> object:

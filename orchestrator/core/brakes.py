@@ -13,10 +13,9 @@ import msgspec
 
 from orchestrator.core.costs import Cost, Costs, money
 from orchestrator.core.gates import ANY, STOPPED, Closed, Open, Passage, narrowest
-from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.policy import rough_duration
 from orchestrator.core.wording import counted
-from orchestrator.units import DAY_US, SECOND_US
+from orchestrator.units import DAY_US, SECOND_US, WHOLE
 
 JUDGED_FROM: Final = 20
 """From so many rows on it is looked which share of them has failed."""

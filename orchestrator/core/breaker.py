@@ -20,9 +20,8 @@ import msgspec
 
 from orchestrator.core.brakes import SHOWN_AFTER_US, continued
 from orchestrator.core.gates import ANY, STOPPED, Closed, Open, Passage
-from orchestrator.core.pipelines import WHOLE
 from orchestrator.core.wording import counted
-from orchestrator.units import MINUTE_US
+from orchestrator.units import MINUTE_US, WHOLE
 
 PROBE_EVERY_US: Final = MINUTE_US
 PROBES_MAX: Final = 5

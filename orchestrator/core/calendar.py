@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from orchestrator.core.pipelines import EPOCH, Schedule
-from orchestrator.units import HOUR_US
+from orchestrator.core.pipelines import Schedule
+from orchestrator.units import EPOCH, HOUR_US
 
 CRON_FIELDS: Final = 5
 YEAR_MAX: Final = 9000

@@ -33,7 +33,7 @@ from orchestrator.core.filters import (
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import parse_duration
 from orchestrator.core.responses import Trouble
-from orchestrator.units import SECOND_US
+from orchestrator.units import EPOCH, SECOND_US
 
 TEXT_MAX: Final = 2_000
 """The most characters of a filter."""
@@ -320,10 +320,9 @@ def _ended(comparison: Comparison, value: str, now: int) -> Number:
             f'"{value:.40}" is neither how long ago (30m, 2h, 1d) nor a time in UTC (2026-01-31T08:00)'
         ) from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return Number("ended", comparison, round((time - _EPOCH).total_seconds()) * SECOND_US)
+    return Number("ended", comparison, round((time - EPOCH).total_seconds()) * SECOND_US)
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TURNED: Final = {
     Comparison.LESS: Comparison.MORE,
     Comparison.AT_MOST: Comparison.AT_LEAST,

@@ -3,8 +3,7 @@
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from orchestrator.core.pipelines import EPOCH
-from orchestrator.units import SECOND_US
+from orchestrator.units import EPOCH, SECOND_US
 
 
 def local(at_us: int, zone: str) -> str:

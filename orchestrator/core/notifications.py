@@ -20,8 +20,8 @@ from orchestrator.core.firing import COUNTED_MAX, Gap
 from orchestrator.core.flows import FlowEvent
 from orchestrator.core.lifecycle import State
 from orchestrator.core.local_times import local
-from orchestrator.core.pipelines import EPOCH, News
-from orchestrator.units import HOUR_US, SECOND_US
+from orchestrator.core.pipelines import News
+from orchestrator.units import EPOCH, HOUR_US, SECOND_US
 
 TRIED_FOR_US: Final = 24 * HOUR_US
 """One that nobody took for so long is given up."""

@@ -6,16 +6,14 @@ so a field that is added needs a default. Times are microseconds UTC, durations 
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from orchestrator.units import HOUR_US
-
-WHOLE: Final = 1_000_000
-"""A share that is everything: shares are counted in millionths, in which 7 % of 100 rows are 7."""
+from orchestrator.core.policy import format_duration
+from orchestrator.units import EPOCH, HOUR_US, WHOLE
 
 INPUT: Final = "input"
 """Where rows of the first stage come from, and who `gather` names for one group of all that one input row became."""
@@ -24,8 +22,6 @@ ALL: Final = "all"
 """What `gather` names for one group of everything."""
 
 CATCH_UP_US_DEFAULT: Final = 24 * HOUR_US
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Overlap(StrEnum):
@@ -159,3 +155,13 @@ def run_name(flow: str, stage: str, number: int = 1) -> str:
 
 def _again(number: int) -> str:
     return "" if number == 1 else f"~{number}"
+
+
+def when_it_fires(schedule: Schedule | None) -> str:
+    """The times of a schedule, or that there is none."""
+    if schedule is None:
+        return "when it is triggered"
+    if schedule.every_us is None:
+        return f"{' and '.join(schedule.cron)} in {schedule.zone}"
+    offset = f", {format_duration(schedule.offset_us)} later than the full ones" if schedule.offset_us else ""
+    return f"every {format_duration(schedule.every_us)}{offset}"

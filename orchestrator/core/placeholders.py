@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from orchestrator.core.names import nearest
-from orchestrator.core.pipelines import EPOCH, flow_name
+from orchestrator.core.pipelines import flow_name
+from orchestrator.units import EPOCH
 
 DIRECTIVES: Final = "aAbBdFGHIjmMpSTuUVwWyYzZ%"
 """What may follow a `%`: what means the same on every machine."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from orchestrator.core.pipelines import ALL, INPUT, WHOLE, Stage
+from orchestrator.core.pipelines import ALL, INPUT, Stage
+from orchestrator.units import WHOLE
 
 
 def in_order(stages: Sequence[Stage]) -> tuple[Stage, ...]:

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from orchestrator.core.pipelines import Schedule
-from orchestrator.core.policy import format_duration, rough_duration
+from orchestrator.core.policy import rough_duration
 from orchestrator.units import SECOND_US
 
 ELLIPSIS: Final = "…"
@@ -22,16 +21,6 @@ def collect_again(left_s: float) -> str:
     if left_s < 1:
         return "results may have expired already: resume soon"
     return f"collect again within {rough_duration(int(left_s * SECOND_US))}, or results expire"
-
-
-def when_it_fires(schedule: Schedule | None) -> str:
-    """The times of a schedule, or that there is none."""
-    if schedule is None:
-        return "when it is triggered"
-    if schedule.every_us is None:
-        return f"{' and '.join(schedule.cron)} in {schedule.zone}"
-    offset = f", {format_duration(schedule.offset_us)} later than the full ones" if schedule.offset_us else ""
-    return f"every {format_duration(schedule.every_us)}{offset}"
 
 
 def shortened(text: str, chars_max: int) -> str:

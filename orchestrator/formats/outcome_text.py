@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.errors import MisfitError
-from orchestrator.formats import openai_batch
+from orchestrator.formats import outcome_openai
 from orchestrator.formats.outcome_columns import Cell, Column, Columns, Holds, kind_of_cell
 from orchestrator.formats.outcome_lines import ErrorLine, Outcome, encoded
 from orchestrator.settings import OnMisfit
@@ -108,9 +108,9 @@ def batch_line(on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
 
     def line(outcome: Outcome) -> bytes:
         if isinstance(outcome.line, ErrorLine):
-            return openai_batch.error_line(outcome.line)
+            return outcome_openai.error_line(outcome.line)
         try:
-            return openai_batch.result_line(outcome.line, is_any_body=on_misfit is OnMisfit.JSON)
+            return outcome_openai.result_line(outcome.line, is_any_body=on_misfit is OnMisfit.JSON)
         except ValueError as error:
             raise misfit(outcome, str(error)) from None
 

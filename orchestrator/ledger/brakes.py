@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.breaker import Execution, State
 from orchestrator.core.costs import Took
@@ -51,7 +50,6 @@ _canary: Final = msgspec.json.Decoder(tuple[int, ...])
 
 _KEEP: Final = upsert(brakes, lambda new: {"kept": new.kept})
 _CHOOSE: Final = upsert(brakes, lambda new: {"canary": new.canary})
-_CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at})
 _CONTINUED: Final = select(brakes.c.run_id, brakes.c.continued_at).where(brakes.c.continued_at > 0)
 
 _in_line = (
@@ -151,11 +149,6 @@ class Brakes(Noun):
             Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")
             for row in reversed(rows)
         ]
-
-
-async def continue_write(connection: AsyncConnection, run: int, *, at: int) -> None:
-    """People have `run` go on."""
-    await connection.execute(_CONTINUE, {"run_id": run, "continued_at": at})
 
 
 def _of_row(row: object) -> OfRun:

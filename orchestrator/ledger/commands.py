@@ -23,8 +23,7 @@ from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
 from orchestrator.declared_brakes import BRAKES, check_brakes
-from orchestrator.ledger.brakes import continue_write
-from orchestrator.ledger.control import grace_set, progress_add, wish_set
+from orchestrator.ledger.control import continue_write, grace_set, progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.kinds import Restated, failures_restate

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.owing import BY_PEOPLE, CancelWhy
-from orchestrator.ledger.sqlite.statements import without_index
-from orchestrator.ledger.tables import commands, counts, jobs, runs, submissions
+from orchestrator.ledger.sqlite.statements import upsert, without_index
+from orchestrator.ledger.tables import brakes, commands, counts, jobs, runs, submissions
 from orchestrator.settings import Wish
 
 _VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
@@ -18,6 +18,8 @@ _VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
     Wish.CONTINUE: {"pause_requested": 0, "cancel_requested": 0},
     Wish.CANCEL: {"cancel_requested": 1},
 }
+
+_CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at})
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,3 +111,8 @@ async def progress_add(connection: AsyncConnection, command: int, changed: int) 
     """A command has changed so many more jobs."""
     more = update(commands).where(commands.c.id == command).values(progress=commands.c.progress + changed)
     await connection.execute(more)
+
+
+async def continue_write(connection: AsyncConnection, run: int, *, at: int) -> None:
+    """People have `run` go on."""
+    await connection.execute(_CONTINUE, {"run_id": run, "continued_at": at})

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.core.pipelines import ALL, INPUT, WHOLE, Stage
+from orchestrator.core.pipelines import ALL, INPUT, Stage
 from orchestrator.core.stages import ancestors, followers, in_order, is_barrier, is_enough, on_the_way, problems
+from orchestrator.units import WHOLE
 
 
 def stage(name: str, *sources: str, **fields: Any) -> Stage:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.pipelines import Schedule
-from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened, when_it_fires
+from orchestrator.core.pipelines import Schedule, when_it_fires
+from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened
 from orchestrator.units import HOUR_US, MINUTE_US
 from tests.texts import texts
 

@@ -11,13 +11,13 @@ import pytest
 
 from orchestrator.api.doctoring import doctor
 from orchestrator.core.flows import FlowKind
-from orchestrator.core.pipelines import WHOLE, Overlap
+from orchestrator.core.pipelines import Overlap
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.upkeep.scheduler import Firing
 from orchestrator.ledger.commands import Action, NewName
 from orchestrator.settings import ConnectionSettings, DoctorRequest
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.ledger.ledgers import obeyed

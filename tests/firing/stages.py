@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.flows import FlowState
-from orchestrator.core.pipelines import ALL, INPUT, WHOLE, Pipeline, Stage
+from orchestrator.core.pipelines import ALL, INPUT, Pipeline, Stage
+from orchestrator.units import WHOLE
 from tests.engine.flowing import Flowing, a_pipeline, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.engine.test_stages import Killing, triggered

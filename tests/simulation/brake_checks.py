@@ -9,9 +9,8 @@ from typing import NamedTuple
 from orchestrator.core.breaker import Rules
 from orchestrator.core.job import FAILED_EXECUTIONS
 from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
-from orchestrator.core.pipelines import WHOLE
 from orchestrator.ledger.commands import Action
-from orchestrator.units import SECOND_US
+from orchestrator.units import SECOND_US, WHOLE
 from orchestrator.written import canary, max_failures
 from tests.simulation.books import Books, EventRow
 from tests.simulation.clock import EPOCH_AT
