@@ -351,7 +351,8 @@ ESCALATE: Final = _trouble(
     "escalate",
     Form(Kind.LIST, "RULE", written.rules, written.rule_texts, by_lines=True),
     "What a job is [given after its troubles](retries.md#escalation), by their class, one step after the other, as in"
-    " `timed_out: execution-timeout*2, then endpoint big`. Repeatable.",
+    " `timed_out: execution-timeout*2, then endpoint big`, or by what their error says, as in"
+    ' `failed~"spot instance": free`. Repeatable.',
     default="every execution is like the first",
 )
 RETRY_BUDGET: Final = _trouble(

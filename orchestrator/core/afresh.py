@@ -12,6 +12,9 @@ ESCALATED: Final = "; with "
 """In the reason of a retry, before what the next execution gets that the one before had not."""
 
 
+AT_NO_ATTEMPT: Final = ", which costs no attempt"
+"""In the reason of a retry, where that is so."""
+
 RECHECKED: Final = "recheck"
 """The reason of a step that follows from what the run takes for a result by now."""
 
@@ -26,7 +29,10 @@ class Escalation(msgspec.Struct, frozen=True):
     """All that the job was given by then."""
 
     told: str
-    """It in words, for the history."""
+    """It in words, for the history; empty where it is nothing new."""
+
+    is_free: bool = False
+    """The execution before it has cost no attempt."""
 
 
 class Afresh(msgspec.Struct, frozen=True, kw_only=True):

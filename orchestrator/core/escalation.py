@@ -3,6 +3,10 @@
 Rules are written by people, as in `timed_out: execution-timeout*2, then endpoint big`: of each class the first trouble
 of a job leads to the first step, the second to the second, and what a step gives holds from then on, also through the
 troubles after the last. A job remembers what it was given, not the rule: a rule that changes takes nothing back.
+
+A rule may mean only those troubles whose error has a text in it, as in `failed~"worker was taken away": free`. Such a
+rule goes before one for the whole class, and of several the first one counts. What the service itself says of workers
+that it has taken away is free without any rule: it tells nothing of the handler.
 """
 
 import json
@@ -12,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.filters import folded
 from orchestrator.core.names import nearest
 from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_MAX,
@@ -42,18 +47,25 @@ PERCENT_MIN: Final = 101
 PERCENT_MAX: Final = 10_000
 UNCHANGED: Final = 100
 
-_ACTIONS: Final = ("execution-timeout", "endpoint", "map", "give-up")
+FREE_MAX: Final = 5
+"""So many executions of a job cost it no attempt; it may be the job that ends its workers."""
+
+TEXT_MAX: Final = 200
+"""The most characters of the text that an error has in it."""
+
+_ACTIONS: Final = ("execution-timeout", "endpoint", "map", "free", "give-up")
 
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"[A-Za-z_-]+")
-_CLASSES: Final = re.compile(r"\s*([a-z_]+(?:\s*,\s*[a-z_]+)*)\s*:")
+_CLASSES: Final = re.compile(r"\s*([a-z_]+(?:\s*,\s*[a-z_]+)*)\s*([:~])")
 _FACTOR: Final = re.compile(r"\s*\*\s*([0-9]{1,4}(?:\.[0-9]{1,2})?)(?![0-9.])")
 _GIVEN: Final = re.compile(r"\s*=\s*([0-9][0-9.]*\s*[a-z]*)")
 _ENDPOINT: Final = re.compile(r"\s+([A-Za-z0-9_-]{1,128})")
 _FIELD: Final = re.compile(r"\s+([^\s=]+)\s*=\s*")
 _PLAIN: Final = re.compile(r"\{\{[^{}\"]*\}\}")
 _PART: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|.", re.DOTALL)
-_AFTER: Final = re.compile(r"\s*,\s*then\b|\s+then\b|\s+and\s+(?:execution-timeout|endpoint|map|give-up)\b")
+_AFTER: Final = re.compile(r"\s*,\s*then\b|\s+then\b|\s+and\s+(?:execution-timeout|endpoint|map|free|give-up)\b")
+_END: Final = re.compile(r"\s*:")
 
 _json: Final = json.JSONDecoder()
 
@@ -73,8 +85,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     templates: tuple[tuple[str, str], ...] = ()
     """Fields of the input, each with the template that makes it anew of the whole input."""
 
+    is_free: bool = False
+    """It costs the job no attempt, as long as no more than `FREE_MAX` were."""
+
     gives_up: bool = False
     """There is no other execution."""
+
+
+FREE: Final = Step(is_free=True)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,13 +100,34 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     troubles: tuple[Trouble, ...]
     steps: tuple[Step, ...]
+    text: str | None = None
+    """What their errors have in them, whether in capital letters of ASCII or small ones; None: whatever they say."""
+
+    def name_for(self, trouble: Trouble) -> str:
+        """By what a job remembers how many of its steps it has taken after such trouble."""
+        return trouble.value if self.text is None else f"{trouble}~{folded(self.text)}"
+
+    def means(self, trouble: Trouble, message: str) -> bool:
+        """Whether it is for such trouble, which was told by `message`."""
+        return trouble in self.troubles and (self.text is None or folded(self.text) in folded(message))
+
+
+TAKEN_AWAY: Final = ("worker was taken away", "job timed out after")
+"""What the service itself says of a worker that it took away, or lost, while that had a job: of the second it has tried
+the job again by itself, and says after how many tries it gave up.
+"""
+
+BUILT_IN: Final = tuple(Rule(troubles=(Trouble.FAILED,), text=text, steps=(FREE,)) for text in TAKEN_AWAY)
 
 
 class Escalated(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job was given so far, as it stands with the job."""
 
-    taken: Mapping[Trouble, int] = {}
-    """How many steps, by their classes of trouble."""
+    taken: Mapping[str, int] = {}
+    """How many steps, by what they are remembered by (`Rule.name_for`)."""
+
+    free: int = 0
+    """How many executions have cost it no attempt."""
 
     percent: int = UNCHANGED
     timeout_ms: int | None = None
@@ -108,7 +147,8 @@ def parse_rule(text: str) -> Rule:
 
 def format_rule(rule: Rule) -> str:
     """A text that `parse_rule` makes the same rule of."""
-    return f"{', '.join(rule.troubles)}: {', then '.join(map(_step_text, rule.steps))}"
+    text = "" if rule.text is None else f"~{json.dumps(rule.text)}"
+    return f"{', '.join(rule.troubles)}{text}: {', then '.join(map(_step_text, rule.steps))}"
 
 
 def _step_text(step: Step) -> str:
@@ -120,7 +160,8 @@ def _step_text(step: Step) -> str:
     if step.endpoint is not None:
         parts.append(f"endpoint {step.endpoint}")
     parts += [f"map {name}={text if _PLAIN.fullmatch(text) else json.dumps(text)}" for name, text in step.templates]
-    return " and ".join([*parts, "give-up"] if step.gives_up else parts)
+    parts += ["free"] * step.is_free + ["give-up"] * step.gives_up
+    return " and ".join(parts)
 
 
 def _times(percent: int) -> str:
@@ -142,12 +183,26 @@ class _Reader:
         if len(set(troubles)) < len(troubles):
             raise self._wrong("a class stands there twice")
         self._at = found.end()
+        text = self._error_text() if found[2] == "~" else None
         steps = [self._step()]
         while self._goes_on():
             if steps[-1].gives_up:
                 raise self._wrong("nothing comes after give-up")
             steps.append(self._step())
-        return Rule(troubles=troubles, steps=tuple(steps))
+        return Rule(troubles=troubles, steps=tuple(steps), text=text)
+
+    def _error_text(self) -> str:
+        """What errors have in them: a JSON string, and the colon behind it."""
+        self._skip()
+        begun_at = self._at
+        advice = 'write CLASS~"TEXT": ACTION, as in failed~"worker was taken away": free'
+        if not self._text.startswith('"', begun_at):
+            raise self._wrong(advice)
+        text = self._quoted()
+        if not text.strip() or len(text) > TEXT_MAX:
+            raise self._wrong(f"the text of an error has 1 to {TEXT_MAX} characters", begun_at)
+        self._read(_END, advice)
+        return text
 
     def _trouble(self, word: re.Match[str]) -> Trouble:
         if word[0] not in TROUBLES:
@@ -194,6 +249,8 @@ class _Reader:
                 if name in dict(step.templates):
                     raise self._wrong(f"{name} stands there twice", begun_at)
                 return msgspec.structs.replace(step, templates=(*step.templates, (name, self._template())))
+            case "free":
+                return msgspec.structs.replace(step, is_free=True)
             case "give-up":
                 return msgspec.structs.replace(step, gives_up=True)
             case _:
@@ -223,11 +280,7 @@ class _Reader:
         """One that begins with a quotation mark is a JSON string; every other one ends where the action does."""
         begun_at = self._at
         if self._text.startswith('"', begun_at):
-            try:
-                text, self._at = _json.raw_decode(self._text, begun_at)
-            except ValueError:
-                raise self._wrong("the quotation marks do not end") from None
-            return str(text)
+            return self._quoted()
         while self._at < len(self._text) and not _AFTER.match(self._text, self._at):
             part = _PART.match(self._text, self._at)
             assert part is not None
@@ -236,13 +289,20 @@ class _Reader:
             raise self._wrong("write map NAME=TEMPLATE, as in map prompt={{ row.prompt }}")
         return self._text[begun_at : self._at].strip()
 
+    def _quoted(self) -> str:
+        try:
+            text, self._at = _json.raw_decode(self._text, self._at)
+        except ValueError:
+            raise self._wrong("the quotation marks do not end") from None
+        return str(text)
+
     def _read(self, pattern: re.Pattern[str], advice: str) -> str:
         found = pattern.match(self._text, self._at)
         if found is None:
             self._skip()
             raise self._wrong(advice)
         self._at = found.end()
-        return found[1]
+        return found[found.re.groups]
 
     def _word(self) -> str:
         """The word that stands next; it is not passed."""
@@ -264,12 +324,13 @@ class _Reader:
 
 def problems_of(rules: Iterable[Rule], *, max_attempts: int) -> str | None:
     """What is wrong with rules beside one another where a job may be executed so often; None where nothing is."""
-    seen: set[Trouble] = set()
+    seen: set[str] = set()
     for rule in rules:
-        if both := seen & set(rule.troubles):
+        names = {rule.name_for(trouble) for trouble in rule.troubles}
+        if both := seen & names:
             return f"there are two rules for {min(both)}; write its steps into one"
-        seen |= set(rule.troubles)
-        needed = 1 + sum(not step.gives_up for step in rule.steps)
+        seen |= names
+        needed = 1 + sum(not step.gives_up and not step.is_free for step in rule.steps)
         if needed > max_attempts and EXECUTIONS & set(rule.troubles):
             return f"{format_rule(rule)}: its steps take {needed} executions of a job, and {max_attempts} are allowed"
     return None
@@ -284,20 +345,35 @@ def endpoints_of(rules: Iterable[Rule]) -> list[str]:
 # --- as they are carried out
 
 
-def next_step(rules: Iterable[Rule], trouble: Trouble, given: bytes | None) -> Step | None:
-    """What follows trouble of that class for a job that was `given` so much; None where it stays with that."""
-    for rule in rules:
-        if trouble in rule.troubles:
-            taken = decoded(given).taken.get(trouble, 0)
-            return rule.steps[taken] if taken < len(rule.steps) else None
-    return None
+class Taken(msgspec.Struct, frozen=True):
+    """A step that a job takes, and by what it remembers that."""
+
+    step: Step
+    name: str
 
 
-def with_step(given: bytes | None, trouble: Trouble, step: Step) -> bytes:
-    """What a job was given once it has taken `step` as well."""
-    before = decoded(given)
+def next_step(rules: Iterable[Rule], trouble: Trouble, message: str, given: bytes | None) -> Taken | None:
+    """What follows trouble of that class, told by `message`, for a job that was `given` so much; None where it stays
+    with that. A rule whose last step is free stays free, as long as that is bounded.
+    """
+    ordered = sorted((*rules, *BUILT_IN), key=lambda rule: rule.text is None)
+    rule = next((rule for rule in ordered if rule.means(trouble, message)), None)
+    if rule is None:
+        return None
+    before, name = decoded(given), rule.name_for(trouble)
+    taken = before.taken.get(name, 0)
+    step = rule.steps[taken] if taken < len(rule.steps) else FREE if rule.steps[-1].is_free else None
+    if step is not None and step.is_free and before.free >= FREE_MAX:
+        step = msgspec.structs.replace(step, is_free=False)
+    return None if step is None or step == Step() else Taken(step, name)
+
+
+def with_step(given: bytes | None, taken: Taken) -> bytes:
+    """What a job was given once it has taken a step as well."""
+    before, step = decoded(given), taken.step
     after = Escalated(
-        taken={**before.taken, trouble: before.taken.get(trouble, 0) + 1},
+        taken={**before.taken, taken.name: before.taken.get(taken.name, 0) + 1},
+        free=before.free + step.is_free,
         percent=step.percent * (UNCHANGED if step.timeout_ms is not None else before.percent) // UNCHANGED,
         timeout_ms=before.timeout_ms if step.timeout_ms is None else step.timeout_ms,
         templates=(*before.templates, *step.templates),
@@ -328,7 +404,9 @@ def own_policy(of_run: Policy, own: bytes | None, given: bytes | None) -> Policy
 
 
 def told(step: Step, endpoint: str | None) -> str:
-    """What `step` gives, in words, for a job's history; `endpoint`: where it leads in fact."""
+    """What `step` gives, in words, for a job's history, empty where that is an attempt only; `endpoint`: where it leads
+    in fact.
+    """
     parts = []
     if step.timeout_ms is not None:
         parts.append(f"execution timeout {format_duration(step.timeout_ms * MILLISECOND_US)}")
@@ -338,7 +416,7 @@ def told(step: Step, endpoint: str | None) -> str:
         parts.append(f"endpoint {endpoint}")
     if step.templates:
         parts.append(f"another {' and '.join(name for name, _ in step.templates)}")
-    return " and ".join(parts) or "nothing new"
+    return " and ".join(parts) or ("" if step.is_free else "nothing new")
 
 
 def budget_of(share: int, jobs: int) -> int:

@@ -6,14 +6,13 @@ for the next state, and returns the job as it will be. The ledger applies a step
 (`id`, state, submission, attempt); else the step is stale, and nothing is written.
 """
 
-from collections.abc import Mapping
 from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from orchestrator.core.afresh import ESCALATED, RECHECKED, WITH, Afresh, Escalation
+from orchestrator.core.afresh import AT_NO_ATTEMPT, ESCALATED, RECHECKED, WITH, Afresh, Escalation
 from orchestrator.core.lifecycle import TERMINAL, Event, State, next_state
-from orchestrator.core.responses import SAME_ID, Failure, Record, Trouble
+from orchestrator.core.responses import Failure, Record, Trouble
 from orchestrator.core.resuming import Report, SegmentEnd
 
 RUN_CANCELLED: Final = "the run was cancelled"
@@ -34,6 +33,9 @@ RAN: Final = "ran"
 FAILED_EXECUTIONS: Final = "failed_executions"
 RETRIED_EXECUTIONS: Final = "retried_executions"
 """The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
+
+FREE_EXECUTIONS: Final = "free_executions"
+"""Of those that were tried again, the run's counter of those that have cost no attempt."""
 
 CONTINUED_SEGMENTS: Final = "continued_segments"
 """The run's counter of segments of resumable jobs that ended without a result, and that others went on from."""
@@ -308,16 +310,19 @@ def retried(
     escalation: Escalation | None = None,
     told: Outcome | None = None,
 ) -> Transition:
-    """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given, or,
-    with an `escalation`, by `/run`: `/retry` would do what was done before.
+    """The current execution came to nothing; the next is due at `due_at`, by `/retry` until `retry_until` if given:
+    not where an `escalation` gives it anything, since `/retry` would do what was done before.
     """
+    is_free = escalation is not None and escalation.is_free
+    if escalation is not None:
+        reason += (AT_NO_ATTEMPT if is_free else "") + (ESCALATED + escalation.told if escalation.told else "")
     return _step(
-        job, Event.RETRIED, reason if escalation is None else f"{reason}{ESCALATED}{escalation.told}", at,
+        job, Event.RETRIED, reason, at,
         endpoint=job.endpoint if escalation is None else escalation.endpoint,
         escalated=job.escalated if escalation is None else escalation.escalated,
         trouble=trouble, due_at=due_at, retry_until=retry_until, end=end, told=told,
         failure=None if retry_until is None else failure,
-        **_counted(job, trouble),
+        **({} if is_free else _counted(job, trouble)),
     )  # fmt: skip
 
 
@@ -407,43 +412,6 @@ def _counted(job: Job, trouble: Trouble) -> _Counters:
             return {}
 
 
-_CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
-    None: (),
-    **{trouble: (trouble.value,) for trouble in (Trouble.LOST, Trouble.EXPIRED)},
-}
-"""What else counts where a segment is continued; of the other troubles, an execution that failed."""
-
-
-def counters(step: Transition) -> tuple[str, ...]:
-    """The cumulative counters of the run that `step` raises by one."""
-    found: tuple[str, ...] = ()
-    match step.event, step.trouble:
-        case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps
-            pass
-        case Event.COMPLETED, _ if step.before.state is State.OUTSTANDING and _is_of_latest(step):  # and the third
-            pass
-        case Event.UNANSWERED, _:
-            found = ("uncertain_seen", NO_NEWS) if step.reason == SAME_ID else ("uncertain_seen",)
-        case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN or _names_late(step):
-            found = ("uncertain_adopted",)
-        case Event.COMPLETED, _ if leaves_extra(step) and not _is_of_latest(step):
-            found = (PAID_TWICE,)
-        case Event.RETRIED, Trouble.UNCERTAIN:
-            found = ("uncertain_resubmitted",)
-        case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
-            found = (trouble.value,)
-        case Event.CONTINUED, trouble:
-            found = (CONTINUED_SEGMENTS, *_CONTINUED_AFTER.get(trouble, (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)))
-        case (
-            (Event.RETRIED | Event.ABANDONED | Event.REVOKED),
-            (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT),
-        ):
-            found = (FAILED_EXECUTIONS,) if step.event is not Event.RETRIED else (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
-        case _:
-            pass
-    return found
-
-
 _AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
 """Where the service may have the latest submission."""
 
@@ -457,7 +425,7 @@ def leaves_extra(step: Transition) -> bool:
     before = step.before
     if step.event is not Event.COMPLETED or before.state not in _AT_SERVICE:
         return False
-    return not _is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
+    return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
 
 
 def leaves_in_doubt(step: Transition) -> bool:
@@ -465,14 +433,14 @@ def leaves_in_doubt(step: Transition) -> bool:
     return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN
 
 
-def _is_of_latest(step: Transition) -> bool:
+def is_of_latest(step: Transition) -> bool:
     """Whether the result that `step` takes is of the job's latest submission."""
     return step.outcome is not None and step.outcome.submission == step.before.submission
 
 
-def _names_late(step: Transition) -> bool:
+def names_late(step: Transition) -> bool:
     """Whether `step` tells what the service calls the latest submission of a job that was given up without knowing."""
-    return is_terminal(step.before) and step.before.remote_id is None and _is_of_latest(step)
+    return is_terminal(step.before) and step.before.remote_id is None and is_of_latest(step)
 
 
 def is_terminal(job: Job) -> bool:

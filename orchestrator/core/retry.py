@@ -51,15 +51,16 @@ def decide(
     execution_timeout_us: int,
     queue_us: int,
     is_retained: bool = True,
+    is_free: bool = False,
 ) -> Retry | Abandon:
     """What follows an execution that came to nothing through `trouble`, found at `now`.
 
     `queue_us` is the expected time in the queue. `/retry` is chosen for executions that failed or timed out while the
     service still retains them (until the time of the last "not finished" + retention, less a sixth) and while TTL
     leaves room for the queue and a whole execution. `is_retained` is False for what the service will not take up again,
-    a cancelled job for example.
+    a cancelled job for example. `is_free`: it costs no attempt.
     """
-    if (reason := _exhausted(job, trouble, limits)) is not None:
+    if not is_free and (reason := _exhausted(job, trouble, limits)) is not None:
         return Abandon(reason)
     if trouble in (Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN):
         return Retry(now, None)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from orchestrator.core.afresh import Escalation
-from orchestrator.core.escalation import EXECUTIONS, Step, budget_of, told, with_step
-from orchestrator.core.job import RETRIED_EXECUTIONS, Job, Transition
+from orchestrator.core.counters import is_free
+from orchestrator.core.escalation import EXECUTIONS, Taken, budget_of, told, with_step
+from orchestrator.core.job import FREE_EXECUTIONS, RETRIED_EXECUTIONS, Job, Transition
 from orchestrator.core.lifecycle import Event
 from orchestrator.core.responses import Trouble
 from orchestrator.core.wording import counted
@@ -47,7 +48,8 @@ class Retries:
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """Takes in the steps of a transaction."""
         if self._promised:
-            kept = [step.after.run for step in taken if step.event is Event.RETRIED and step.trouble in EXECUTIONS]
+            again = [step for step in taken if step.event is Event.RETRIED and step.trouble in EXECUTIONS]
+            kept = [step.after.run for step in again if not is_free(step)]
             self._promised -= Counter(kept)  # which drops those that come to nothing
 
     def why_spent(self, run: int, trouble: Trouble) -> str | None:
@@ -56,19 +58,22 @@ class Retries:
         if share is None or progress is None or trouble not in EXECUTIONS:
             return None
         allowed = budget_of(share, progress.total)
-        if progress.count(RETRIED_EXECUTIONS) + self._promised[run] >= allowed:
+        spent = progress.count(RETRIED_EXECUTIONS) - progress.count(FREE_EXECUTIONS)
+        if spent + self._promised[run] >= allowed:
             return SPENT.format(percentage(share), counted(progress.total, "job"), f"{allowed:,}")
         self._promised[run] += 1
         return None
 
-    def escalation(self, job: Job, trouble: Trouble, step: Step) -> Escalation:
-        """What `step` gives to `job`, whose execution has ended in `trouble`.
+    def escalation(self, job: Job, taken: Taken) -> Escalation:
+        """What the step that was `taken` gives to `job`.
 
         An endpoint that this process does not know of the run is none: the job stays where it is.
         """
+        step = taken.step
         there = None if step.endpoint is None else self._numbers.get((job.run, step.endpoint))
         return Escalation(
             endpoint=job.endpoint if there is None else there,
-            escalated=with_step(job.escalated, trouble, step),
+            escalated=with_step(job.escalated, taken),
             told=told(step, None if there is None else step.endpoint),
+            is_free=step.is_free,
         )

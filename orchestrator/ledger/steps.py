@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, delete, func, insert, literal, literal_column,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.afresh import ENDED_WITH
+from orchestrator.core.counters import counters
 from orchestrator.core.error_messages import error_key
 from orchestrator.core.job import (
     JOB_CANCELLED,
@@ -25,7 +26,6 @@ from orchestrator.core.job import (
     Job,
     Outcome,
     Transition,
-    counters,
     is_terminal,
     leaves_extra,
     leaves_in_doubt,

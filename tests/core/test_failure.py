@@ -3,7 +3,8 @@
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import PAID_TWICE, counters, leaves_extra, leaves_in_doubt
+from orchestrator.core.counters import counters
+from orchestrator.core.job import PAID_TWICE, leaves_extra, leaves_in_doubt
 from orchestrator.core.lifecycle import State
 from orchestrator.core.owing import CancelWhy, why_owed
 from orchestrator.core.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.core import job as transitions
 from orchestrator.core.afresh import ENDED_WITH, Afresh, Escalation, escalated_with, reopened_with
+from orchestrator.core.counters import counters
 from orchestrator.core.job import (
     FAILED_EXECUTIONS,
     NO_NEWS,
@@ -14,7 +15,6 @@ from orchestrator.core.job import (
     RUN_CANCELLED,
     RUN_CANCELLED_UNCERTAIN,
     Job,
-    counters,
     is_terminal,
     outcome_of,
 )

@@ -1,6 +1,6 @@
 """What becomes of jobs whose outputs are judged anew."""
 
-from orchestrator.core.job import counters
+from orchestrator.core.counters import counters
 from orchestrator.core.lifecycle import Event, State
 from orchestrator.core.rechecking import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.responses import Trouble

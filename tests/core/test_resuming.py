@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.job import Job, continued, counters
+from orchestrator.core.counters import counters
+from orchestrator.core.job import Job, continued
 from orchestrator.core.lifecycle import State
 from orchestrator.core.policy import Policy
 from orchestrator.core.responses import Record, Trouble

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from orchestrator.api import job_show, limits_set
-from orchestrator.core.escalation import parse_rule
+from orchestrator.core.escalation import FREE_MAX, parse_rule
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.policy import Policy
@@ -221,3 +221,35 @@ async def test_what_cannot_be_carried_out_is_refused_before_anything_is_sent(
         with pytest.raises(UsageError, match=message):
             await submitted(d, orc, 1, **options)
         assert d.service.paid == 0
+
+
+async def test_a_worker_that_was_taken_away_costs_no_attempt_and_nothing_of_the_budget(tmp_path: Path) -> None:
+    failed = itertools.count()
+
+    def taken_away_twice(raw: bytes, _: int) -> Answer:
+        return Answer(error="the worker was taken away") if next(failed) < 2 else Answer(output=raw)
+
+    async with desk(tmp_path, work=taken_away_twice) as d, d.orchestrator() as orc:
+        run = await submitted(d, orc, 1, max_attempts=1, retry_budget="0%")
+        await run.wait()
+        assert (run.counts["succeeded"], d.service.paid) == (1, 3)
+        [result] = [each async for each in run.results(order="input")]
+        assert result.attempts == 1
+        assert [step.reason for step in (await job_show(d.ledger, "captions", result.custom_id)).timeline[2:6:3]] == [
+            "status, which costs no attempt",
+            "status, which costs no attempt",
+        ]
+
+
+async def test_a_job_that_ends_its_workers_fails_all_the_same(tmp_path: Path) -> None:
+    async with desk(tmp_path, work=lambda *_: Answer(error="the worker was taken away")) as d, d.orchestrator() as orc:
+        run = await submitted(d, orc, 1, max_attempts=2)
+        await run.wait()
+        assert (run.counts["failed"], d.service.paid) == (1, FREE_MAX + 2)
+
+
+async def test_of_errors_with_a_text_the_rule_for_that_text_counts(tmp_path: Path) -> None:
+    async with desk(tmp_path, work=Broken(3)) as d, d.orchestrator() as orc:
+        run = await submitted(d, orc, 1, max_attempts=1, escalate=['failed~"cuda OUT": free', "failed: give-up"])
+        await run.wait()
+        assert (run.counts["succeeded"], d.service.paid) == (1, 4)

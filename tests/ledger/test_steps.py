@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, Transition, counters, is_terminal
+from orchestrator.core.counters import counters
+from orchestrator.core.job import Job, Transition, is_terminal
 from orchestrator.core.lifecycle import TRANSITIONS, Event, State, is_legal
 from orchestrator.ledger import Ledger
 from tests.factories import STEPS, S, an_outcome, makes_sense

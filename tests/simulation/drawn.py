@@ -105,7 +105,7 @@ def swarm(seed: int) -> Plan:
     five the service wants a rest now and then.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    return with_few_retries(with_pauses(with_bombs(plan)))
+    return with_taken_workers(with_few_retries(with_pauses(with_bombs(plan))))
 
 
 def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:
@@ -229,6 +229,20 @@ def with_long_jobs(plan: Plan, *, share: float = 1 / 6) -> Plan:
     rates = {fault.value: chance.choice((0.0, 0.2, 0.5)) for fault in sorted(OF_LONG_JOBS)}
     faults = msgspec.structs.replace(plan.faults, **rates, killed_after_s=plan.execution_timeout_s)
     return msgspec.structs.replace(plan, resumable=True, faults=faults)
+
+
+def with_taken_workers(plan: Plan, *, share: float = 1 / 6) -> Plan:
+    """Some worlds of the swarm: workers of ordinary jobs are taken away, too, which costs these no attempt; in some of
+    them by a rule that gives them something else instead.
+    """
+    chance = random.Random(f"taken {plan.seed}")
+    if chance.random() >= share or plan.resumable:
+        return plan
+    rules = chance.choice(((), ('failed~"Worker Was": free and execution-timeout*2',), ('failed~"taken": give-up',)))
+    faults = msgspec.structs.replace(
+        plan.faults, killed_worker=chance.choice((0.1, 0.3)), killed_after_s=plan.seconds[1]
+    )
+    return msgspec.structs.replace(plan, faults=faults, escalate=(*plan.escalate, *rules))
 
 
 def with_lies(plan: Plan) -> Plan:

@@ -118,6 +118,8 @@ def in_trouble(
             wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
             return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
     policy = own_policy(settings.policy, job.policy, job.escalated)
+    taken = next_step(settings.escalate, trouble, outcome.message or "", job.escalated)
+    is_free = taken is not None and taken.step.is_free
     decision = decide(
         job,
         trouble,
@@ -127,23 +129,24 @@ def in_trouble(
         execution_timeout_us=endpoint.here_us(policy.timeout_ms * 1000),
         queue_us=endpoint.durations.queue.p95_us or 0,
         is_retained=is_retained and end is None and not endpoint.ids.are_repeated,
+        is_free=is_free,
     )
     if isinstance(decision, Abandon):
         return transitions.abandoned(job, outcome, reason=decision.reason, at=now, end=end)
-    step = next_step(settings.escalate, trouble, job.escalated)
-    if step is not None and step.gives_up:
+    if taken is not None and taken.step.gives_up:
         return transitions.abandoned(job, outcome, reason=GIVEN_UP, at=now, end=end)
-    if (spent := endpoint.retries.why_spent(job.run, trouble)) is not None:
+    if not is_free and (spent := endpoint.retries.why_spent(job.run, trouble)) is not None:
         return transitions.abandoned(job, outcome, reason=spent, at=now, end=end)
+    escalation = None if taken is None else endpoint.retries.escalation(job, taken)
     return transitions.retried(
         job,
         trouble,
         due_at=decision.due_at,
-        retry_until=decision.retry_until if step is None else None,
+        retry_until=None if escalation is not None and escalation.told else decision.retry_until,
         reason=reason,
         at=now,
         failure=failure,
         end=end,
-        escalation=None if step is None else endpoint.retries.escalation(job, trouble, step),
+        escalation=escalation,
         told=outcome,
     )

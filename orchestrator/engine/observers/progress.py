@@ -7,7 +7,8 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import FAILED_EXECUTIONS, Transition, counters
+from orchestrator.core.counters import counters
+from orchestrator.core.job import FAILED_EXECUTIONS, Transition
 from orchestrator.core.lifecycle import TERMINAL, State, unfinished
 from orchestrator.units import SECOND_US
 

@@ -32,7 +32,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the next execution is a repetition of what was sent, whatever it was to be given",
         path="orchestrator/engine/collecting/verdicts.py",
-        old="        retry_until=decision.retry_until if step is None else None,\n",
+        old="        retry_until=None if escalation is not None and escalation.told else decision.retry_until,\n",
         new="        retry_until=decision.retry_until,\n",
         tests=(_IN_TIME,),
     ),
@@ -44,10 +44,33 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_HERE}test_more_time_is_asked_for_at_the_service",),
     ),
     Fault(
+        name="a worker that was taken away is the handler's failure",
+        path="orchestrator/core/escalation.py",
+        old="    ordered = sorted((*rules, *BUILT_IN), key",
+        new="    ordered = sorted(rules, key",
+        tests=(f"{_HERE}test_a_worker_that_was_taken_away_costs_no_attempt_and_nothing_of_the_budget",),
+    ),
+    Fault(
+        name="a job that ends its workers is executed for ever",
+        path="orchestrator/core/escalation.py",
+        old="    if step is not None and step.is_free and before.free >= FREE_MAX:\n",
+        new="    if False:\n",
+        tests=(
+            "tests/core/test_escalation.py::test_a_worker_taken_away_by_the_service_costs_no_attempt_and_that_is_bounded",
+        ),
+    ),
+    Fault(
+        name="what costs no attempt is of the budget for retries",
+        path="orchestrator/engine/collecting/verdicts.py",
+        old="    if not is_free and (spent := ",
+        new="    if (spent := ",
+        tests=(f"{_HERE}test_a_worker_that_was_taken_away_costs_no_attempt_and_nothing_of_the_budget",),
+    ),
+    Fault(
         name="a step is taken again and again",
         path="orchestrator/core/escalation.py",
-        old="        taken={**before.taken, trouble: before.taken.get(trouble, 0) + 1},\n",
-        new="        taken={**before.taken, trouble: before.taken.get(trouble, 0)},\n",
+        old="        taken={**before.taken, taken.name: before.taken.get(taken.name, 0) + 1},\n",
+        new="        taken={**before.taken, taken.name: before.taken.get(taken.name, 0)},\n",
         tests=(
             "tests/core/test_escalation.py::test_each_trouble_of_a_class_leads_to_the_next_step_and_then_all_stays",
         ),
