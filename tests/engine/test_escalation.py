@@ -143,7 +143,7 @@ async def test_an_input_that_cannot_be_made_fails_the_job_without_being_sent(tmp
         await run.wait()
         [failed] = [result async for result in run.results()]
         assert failed.error_class == "rejected"
-        assert "the row has no attribute 'absent'; it has n" in (failed.error or "")
+        assert "there is no 'absent'; this row has n" in (failed.error or "")
         assert d.service.paid == 1
 
 

@@ -23,8 +23,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a repetition on its way is not cancelled when the result comes",
         path="orchestrator/core/job.py",
-        old="    return not _is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)\n",
-        new="    return not _is_of_latest(step)\n",
+        old="    return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)\n",
+        new="    return not is_of_latest(step)\n",
         tests=(
             "tests/engine/test_late_results.py::test_a_repetition_that_is_being_sent_when_the_result_comes_is_cancelled",
         ),
