@@ -92,7 +92,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is to be given up is tried again",
         path="orchestrator/engine/collecting/verdicts.py",
-        old="    if step is not None and step.gives_up:\n",
+        old="    if taken is not None and taken.step.gives_up:\n",
         new="    if False and step is not None:\n",
         tests=(f"{_HERE}test_what_is_given_up_is_not_tried_again",),
     ),
