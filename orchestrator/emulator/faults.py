@@ -60,6 +60,7 @@ class Fault(StrEnum):
     KILLED_WORKER = auto()
     STALE_PROGRESS = auto()
     LONG_PAUSE = auto()
+    NEIGHBOUR = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +143,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
     long_pause: float = 0.0
     """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
+
+    neighbour: float = 0.0
+    """Somebody else sends so much of each limit, evenly, with the same key: it counts, and what is too much is 429."""
 
     def __post_init__(self) -> None:
         for fault in Fault:
@@ -267,6 +271,10 @@ class FaultDice:
             return False
         self._strikes[fault] += 1
         return True
+
+    def rate(self, fault: Fault) -> float:
+        """How often `fault` strikes now, or how much of it there is."""
+        return self._rates.get(fault, 0.0)
 
     def share(self, fault: Fault) -> float:
         """A number from 0 to 1, by the fault's own chance."""

@@ -116,6 +116,7 @@ class Gate:
         meter = self._meter(endpoint, operation)
         if self._dynamic_limit is not None:
             meter.allow(self._dynamic_limit(endpoint))
+        meter.share_with(self.wire.neighbour(), now)
         meter.enter(now)
         if self.wire.fails():
             meter.leave()

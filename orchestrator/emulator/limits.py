@@ -114,6 +114,20 @@ class Meter:
         self._concurrent_max = 0
         self._first_at: int | None = None
         self._last_at: int | None = None
+        self._shared_at: int | None = None
+        self._neighbour_at = 0
+
+    def share_with(self, share: float, now: int) -> None:
+        """Since the last call somebody else has sent this share of the limit, evenly. It is in no figures."""
+        since, self._shared_at = self._shared_at, now
+        if not share or since is None or self._counter is None or self._effective is None:
+            return
+        gap_us = max(1, round(self._limit.window_us / (share * self._effective)))
+        at = max(self._neighbour_at, since, now - self._limit.window_us)
+        while at <= now:
+            self._counter.admit(at)
+            at += gap_us
+        self._neighbour_at = at
 
     def enter(self, now: int) -> None:
         """Count a request that arrives at `now`; each one that enters must leave. Raises Refusal 429 over the limit."""

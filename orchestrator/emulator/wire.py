@@ -81,6 +81,10 @@ class Wire:
         """For how long no such request is to come, where one is answered so though it is within its limits."""
         return self._dice.faults.long_pause_s if self._dice.strikes(Fault.LONG_PAUSE) else None
 
+    def neighbour(self) -> float:
+        """Which share of each limit somebody else uses."""
+        return self._dice.rate(Fault.NEIGHBOUR)
+
     def fails(self) -> bool:
         """Whether a request is to be answered 500 before anything is done."""
         return self._dice.strikes(Fault.SERVER_ERROR)

@@ -89,3 +89,25 @@ def test_an_unlimited_operation_is_still_measured() -> None:
 def test_a_limit_that_lets_nothing_through_is_refused(fields: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         Limit(**fields)
+
+
+def test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures() -> None:
+    meter = Meter(Limit(requests=100, window_us=10 * SECOND_US), Algorithm.SLIDING_LOG)
+    refused = 0
+    for at in range(0, 60 * SECOND_US, SECOND_US // 10):
+        meter.share_with(0.5 if 20 <= at // SECOND_US < 40 else 0.0, at)
+        try:
+            meter.enter(at)
+        except Refusal:
+            refused += 1
+    figures = meter.figures()
+    assert 90 <= refused <= 110, "of both together a third is too much while it is there"
+    assert figures.accepted + refused == 600
+
+
+def test_an_unlimited_operation_has_room_for_a_neighbour() -> None:
+    meter = Meter(Limit(), Algorithm.SLIDING_LOG)
+    for at in range(0, SECOND_US, SECOND_US // 100):
+        meter.share_with(1.0, at)
+        meter.enter(at)
+    assert meter.figures().accepted == 100

@@ -273,11 +273,16 @@ def no_crash_costs_a_try(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
-    """No window of the service's held more than the limit, however it counts; no 429 that no fault has made."""
+    """No window of the service's held more than the limit, however it counts; no 429 that no fault has made.
+
+    What somebody else sends to the same limits nobody can know before a request is refused.
+    """
+    faults = facts.plan.faults
+    is_shared = any(each.neighbour for each in (faults, *faults.spells))
     rates = {Operation.RUN: facts.plan.run_rate, Operation.STATUS: facts.plan.status_rate}
     for (endpoint, operation), figures in chain.from_iterable(gate.all_figures().items() for gate in facts.gates):
         limit, what = _limit(operation, rates), f"requests to /{operation} of {endpoint}"
-        if figures.refused:
+        if figures.refused and not is_shared:
             yield f"{figures.refused} {what} were over the limit ({facts.plan.algorithm})"
         if limit.requests is not None and figures.window_max > limit.requests:
             yield f"{figures.window_max} {what} in one window of {limit.requests}"

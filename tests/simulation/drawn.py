@@ -86,7 +86,10 @@ PAUSES_S = (5.0, 60.0, HOUR_S)
 OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 """What befalls work that outlives its worker."""
 
-HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | {Fault.BOMB_ANSWER, Fault.LONG_PAUSE})
+APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR})
+"""Those that are drawn by themselves."""
+
+HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | APART)
 
 
 RULES: tuple[tuple[str, ...], ...] = (
@@ -101,11 +104,23 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets; in one of eight answers are bombs, in one of
-    five the service wants a rest now and then.
+    nearly as many canaries and budgets; in one of eight answers are bombs, in as many somebody else uses the same
+    limits, in one of five the service wants a rest now and then.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    return with_taken_workers(with_few_retries(with_pauses(with_bombs(plan))))
+    return with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_bombs(plan)))))
+
+
+def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: somebody else uses a part of each limit, all the time or for a while."""
+    chance = random.Random(f"neighbour {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    part, faults = chance.choice((0.1, 0.3, 0.5)), plan.faults
+    if chance.random() < 0.5:
+        there = Spell(neighbour=part, from_s=chance.uniform(0, plan.calm_at_s), for_s=chance.uniform(5, 120))
+        return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, spells=(*faults.spells, there)))
+    return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, neighbour=part))
 
 
 def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:

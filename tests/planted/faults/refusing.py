@@ -15,10 +15,10 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{CONTROLLER}::test_refusals_that_go_on_for_a_window_and_longer_are_stray_and_the_rate_is_as_before",),
     ),
     Fault(
-        name="whatever is refused is stray",
+        name="after all was refused the rate is as before",
         path="orchestrator/core/rate_controller.py",
-        old="        return self.ended > self.sure\n",
-        new="        return False\n",
+        old="        share = min(self.share, BELOW * self._as_share(seen))\n",
+        new="        share = self.share\n",
         tests=(WORLDS,),
     ),
     Fault(
@@ -57,6 +57,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             f"{AFTER_429}::test_where_the_allowance_was_in_use_the_rate_is_what_was_taken_until_then_and_sent_evenly",
         ),
+    ),
+    Fault(
+        name="the emulator's neighbour uses nothing",
+        path="orchestrator/emulator/limits.py",
+        old="            self._counter.admit(at)\n",
+        new="            pass\n",
+        tests=("tests/emulator/test_limits.py::test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures",),
     ),
     Fault(
         name="a single 429 takes away what the workers allow",
