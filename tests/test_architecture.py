@@ -155,8 +155,8 @@ def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
 
 
 PEOPLES: Final = {
-    "Step": "orchestrator.engine.step_functions",
-    "Check": "orchestrator.engine.collecting.validator",
+    "Step": "orchestrator.engine.user_functions",
+    "Check": "orchestrator.engine.user_functions",
     "Handler": "orchestrator.emulator.handlers",
     "Function": "orchestrator.api.options",
     "StepFunction": "orchestrator.api.pipeline_structs",

@@ -153,6 +153,7 @@ class LocalFiles:
             webhook_bytes=self.webhook_bytes(),
             body_bytes_max=_choices(stage)[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             now=self.ledger.now,
+            code=self.dependencies.user_code(),
         )
 
     async def _known(self, flow: Flow, stage: Stage) -> tuple[Run | None, StageRow | None]:

@@ -17,7 +17,7 @@ from orchestrator.core.names import nearest
 from orchestrator.core.pipelines import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.stages import in_order, problems
 from orchestrator.declaration import Setting
-from orchestrator.engine.step_functions import step_function
+from orchestrator.engine.step_functions import check_step
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates import check_templates
 from orchestrator.settings import LOCAL, RunSettings
@@ -180,7 +180,7 @@ class _Reading:
                 self._add(table, "", str(error))
         if stage.step is not None:
             try:
-                step_function(stage.step, self._folder)
+                check_step(stage.step, self._folder)
             except UsageError as error:
                 self._add(table, declared_pipelines.STEP.key, str(error))
         if stage.reuse_version and stage.reuse_us is None:

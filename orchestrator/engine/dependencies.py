@@ -19,6 +19,8 @@ from orchestrator.core.profiles import address_of
 from orchestrator.engine.bounds import MakeBounds, MakePrices, WorkerBounds, WorkerPrices
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
+from orchestrator.engine.user_functions import PerformsTasks
+from orchestrator.engine.user_process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
 from orchestrator.ledger.intakes import Hold
 from orchestrator.settings import ConnectionSettings
@@ -103,6 +105,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
     post_hook: PostHook = post_hook
+
+    user_code: Callable[[], PerformsTasks] = user_code
+    """Makes what calls people's steps and checks."""
 
     say_every_s: float = LOOK_S
     """How often to see whether there is something else to say of this process, for those who look from outside."""

@@ -109,7 +109,7 @@ class Engine:
             warn=view.warn,
         )
         self.limits = LimitKeeper(ledger=ledger, say=view.say)
-        self.validators = Validators(settings_of, view.warn)
+        self.validators = Validators(settings_of, view.warn, make_code=dependencies.user_code)
         retries = Retries(settings_of)
         ledger.subscribe(retries.on_steps)
         self.endpoints = Endpoints(

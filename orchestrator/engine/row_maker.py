@@ -3,7 +3,7 @@
 The function is called again for a row whose hand-over was cut short, so it must have no effect but what it returns.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,22 +13,16 @@ import msgspec
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pipelines import Stage
 from orchestrator.core.policy import Policy
-from orchestrator.engine.step_functions import Step, step_function
-from orchestrator.errors import UsageError
+from orchestrator.engine.user_functions import NoRowError, PerformsTasks, StepCall, UserProcessDied, no_row
+from orchestrator.engine.user_process import user_code
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import Row
-from orchestrator.formats.values import ValueReader
+from orchestrator.formats.value_text import text_or_why
 from orchestrator.ledger.handovers import HandedOver, Owed
 from orchestrator.ledger.input_rows import PackedRow, packed_rows
-from orchestrator.user_code import UserCodeError, call, each
-
-FAN_OUT_MAX: Final = 100_000
-"""So many rows may become of one."""
-
-TRACE_PLACES: Final = -8
-"""So many of the last places where a function went wrong are told."""
 
 _decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Made(NamedTuple):
@@ -44,10 +38,6 @@ class Call(NamedTuple):
     custom_id: str
     since: int
     """Microseconds UTC."""
-
-
-class _NoRow(Exception):
-    """What was returned is no row."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -69,7 +59,9 @@ class RowMaker:
     call: Call | None = field(init=False, default=None)
     """The one that is under way."""
 
-    _step: Step | None = field(init=False, default=None)
+    code: PerformsTasks = field(default_factory=user_code)
+    """What calls its function."""
+
     _changed_at: int = field(init=False, default=0)
     """Of when the file of the function was."""
 
@@ -81,54 +73,51 @@ class RowMaker:
     def _made(self, owed: Owed) -> HandedOver:
         if owed.state is not State.SUCCEEDED or self.stage.gather is not None:
             return HandedOver(owed)  # it ends there
-        rows, error = self._tried(owed.custom_id, owed.line, lambda: self._values(owed))
+        rows, error = self._tried(owed.custom_id, owed.line, lambda: self._texts(owed))
         return HandedOver(owed, rows, error)
 
     def gathered(self, key: str, line: int, members: Sequence[tuple[str, Owed]]) -> Made:
         """What rows become together, of which each has come from that stage: rows called after `key`."""
-        reference = self.stage.step
-        assert reference is not None
         self._look_at_file()
+        given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
+        return self._tried(key, line, lambda: self._called(given))
 
-        def called() -> Iterator[Mapping[str, Any]]:
-            given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
-            return self._several(call(self._function(reference), given))
+    def leave(self) -> None:
+        """Lets go of its function, whatever that does: nobody waits for it any more."""
+        self.code.close()
 
-        return self._tried(key, line, called)
-
-    def _tried(self, custom_id: str, line: int, values: Callable[[], Iterator[Mapping[str, Any]]]) -> Made:
+    def _tried(self, custom_id: str, line: int, texts: Callable[[], Sequence[bytes]]) -> Made:
         self.call = Call(custom_id, self.now())
         try:
-            return Made(packed_rows(self._rows(custom_id, line, list(values()))))
-        except (_NoRow, UsageError) as error:
+            return Made(packed_rows(self._rows(custom_id, line, texts())))
+        except NoRowError as error:
             return Made(error=str(error))
-        except UserCodeError as error:
-            return Made(error=error.trace(limit=TRACE_PLACES).rstrip())
+        except UserProcessDied as error:
+            return Made(error=f"the step {self.stage.step} has not returned: {error}")
         finally:
             self.call = None
 
-    def _values(self, owed: Owed) -> Iterator[Mapping[str, Any]]:
+    def _texts(self, owed: Owed) -> Sequence[bytes]:
         if self.stage.step is not None:
-            return self._several(call(self._function(self.stage.step), _as_given(owed)))
-        output = _output_of(owed)
+            return self._called(_as_given(owed))
+        try:
+            output = None if owed.output is None else _decode(owed.output)
+        except (ValueError, RecursionError) as error:
+            raise NoRowError(f"the output of {owed.custom_id} cannot be decoded: {error}") from None
         if not isinstance(output, dict):
-            raise _NoRow(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
-        return iter([{"input": output}])
+            raise NoRowError(f"the output of {owed.custom_id} is no object, as an input is; a step can make one of it")
+        text = text_or_why({"input": output})
+        if isinstance(text, str):
+            raise NoRowError(no_row(0, 1, text))
+        return (text,)
 
-    @staticmethod
-    def _several(made: Any) -> Iterator[Mapping[str, Any]]:
-        match made:
-            case None:
-                return
-            case Mapping():
-                yield made
-            case Iterable() if not isinstance(made, str | bytes):
-                for number, value in enumerate(each(made)):
-                    if number == FAN_OUT_MAX:
-                        raise _NoRow(f"the step makes more than {FAN_OUT_MAX:,} rows of one")
-                    yield value
-            case _:
-                raise _NoRow(f"the step has returned {type(made).__name__}, not a dict, None, or an iterable of dicts")
+    def _called(self, given: object) -> Sequence[bytes]:
+        """The lines that the step makes of what it is given."""
+        assert self.stage.step is not None
+        answer = self.code.do(StepCall(reference=str(self.folder / self.stage.step), given=_encode(given)))
+        if (why := answer.refused or answer.error) is not None:
+            raise NoRowError(why)
+        return answer.rows
 
     def _look_at_file(self) -> None:
         """A function whose file has changed is loaded anew: asked for each row, that cost a third of it (measured)."""
@@ -139,36 +128,20 @@ class RowMaker:
         except OSError:
             changed_at = 0  # loading it says what is wrong
         if changed_at != self._changed_at:
-            self._changed_at, self._step = changed_at, None
+            self._changed_at = changed_at
+            self.code.close()
 
-    def _function(self, reference: str) -> Step:
-        if self._step is None:
-            self._step = step_function(reference, self.folder)
-        return self._step
-
-    def _rows(self, parent: str, line: int, values: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    def _rows(self, parent: str, line: int, texts: Sequence[bytes]) -> Iterator[Row]:
         """Their ids are their parent's, with a number where there are several."""
-        given = (self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
-        reader = ValueReader(RowReader(*given), RowReader(*given))
-        for number, value in enumerate(values):
-            row = call(reader.read, number + 1, value)
+        reader = RowReader(self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
+        for number, text in enumerate(texts):
+            row = reader.read(number + 1, text)
             if not isinstance(row, Row):
-                which = f"row {number} of it: " if len(values) > 1 else ""
-                raise _NoRow(f"what the step has returned is no row: {which}{row.text}")
-            custom_id = parent if len(values) == 1 else f"{parent}/{number}"
+                raise NoRowError(no_row(number, len(texts), row.text))
+            custom_id = parent if len(texts) == 1 else f"{parent}/{number}"
             yield msgspec.structs.replace(row, line=line, custom_id=custom_id, derived=False)
 
 
 def _as_given(owed: Owed) -> Mapping[str, Any]:
-    return {"custom_id": owed.custom_id, "input": _value(owed, owed.input), "output": _output_of(owed)}
-
-
-def _output_of(owed: Owed) -> Any:
-    return None if owed.output is None else _value(owed, owed.output)
-
-
-def _value(owed: Owed, text: bytes) -> Any:
-    try:
-        return _decode(text)
-    except (ValueError, RecursionError) as error:
-        raise _NoRow(f"what came of {owed.custom_id} cannot be decoded: {error}") from None
+    output = None if owed.output is None else msgspec.Raw(owed.output)
+    return {"custom_id": owed.custom_id, "input": msgspec.Raw(owed.input), "output": output}

@@ -10,8 +10,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from orchestrator.core.compact import compact
-
-NESTED_TOO_DEEPLY: Final = "not usable: nested too deeply"
+from orchestrator.formats.value_text import NESTED_TOO_DEEPLY
 
 _decoder: Final = msgspec.json.Decoder()
 _encoder: Final = msgspec.json.Encoder(order="sorted")

@@ -27,10 +27,11 @@ from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge
 from orchestrator.core.resuming import RESUME, RESUME_BYTES
 from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
-from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, canonical, json_problem, kind_of
+from orchestrator.formats.json_text import canonical, json_problem, kind_of
 from orchestrator.formats.lines import TOO_LARGE_ADVICE
 from orchestrator.formats.openai_batch import LOOKS_LIKE_IT, METADATA, is_request
 from orchestrator.formats.rows import OversizeError, Problem, Row, problem_of
+from orchestrator.formats.value_text import NESTED_TOO_DEEPLY
 from orchestrator.units import MIB
 
 BODY_BYTES_MAX: Final = 10 * MIB

@@ -24,11 +24,11 @@ from orchestrator.core.policy import Policy
 from orchestrator.errors import UsageError
 from orchestrator.formats import folder, json_array, openai_batch, parquet, tables
 from orchestrator.formats.compression import DamagedInputError, bare_name, is_compressed, unpacked
-from orchestrator.formats.json_text import NESTED_TOO_DEEPLY
 from orchestrator.formats.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
 from orchestrator.formats.lines import read_lines
 from orchestrator.formats.records import RecordReader
 from orchestrator.formats.rows import Problem, Record, Row, problem_of
+from orchestrator.formats.value_text import NESTED_TOO_DEEPLY
 from orchestrator.settings import STANDARD_INPUT, InputFormat, InputSettings
 from orchestrator.user_code import here
 

@@ -6,11 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.formats.custom_id import check_custom_id
-from orchestrator.formats.json_text import NESTED_TOO_DEEPLY, json_problem
+from orchestrator.formats.json_text import json_problem
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.openai_batch import METADATA
 from orchestrator.formats.rows import ID_FIELD, Problem, Row, problem_of
 from orchestrator.formats.templates import instead_of, template_of
+from orchestrator.formats.value_text import NESTED_TOO_DEEPLY
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -4,18 +4,15 @@ A mapping is what a line of a file would be, in either form. A `Given` is a job 
 the input.
 """
 
-import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from orchestrator.core.policy import Policy, encode_policy
-from orchestrator.formats.json_text import NESTED_TOO_DEEPLY
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import Problem, Row
-
-_encode: Final = msgspec.json.Encoder().encode
+from orchestrator.formats.value_text import NESTED_TOO_DEEPLY, NOT_WRITABLE, text_of
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +38,12 @@ class ValueReader:
         try:
             match value:
                 case Given():
-                    return self._jobs.read(number, _text({"input": _checked(value.input), **_parts(value)}))
+                    return self._jobs.read(number, text_of({"input": _checked(value.input), **_parts(value)}))
                 case Mapping():
-                    return self._mappings.read(number, _text(value))
+                    return self._mappings.read(number, text_of(value))
                 case _:
                     return Problem(line=number, text=f"{type(value).__name__}, not a dict or a Job")
-        except (TypeError, ValueError, OverflowError, msgspec.EncodeError) as error:
+        except NOT_WRITABLE as error:
             return Problem(line=number, text=f"not JSON: {error}")
         except RecursionError:
             return Problem(line=number, text=NESTED_TOO_DEEPLY)
@@ -72,25 +69,3 @@ def _parts(given: Given) -> dict[str, Any]:
     if given.metadata is not None:
         parts["metadata"] = given.metadata
     return parts
-
-
-def _text(value: Mapping[str, Any]) -> bytes:
-    """`value` as a line. Raises what `ValueReader.read` catches."""
-    text = _encode(value if isinstance(value, dict) else dict(value))
-    if b"null" in text and _has_no_number(value):  # which would be sent as null
-        raise ValueError("NaN or an infinity is no number there; give None or a text")
-    return text
-
-
-def _has_no_number(value: object) -> bool:
-    match value:
-        case float():
-            return not math.isfinite(value)
-        case Mapping():
-            return any(map(_has_no_number, value.values()))
-        case str() | bytes():
-            return False
-        case Iterable():
-            return any(map(_has_no_number, value))
-        case _:
-            return False

@@ -18,6 +18,7 @@ from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
+from orchestrator.engine.user_functions import UserFunctions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows import Flow
 from orchestrator.settings import ConnectionSettings
@@ -103,6 +104,7 @@ async def flowing(
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
         intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held
         open_files=lambda: 1_024,
+        user_code=UserFunctions,
         say_every_s=SAY_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )

@@ -26,6 +26,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.observers.view import Silent
 from orchestrator.engine.runs import RunSession
 from orchestrator.engine.upkeep.janitor import Recovered
+from orchestrator.engine.user_functions import UserFunctions
 from orchestrator.formats.rows import Row
 from orchestrator.ledger import Boot, Ledger
 from orchestrator.ledger.history import EventRow
@@ -207,6 +208,7 @@ async def process(
         boot=boot,
         open_files=lambda: 1_024,
         listener=lambda _app, _address: Listener(),
+        user_code=UserFunctions,
         say_every_s=SAY_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )

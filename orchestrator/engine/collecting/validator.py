@@ -1,6 +1,5 @@
 """What the outputs of one run have to be: by a JSON Schema, by a function of the user's, or by both."""
 
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -9,14 +8,11 @@ import msgspec
 
 from orchestrator import declared
 from orchestrator.core.responses import MESSAGE_CHARS_MAX
+from orchestrator.engine.user_functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.schemas import Schema, schema_of
 from orchestrator.settings import Pinned, RunSettings
-from orchestrator.user_code import UserCodeError, call, import_function, load_function
 from orchestrator.written import check_function, schema_file
-
-Check = Callable[[Any], Any]
-"""Takes an output; returns anything but None and False for a good one, or raises what is wrong with it."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -28,9 +24,14 @@ class CheckDiedError(Exception):
 class Validator:
     """Of one run. Made by `validator_of`; called in a thread."""
 
-    def __init__(self, schema: Schema | None, check: Check | None) -> None:
+    def __init__(self, schema: Schema | None, check: "LoadedCheck | None") -> None:
         self._schema = schema
         self._check = check
+
+    def leave(self) -> None:
+        """Lets go of its function, whatever that does: nobody waits for it any more."""
+        if self._check is not None:
+            self._check.code.close()
 
     def why_invalid(self, output: bytes | None) -> str | None:
         """What is wrong with the JSON text `output` (None: there was none); None where it is good.
@@ -43,7 +44,7 @@ class Validator:
             return f"the output cannot be decoded: {error}"
         why = None if self._schema is None else self._misfit(self._schema, value)
         if why is None and self._check is not None:
-            why = _said(self._check, value)
+            why = self._check.why_invalid(output)
         return None if why is None else why[:MESSAGE_CHARS_MAX]
 
     @staticmethod
@@ -54,18 +55,31 @@ class Validator:
             return f"the output cannot be held against the schema: {error}"
 
 
-def _said(check: Check, value: Any) -> str | None:
-    try:
-        said = call(check, value)
-    except UserCodeError as error:
-        if error.is_exit:  # it did not come to its end
-            raise CheckDiedError(f"it ended with {error}") from error.error
-        return str(error)
-    return f"the check has returned {said}" if said is None or said is False else None
+class LoadedCheck:
+    """A function of the user's, called `named` in messages. Raises `UsageError` where it cannot be had."""
+
+    def __init__(self, code: PerformsTasks, reference: str, named: str) -> None:
+        self.code = code
+        self._reference = reference
+        self._named = named
+        if (why := code.do(CheckLoad(reference=reference, called=named)).refused) is not None:
+            code.close()
+            raise UsageError(why)
+
+    def why_invalid(self, output: bytes | None) -> str | None:
+        """What it says is wrong with `output`. Raises `CheckDiedError`."""
+        try:
+            answer = self.code.do(CheckCall(reference=self._reference, called=self._named, output=output))
+        except UserProcessDied as error:
+            raise CheckDiedError(str(error)) from None
+        if (how := answer.died or answer.refused) is not None:
+            raise CheckDiedError(how)
+        return answer.error
 
 
-def validator_of(settings: RunSettings) -> Validator | None:
-    """What judges the outputs of a run with these settings; None where nothing does.
+def validator_of(settings: RunSettings, make_code: Callable[[], PerformsTasks] = UserFunctions) -> Validator | None:
+    """What judges the outputs of a run with these settings; None where nothing does. `make_code` makes what calls its
+    function.
 
     Raises `UsageError` where its schema or its function is not what it was when it was named, or cannot be used.
     """
@@ -73,7 +87,8 @@ def validator_of(settings: RunSettings) -> Validator | None:
     if schema is None and check is None:
         return None
     return Validator(
-        None if schema is None else _loaded_schema(schema), None if check is None else _loaded_check(check)
+        None if schema is None else _loaded_schema(schema),
+        None if check is None else _loaded_check(check, make_code),
     )
 
 
@@ -86,18 +101,16 @@ def _loaded_schema(pinned: Pinned) -> Schema:
         raise UsageError(f"{named}: {error}") from None
 
 
-def _loaded_check(pinned: Pinned) -> Check:
+def _loaded_check(pinned: Pinned, make_code: Callable[[], PerformsTasks]) -> LoadedCheck:
     named = f"{declared.CHECK} {pinned.ref}"
     try:
         _check_unchanged(named, pinned, check_function(pinned.ref))
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
-    place, _, name = pinned.ref.rpartition(":")
-    is_file = place.endswith(".py")
-    check = load_function(pinned.ref, str(declared.CHECK)) if is_file else import_function(place, name, named)
-    if inspect.iscoroutinefunction(check) or inspect.isgeneratorfunction(check):
-        raise UsageError(f"{named}: {name} must be a plain function, neither async nor a generator")
-    return check
+    try:
+        return LoadedCheck(make_code(), pinned.ref, named)
+    except UserProcessDied as error:
+        raise UsageError(f"{named}: it cannot be loaded: {error}") from None
 
 
 def _check_unchanged(named: str, pinned: Pinned, now: Pinned) -> None:

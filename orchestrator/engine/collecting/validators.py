@@ -19,6 +19,8 @@ from orchestrator import declared
 from orchestrator.core.policy import format_duration
 from orchestrator.core.responses import Record
 from orchestrator.engine.collecting.validator import CheckDiedError, Validator, validator_of
+from orchestrator.engine.user_functions import PerformsTasks
+from orchestrator.engine.user_process import user_code
 from orchestrator.errors import UsageError
 from orchestrator.settings import Pinned, RunSettings
 from orchestrator.units import MIB, SECOND_US
@@ -79,14 +81,22 @@ _Key = tuple[Pinned | None, Pinned | None]
 
 
 class Validators:
-    """Those of all runs of one process. `warn` tells the user something; `most_s`: see `CHECK_S_MAX`."""
+    """Those of all runs of one process. `warn` tells the user something; `most_s`: see `CHECK_S_MAX`; `make_code` makes
+    what calls people's functions.
+    """
 
     def __init__(
-        self, settings_of: Mapping[int, RunSettings], warn: Callable[[str], None], *, most_s: float = CHECK_S_MAX
+        self,
+        settings_of: Mapping[int, RunSettings],
+        warn: Callable[[str], None],
+        *,
+        most_s: float = CHECK_S_MAX,
+        make_code: Callable[[], PerformsTasks] = user_code,
     ) -> None:
         self._settings_of = settings_of
         self._warn = warn
         self._most_s = most_s
+        self._make_code = make_code
         self._loaded: dict[_Key, Validator | None] = {}
         self._broken: dict[_Key, str] = {}
         """Those that cannot be had, or did not come to an end, and why."""
@@ -100,7 +110,7 @@ class Validators:
         """Makes the validator of a run ready. Raises `UsageError` where it cannot be had as it was named."""
         key = _key(settings)
         self._broken.pop(key, None)
-        self._loaded[key] = validator_of(settings)
+        self._loaded[key] = validator_of(settings, self._make_code)
 
     def is_needed(self, run: int) -> bool:
         """Whether anybody has to look at the outputs of `run`."""
@@ -143,6 +153,7 @@ class Validators:
                 return Judged(await loop.run_in_executor(self._thread, validator.why_invalid, record.output))
         except TimeoutError:
             self._thread = None  # left behind with what it does
+            validator.leave()
             limit = format_duration(round(self._most_s * SECOND_US))
             return self._gave_out(key, f"{_named(key)} has looked at one output for {limit}")
         except CheckDiedError as error:

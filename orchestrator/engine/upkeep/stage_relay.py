@@ -98,7 +98,8 @@ class StageRelay:
 
     def forget(self, run: int) -> None:
         """Nothing more is to be handed over to `run`, as far as can be told."""
-        self._makers.pop(run, None)
+        if (maker := self._makers.pop(run, None)) is not None:
+            maker.leave()
         self._let_through.discard(run)
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
@@ -188,7 +189,11 @@ class StageRelay:
         """In a thread of its own, for which nobody waits when we are cancelled: the function may never return."""
         async with anyio.create_task_group() as watching:
             watching.start_soon(self._tell_if_slow, relay, maker)
-            done = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+            try:
+                done = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+            except BaseException:
+                maker.leave()  # the function may never return
+                raise
             watching.cancel_scope.cancel()
         return done
 

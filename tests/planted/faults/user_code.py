@@ -5,6 +5,7 @@ from tests.planted.faults.fault import Fault
 _STAGES = "tests/engine/test_stages.py"
 _PUMP = "tests/engine/test_pump.py"
 _DOOR = "tests/test_user_code.py"
+_PROCESS = "tests/engine/test_user_process.py"
 _COMMANDS = "tests/engine/test_command_stage.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -49,6 +50,20 @@ FAULTS: tuple[Fault, ...] = (
         old="absolute(request.output), absolute(request.errors)",
         new="request.output, request.errors",
         tests=("tests/api/test_other_folder.py::test_a_run_writes_its_files_where_it_was_told_to",),
+    ),
+    Fault(
+        name="people's code prints among the answers of its process",
+        path="orchestrator/engine/user_process_main.py",
+        old="    os.dup2(2, 1)\n",
+        new="    sink = os.fdopen(1, 'wb')\n",
+        tests=(f"{_PROCESS}::test_what_a_step_does_to_its_process_is_nothing_to_ours",),
+    ),
+    Fault(
+        name="people's code that hangs outlives the process that asked",
+        path="orchestrator/engine/user_process_main.py",
+        old="            os._exit(0)\n",
+        new="            return\n",
+        tests=(f"{_PROCESS}::test_its_process_ends_with_ours_whatever_it_does",),
     ),
     Fault(
         name="people's code in a command prints two rows of one name, and both are taken",

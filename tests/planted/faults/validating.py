@@ -26,9 +26,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a check that ends its thread is a verdict",
-        path="orchestrator/engine/collecting/validator.py",
-        old="        if error.is_exit:  # it did not come to its end\n",
-        new="        if False:\n",
+        path="orchestrator/engine/user_functions.py",
+        old='return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))',
+        new="return Answer(error=str(error))",
         tests=("tests/engine/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
     ),
     Fault(
