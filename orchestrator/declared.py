@@ -9,7 +9,7 @@ from orchestrator.core.interfaces import Interface
 from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
-from orchestrator.declared_brakes import BRAKES
+from orchestrator.declared_brakes import BRAKES, NOTIFY
 from orchestrator.declared_inputs import INPUTS, REPLACE_INPUT
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
@@ -479,7 +479,7 @@ RUN: Final[Settings] = (
     *(WORKERS_MAX, WORKERS_MIN),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
     *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
-    *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER),
+    *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER, NOTIFY),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     *BRAKES,
     *(DRY_RUN, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),

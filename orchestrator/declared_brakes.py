@@ -1,4 +1,4 @@
-"""The brakes of runs, declared as all settings are."""
+"""The brakes of runs, and who is told of what they stop, declared as all settings are."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -65,6 +65,16 @@ STOP_LATE: Final = Setting(
     "Does not send what would not be finished by `--finish-by`.",
     of=RunSettings,
     panel=PANEL,
+)
+
+NOTIFY: Final = Setting(
+    "notify",
+    parsed("URL|COMMAND", written.notify),
+    "Who is [told](how-it-works.md#who-is-told-of-a-run) that the run is over, a brake has stopped it, or going on is"
+    " pointless: a URL, `env:NAME` of the variable that holds one, or a command that gets it on its input, as JSON.",
+    of=RunSettings,
+    default="nobody",
+    panel="When things go wrong",
 )
 
 BRAKES: Final[tuple[Setting[Any], ...]] = (

@@ -6,7 +6,6 @@ A stage takes the settings of its run besides, as `declared` has them, but for t
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from orchestrator import declared, declared_brakes, written
@@ -106,18 +105,6 @@ def _news(given: Sequence[str]) -> tuple[News, ...]:
         if each not in tuple(News):
             raise ValueError(f'"{each:.40}" is none of {", ".join(News)}')
     return tuple(each for each in News if each in given)
-
-
-def _url(text: str) -> str:
-    """Its path may be a secret, so that it is not repeated."""
-    try:
-        parts = urlsplit(text)
-        is_url = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_url = False
-    if not is_url or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError("this is no URL; write it as https://…, with %XX for what is not ASCII")
-    return text
 
 
 _part: Final = parsed("PERCENT", written.share, written.percentage)
@@ -229,7 +216,7 @@ REUSE_VERSION: Final = _stage(
 # --- who is told
 
 ON: Final = _notify("on", Form(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
-URL: Final = _notify("url", parsed("URL", _url), "Where it is posted to.", default="none")
+URL: Final = _notify("url", parsed("URL", written.hook_url), "Where it is posted to.", default="none")
 TOLD: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
 SECRET: Final = _notify(
     "secret", parsed("env:NAME", _variable), "The variable that holds what messages are signed with.", default="none"
@@ -259,8 +246,8 @@ STAGE_RUN: Final[Settings] = (
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)
         if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
-        # The one is a command's, which waits; of the other a stage has its own, which holds the flow.
-        and setting not in (declared.GIVE_UP_AFTER, declared_brakes.MAX_FAILURES)
+        # The one is a command's, which waits; of the others a flow has its own: who is told, and what holds it.
+        and setting not in (declared.GIVE_UP_AFTER, declared_brakes.NOTIFY, declared_brakes.MAX_FAILURES)
     ),
 )
 """What a stage can say of its run; all others are those of the process that serves."""

@@ -151,6 +151,7 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     escalate: tuple[Rule, ...] = ()
     """What jobs are given after their troubles."""
 
+    notify: str | None = None  # who is told of its end, and of what has stopped it (`written.notify`)
     retry_budget: int | None = None
     """So many millionths of its jobs may have an execution repeated; None: any number."""
 

@@ -296,6 +296,12 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
     untold: int = 0
     """How many notifications of pipelines could not be sent, or were given up of late."""
 
+    owed: int = 0
+    """How many notifications, of pipelines and of single runs, are still to be sent."""
+
+    owed_problem: str = ""
+    """Why the latest of these of a run could not be sent so far."""
+
 
 class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of one operation of one endpoint, as `orchestrator limits` shows it."""

@@ -4,10 +4,12 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, get_args
+from urllib.parse import urlsplit
 
 from orchestrator.clock import SystemClock, local_zone
 from orchestrator.core.addresses import interface_url
@@ -134,6 +136,39 @@ def variable(text: str) -> str:
 def variables(held: Mapping[str, str]) -> list[str]:
     """`held` as they are written; what a program gave is a key itself, which is not for messages either."""
     return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]
+
+
+def notify(text: str) -> str:
+    """Who is told of a run: a URL, `env:NAME` of the variable that holds one, or a command line. It may be a secret, so
+    that it is not repeated.
+    """
+    if REFERENCE.fullmatch(text):
+        return text
+    if text.startswith("env:"):
+        raise ValueError("write env:NAME, where NAME is the variable that holds the URL")
+    if "://" in text.split(" ", maxsplit=1)[0]:
+        if urlsplit(hook_url(text)).password is not None:
+            raise ValueError("it holds a password, and the ledger would keep that; name the variable: env:NAME")
+        return text
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if not words or not text.isprintable():
+        raise ValueError("write a URL, env:NAME of the variable that holds one, or a command")
+    return text
+
+
+def hook_url(text: str) -> str:
+    """A URL that messages are posted to. Its path may be a secret, so that it is not repeated."""
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("this is no URL; write it as https://…, with %XX for what is not ASCII")
+    return text
 
 
 def schema_file(text: str) -> Pinned:

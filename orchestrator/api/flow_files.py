@@ -21,7 +21,7 @@ from orchestrator import declared
 from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
 from orchestrator.api.files import row_batches, write_files
-from orchestrator.api.telling import told_to
+from orchestrator.api.telling import told_of_run, told_to
 from orchestrator.api.user_commands import carry_out
 from orchestrator.core import pipelines
 from orchestrator.core.flow_paths import moment, path
@@ -50,6 +50,7 @@ from orchestrator.ledger.flows import Flow, StageRow
 from orchestrator.ledger.handover_tables import By
 from orchestrator.ledger.handovers import Gathering
 from orchestrator.ledger.outbox import Notification
+from orchestrator.ledger.run_outbox import RunMessage
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
@@ -331,6 +332,10 @@ class LocalFiles:
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends a notification, as `Tells` has it."""
         return await told_to(told, pipeline, self.dependencies)
+
+    async def tell_of_run(self, message: RunMessage) -> str | None:
+        """Sends one of a single run, whose command runs in the folder of the ledger."""
+        return await told_of_run(message, self.ledger.path.parent.absolute(), self.dependencies)
 
 
 def _reuse(stage: Stage) -> Reuse | None:

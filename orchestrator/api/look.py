@@ -63,7 +63,15 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
         left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
         last = None if held_by else _last_of(await opened.heartbeats.all())
         untold = await opened.outbox.count_untold(opened.now() - UNTOLD_US)
-        return RunsShown(runs=runs, more=number - len(runs), more_jobs=left, last_process=last, untold=untold)
+        return RunsShown(
+            runs=runs,
+            more=number - len(runs),
+            more_jobs=left,
+            last_process=last,
+            untold=untold,
+            owed=await opened.outbox.count_owed() + await opened.run_outbox.count_owed(),
+            owed_problem=await opened.run_outbox.problem(),
+        )
 
 
 def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:

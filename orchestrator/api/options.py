@@ -47,6 +47,7 @@ class RunOptions(TypedDict, total=False):
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None
     stop_after_failures: int | None
+    notify: str | None
     breaker: str | None
     canary: int | str | None
     max_failures: int | str | None

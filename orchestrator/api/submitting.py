@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator import declared, declared_inputs
 from orchestrator.api import messages
@@ -120,8 +121,13 @@ class Submission:
         async with turn_to_take_in(ledger, self.name, hold=hold, say=host.view.say, stop=anyio.Event()):
             try:
                 run, settings = await self._found(ledger)
-                await self._read(ledger, run, settings)
-                attached = self.attached or await self._attach(ledger, run, settings)
+                quiet = settings if self.all_or_nothing else replace(settings, notify=None)
+                await self._read(ledger, run, quiet)  # whoever is told of its end is not told of any on the way
+                attached = self.attached or await self._attach(ledger, run, quiet)
+                if settings != quiet:
+                    await ledger.runs.configure(run.id, settings)
+                    await ledger.run_outbox.owe_end(run.id)
+                    await host.attach(run)
                 await host.look(attached, at_once=True)
             finally:
                 if self.attached is not None:
@@ -165,7 +171,11 @@ class Submission:
         url, name = target
         source = source_of(self.inputs)
         return await ledger.runs.create(
-            name=self.name, service_url=url, endpoint=name, source=source, settings=settings
+            name=self.name,
+            service_url=url,
+            endpoint=name,
+            source=source,
+            settings=settings if self.all_or_nothing else replace(settings, notify=None),
         )
 
     async def _read(self, ledger: Ledger, run: Run, settings: RunSettings) -> None:

@@ -1,7 +1,8 @@
 """Tells people of flows and schedules: posts to their URL, or begins their command."""
 
+import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.upkeep.command_stage import CommandFailed
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger.outbox import Notification
+from orchestrator.ledger.run_outbox import RunMessage
+from orchestrator.written import hook_url
 
 COMMAND_S_MAX: Final = 60.0
 """So long a command may take."""
@@ -49,13 +52,40 @@ def key_of(notify: Notify, environ: Mapping[str, str]) -> bytes | None:
         raise UsageError(f"the secret of [notify] cannot be used: {name}: {error}") from None
 
 
+async def told_of_run(message: RunMessage, folder: Path, dependencies: Dependencies) -> str | None:
+    """Sends one of a single run, whose command runs in `folder`; returns why nobody has taken it, None where somebody
+    has.
+    """
+    notify, environ = message.notify, dependencies.environ
+    if notify is None:
+        return "the run tells nobody any more"
+    if (named := REFERENCE.fullmatch(notify)) is not None:
+        notify = environ.get(named[1], "").strip()
+        try:
+            notify = hook_url(notify)
+        except ValueError:
+            return f"{named[1]}, which is to hold the URL, is not set in the environment of this process, or holds none"
+    if "://" not in notify.split(" ")[0]:
+        given = {**environ, "ORCHESTRATOR_RUN": message.name}
+        return await _by_command(shlex.split(notify), message.body, folder, given)
+    number = message_id(message.id, message.owed_at, f"run {message.run}")
+    return await _by_post(notify, number, message.body, None, dependencies)
+
+
 async def _posted(told: Notification, name: str, notify: Notify, dependencies: Dependencies) -> str | None:
-    clock, url = dependencies.clock, notify.url or ""
     try:
         key = key_of(notify, dependencies.environ)
-        message = message_id(told.id, told.owed_at, told.flow or name)
-        sent = headers(message, at=clock.now(), body=told.body, key=key)
-        status = await dependencies.post_hook(url, sent, told.body, clock)
+    except OrchestratorError as error:
+        return str(error)
+    number = message_id(told.id, told.owed_at, told.flow or name)
+    return await _by_post(notify.url or "", number, told.body, key, dependencies)
+
+
+async def _by_post(url: str, number: str, body: bytes, key: bytes | None, dependencies: Dependencies) -> str | None:
+    clock = dependencies.clock
+    try:
+        sent = headers(number, at=clock.now(), body=body, key=key)
+        status = await dependencies.post_hook(url, sent, body, clock)
     except OrchestratorError as error:
         return str(error)
     if status in _OK:
@@ -76,15 +106,26 @@ async def commanded(
     given = dict(environ)
     if told.fire_at is not None:
         given |= variables(moment(pipeline, told.fire_at, told.again or 1))
+    return await _by_command(command, told.body, Path(pipeline.folder), given, within_s=within_s)
+
+
+async def _by_command(
+    command: Sequence[str],
+    message: bytes,
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    within_s: float = COMMAND_S_MAX,
+) -> str | None:
     with tempfile.TemporaryFile() as body:  # no pipe: what it does not read breaks nothing
-        body.write(told.body + b"\n")
+        body.write(message + b"\n")
         body.seek(0)
         try:
             await carry_out(
                 command,
                 told=f"the command {command[0]}",
-                folder=Path(pipeline.folder),
-                environ=given,
+                folder=folder,
+                environ=environ,
                 given=body,
                 within_s=within_s,
             )

@@ -138,6 +138,9 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
         said.append(
             f"{wording.counted(shown.untold, 'notification')} could not be sent; why: orchestrator schedules check"
         )
+    if shown.owed:
+        why = f" ({printing.shown(shown.owed_problem)})" if shown.owed_problem else ""
+        said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
     return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
 
 

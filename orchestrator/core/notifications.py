@@ -95,7 +95,7 @@ def of_flow(
     data = _FlowNews(
         pipeline=pipeline,
         flow=flow,
-        fire=_iso(fire_us),
+        fire=iso(fire_us),
         why=_line(why),
         stages=tuple(map(_stage, stages)),
         commands=_go_on(news, flow, stages),
@@ -147,21 +147,22 @@ def of_pause(*, pipeline: str, why: str, until_us: int | None, at: int) -> bytes
     data = _ScheduleNews(
         pipeline=pipeline,
         why=_line(why),
-        until=None if until_us is None else _iso(until_us),
+        until=None if until_us is None else iso(until_us),
         commands=(f"orchestrator schedules continue {pipeline}",),
     )
     return _encoded("schedule", News.PAUSED, data, at)
 
 
 def _encoded(of: str, news: News, data: _FlowNews | _ScheduleNews, at: int) -> bytes:
-    return msgspec.json.encode(_Message(type=f"{of}.{news}", timestamp=_iso(at), data=data))
+    return msgspec.json.encode(_Message(type=f"{of}.{news}", timestamp=iso(at), data=data))
 
 
 def _line(why: str) -> str:
     return why.partition("\n")[0][:WHY_CHARS_MAX]
 
 
-def _iso(at_us: int) -> str:
+def iso(at_us: int) -> str:
+    """A time as messages have it."""
     return f"{EPOCH + timedelta(seconds=at_us // SECOND_US):%Y-%m-%dT%H:%M:%SZ}"
 
 

@@ -40,6 +40,7 @@ from orchestrator.engine.upkeep.pruning import Pruner
 from orchestrator.engine.upkeep.rechecking import Rechecker
 from orchestrator.engine.upkeep.reconciler import Reconciler
 from orchestrator.engine.upkeep.resending import resent
+from orchestrator.engine.upkeep.run_notifier import RunNotifier
 from orchestrator.engine.upkeep.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.upkeep.stuck import Stuck
@@ -100,6 +101,7 @@ class Engine:
         """Where whatever takes new work lives."""
 
         self._is_working = self._is_collecting = False
+        self._tells_of_runs: RunNotifier | None = None
         settings_of: dict[int, RunSettings] = {}
         self.services = Services(connection, dependencies, view, outer)
         self._secrets = Secrets(
@@ -411,6 +413,16 @@ class Engine:
             warn=self._view.warn,
             is_at_work=firing is not Firing.HANDED_OVER,
         )
+        self._tells_of_runs = RunNotifier(
+            ledger=self.ledger,
+            clock=self.clock,
+            sessions=self.runs.sessions,
+            settings_of=self.runs.settings_of,
+            tell=files.tell_of_run,
+            scrub=self._secrets.scrub,
+            warn=self._view.warn,
+        )
+        self.ledger.subscribe(self._tells_of_runs.on_steps)
         relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get, warn=self._view.warn)
         scheduler = Scheduler(
             ledger=self.ledger,
@@ -430,6 +442,7 @@ class Engine:
         self.watch.subscribe(scheduler.on_change)
         await self.taking.start(relay.serve)
         await self.taking.start(notifier.serve)
+        await self.taking.start(self._tells_of_runs.serve)
         hold = self._dependencies.holding_intakes(self.ledger.path)
         await self.taking.start(Outlived(ledger=self.ledger, serving=self.serving, hold=hold).serve)
         await self.taking.start(scheduler.serve)
@@ -442,6 +455,8 @@ class Engine:
             if await self.ledger.cancels.due(now=self.clock.now(), after=(0, 0), most=1):
                 self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
             await self.canceller.finish()
+        if self._tells_of_runs is not None:
+            await self._tells_of_runs.finish()
 
     def said_lately(self) -> Said:
         """The same as `said`, but for runs that ended long ago."""

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from orchestrator.core.firing import GapKind
 from orchestrator.core.flows import ENDED, LIVE, FlowKind, FlowState
 from orchestrator.core.pipelines import News
+from orchestrator.core.run_news import RunNews
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 from orchestrator.ledger.tables import metadata, one_of
 
@@ -168,5 +169,30 @@ _UNSETTLED: Final = "told_at IS NULL AND given_up_at IS NULL"
 UNSETTLED: Final = literal_column(f"({_UNSETTLED})", type_=Boolean())
 """SQL that says that a notification is still owed, as its index has it."""
 
+run_outbox = Table(
+    "run_outbox",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("news", TEXT, nullable=False),
+    Column("body", BLOB, nullable=False),  # as it is sent: JSON
+    Column("owed_at", INTEGER, nullable=False),
+    Column("due_at", INTEGER, nullable=False),  # it is sent then, or again
+    Column("tries", INTEGER, nullable=False, server_default="0"),
+    Column("told_at", INTEGER),  # somebody has taken it
+    Column("given_up_at", INTEGER),
+    Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+    CheckConstraint(one_of("news", RunNews), name="run_outbox_news_known"),
+    CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="run_outbox_told_or_given_up"),
+    **NO_NUMBER_TWICE,  # as that of `outbox`
+)
+"""Notifications of single runs, owed by the transaction that ends them."""
+
 Index("outbox_owed", outbox.c.due_at, **only_where(_UNSETTLED))
 Index("outbox_of_flow", outbox.c.flow_id)
+
+RUN_NEWS_UNSETTLED: Final = literal_column(
+    "(run_outbox.told_at IS NULL AND run_outbox.given_up_at IS NULL)", type_=Boolean()
+)
+Index("run_outbox_owed", run_outbox.c.due_at, **only_where(_UNSETTLED))
+Index("run_outbox_of_run", run_outbox.c.run_id)

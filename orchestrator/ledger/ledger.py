@@ -38,6 +38,7 @@ from orchestrator.ledger.pipelines import Pipelines
 from orchestrator.ledger.pruning import Pruning
 from orchestrator.ledger.results import Results
 from orchestrator.ledger.reuse import Reused
+from orchestrator.ledger.run_outbox import RunOutbox
 from orchestrator.ledger.runs import Runs
 from orchestrator.ledger.segments import Segments
 from orchestrator.ledger.selection import Selection
@@ -95,6 +96,7 @@ class Ledger:
         self.flows = Flows(doors)
         self.handovers = Handovers(doors)
         self.outbox = Outbox(doors)
+        self.run_outbox = RunOutbox(doors)
         self.groups = Groups(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""

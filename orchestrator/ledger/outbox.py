@@ -140,6 +140,10 @@ class Outbox(Noun):
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
         return values(Notification, await self._doors.rows(newest))
 
+    async def count_owed(self) -> int:
+        """How many of all pipelines are still to be sent."""
+        return int(await self._doors.value(select(func.count()).select_from(outbox).where(UNSETTLED)))
+
     async def count_untold(self, since: int) -> int:
         """How many there are of these, of all pipelines."""
         return int(await self._doors.value(select(func.count()).select_from(outbox).where(*_untold(since))))

@@ -1,4 +1,6 @@
-"""What the steps of jobs make owed: a row that has ended is to be handed over, in the transaction of its last step."""
+"""What the steps of jobs make owed, in the transaction of its last step: a row that has ended is to be handed over, and
+somebody may want to hear that its run is over.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -12,6 +14,7 @@ from orchestrator.core.lifecycle import Event, State
 from orchestrator.ledger.group_counts import Way, due_add, groups_begin, open_add, ways_through
 from orchestrator.ledger.handover_tables import groups, handovers, owed, relays
 from orchestrator.ledger.reruns import flows_go_on
+from orchestrator.ledger.run_news import ends_owe
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.tables import jobs
 
@@ -38,6 +41,7 @@ async def owed_write(connection: AsyncConnection, done: Sequence[Transition]) ->
     """Jobs that have ended are owed to whoever follows. A failed step that is reopened is owed anew."""
     if ended := [step for step in done if is_terminal(step.after)]:
         await _ended(connection, ended)
+        await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)
     late = [step for step in done if is_terminal(step.before)]
     if late:
         await flows_go_on(connection, {step.after.run for step in late}, now=late[0].at)

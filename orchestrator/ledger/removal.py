@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.flow_tables import run_outbox
 from orchestrator.ledger.handover_tables import gathers, groups, handovers, lineage, owed, relays, reusable, reused
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.tables import (
@@ -174,7 +175,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (brakes, clusters, counts, margins, intakes, run_endpoints):
+    for table in (brakes, clusters, counts, margins, intakes, run_endpoints, run_outbox):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))

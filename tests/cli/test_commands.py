@@ -140,8 +140,11 @@ def test_status_says_why_nobody_works_on_what_is_left(why: str | None, told: str
 
 
 def test_status_says_what_nobody_could_be_told() -> None:
-    some = msgspec.structs.replace(shown(run_status(succeeded=1)), untold=2)
-    told = "\n2 notifications could not be sent; why: orchestrator schedules check\n"
+    some = msgspec.structs.replace(shown(run_status(succeeded=1)), untold=2, owed=3, owed_problem="x answered 500")
+    told = (
+        "\n2 notifications could not be sent; why: orchestrator schedules check"
+        "\n3 notifications still to be sent (x answered 500), by who works on this ledger\n"
+    )
     assert status_text(some, width=200, colours=False).endswith(told)
 
 

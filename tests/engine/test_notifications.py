@@ -256,6 +256,7 @@ async def test_what_nobody_takes_for_a_day_is_given_up_and_said_so(tmp_path: Pat
         [row] = [row for row in await schedules_history(ledger, "p", 9, reading) if "told" in row.what]
         assert (row.what, row.flow, row.why) == ("done not told", FLOW, "given up: hooks.example answered 500")
         assert await schedules_check(ledger, dependencies=reading) != []
+        assert await p.ledger.outbox.count_owed() == 0, "it was given up"
         assert [await p.ledger.outbox.count_untold(clock.now() - hours * HOUR_US) for hours in (24, 0)] == [1, 0]
         clock.jump(25 * HOUR_US)
         assert await schedules_check(ledger, dependencies=reading) == []

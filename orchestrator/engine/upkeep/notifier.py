@@ -20,6 +20,7 @@ from orchestrator.engine.wakeup import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.outbox import Notification
+from orchestrator.ledger.run_outbox import RunMessage
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,10 @@ class Tells(Protocol):
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends one; returns why nobody has taken it, None where somebody has."""
+        ...
+
+    async def tell_of_run(self, message: RunMessage) -> str | None:
+        """The same of a single run."""
         ...
 
 

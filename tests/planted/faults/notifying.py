@@ -6,6 +6,40 @@ _NOTIFICATIONS = "tests/engine/test_notifications.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="that a run is over is not owed by the step that ends it",
+        path="orchestrator/ledger/owing.py",
+        old="        await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)\n",
+        new="",
+        tests=(
+            "tests/conformance/test_run_outbox.py::test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_somebody",
+        ),
+    ),
+    Fault(
+        name="a standstill is told again by each process that finds it",
+        path="orchestrator/ledger/run_outbox.py",
+        old="        if latest is not None and latest.news == news.value and _said(latest.body) == _said(body):\n            return False\n",
+        new="",
+        tests=("tests/engine/test_run_notifier.py::test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on",),
+    ),
+    Fault(
+        name="a program's run is told of before its inputs are read",
+        path="orchestrator/api/submitting.py",
+        old="                quiet = settings if self.all_or_nothing else replace(settings, notify=None)\n",
+        new="                quiet = settings\n",
+        tests=(
+            "tests/engine/test_run_notifier.py::test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_before",
+        ),
+    ),
+    Fault(
+        name="what nobody took of a run is given up at once",
+        path="orchestrator/engine/upkeep/run_notifier.py",
+        old="        if message.notify is None:\n            due_at = None\n",
+        new="        due_at = None\n",
+        tests=(
+            "tests/engine/test_run_notifier.py::test_who_does_not_answer_is_told_later_by_the_next_process_under_the_same_id",
+        ),
+    ),
+    Fault(
         name="what happens to a flow is owed to nobody",
         path="orchestrator/ledger/flows.py",
         old="        await flow_owe(connection, flow, news, why, now)\n    return True\n",
