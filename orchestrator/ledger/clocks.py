@@ -25,8 +25,9 @@ from orchestrator.units import SECOND_US
 WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 """What is queued, or is owed a `/cancel`, is put off for no longer."""
 
-PLANNED: Final[Mapping[str, str]] = MappingProxyType(
+KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "events.at": "the story of a job, as whoever wrote it saw the time; nothing waits for it",
         "schedules.watermark": "the fires until then are recorded, and must not be a second time",
         "schedules.paused_until": "people said so",
         "fires.fire_at": "the time of a calendar",
@@ -131,7 +132,7 @@ def times() -> Iterator[Column[Any]]:
 
 def _happened() -> Iterator[Any]:
     for column in times():
-        if str(column) not in PLANNED and str(column) not in BROUGHT_BACK:
+        if str(column) not in KEPT and str(column) not in BROUGHT_BACK:
             changes: dict[str, Any] = {column.name: bindparam("now")}
             yield update(column.table).values(changes).where(column > bindparam("now"))
 

@@ -11,7 +11,8 @@ from sqlalchemy import BLOB, REAL, TEXT, Integer, LargeBinary, Table
 from orchestrator.core.firing import GapKind
 from orchestrator.core.flows import FlowKind, FlowState
 from orchestrator.core.pipelines import News
-from orchestrator.ledger.clocks import BROUGHT_BACK, PLANNED, WAIT_US_MAX, times
+from orchestrator.core.run_news import RunNews
+from orchestrator.ledger.clocks import BROUGHT_BACK, KEPT, WAIT_US_MAX, times
 from orchestrator.ledger.handover_tables import By
 from orchestrator.ledger.heartbeats import STALE_US
 from orchestrator.ledger.tables import metadata
@@ -33,6 +34,10 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
         {"id": 2, "name": "2", "fire_at": 1, "kind": FlowKind.SCHEDULED, "state": FlowState.SUCCEEDED},
     ),
     "outbox": ({"news": next(iter(News)), "told_at": None}, {"id": 2, "news": next(iter(News)), "given_up_at": None}),
+    "run_outbox": (
+        {"news": next(iter(RunNews)), "told_at": None},
+        {"id": 2, "news": next(iter(RunNews)), "given_up_at": None},
+    ),
     "gaps": ({"kind": next(iter(GapKind)), "after_at": 1},),
     "gathers": ({"by": next(iter(By))},),
     "commands": ({"outcome": "done"},),
@@ -77,7 +82,7 @@ async def test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_
             [value] = database.execute(f"SELECT max({column.name}) FROM {column.table.name}").fetchone()
             found[str(column)] = value
     late = {name for name, value in found.items() if value is not None and value > now}
-    assert late <= {*PLANNED, "jobs.due_at", "submissions.cancel_at", "flows.due_at"}
+    assert late <= {*KEPT, "jobs.due_at", "submissions.cancel_at", "flows.due_at"}
     assert found["jobs.due_at"] <= now + WAIT_US_MAX
     assert found["submissions.cancel_at"] <= now + WAIT_US_MAX
     assert found["flows.due_at"] <= found["flows.fire_at"], "what is planned for then begins then"
@@ -87,6 +92,6 @@ async def test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_
 
 def test_what_is_said_of_times_is_said_of_columns_that_there_are() -> None:
     names = {str(column) for column in times()}
-    assert names >= {*PLANNED, *BROUGHT_BACK}
-    assert not BROUGHT_BACK & set(PLANNED)
+    assert names >= {*KEPT, *BROUGHT_BACK}
+    assert not BROUGHT_BACK & set(KEPT)
     assert {"events.at", "jobs.ended_at", "submissions.answered_at", "schedules.watermark"} <= names

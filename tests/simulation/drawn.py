@@ -108,7 +108,8 @@ def swarm(seed: int) -> Plan:
     limits, in one of five the service wants a rest now and then.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    return with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_bombs(plan)))))
+    plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_bombs(plan)))))
+    return with_direct(plan)
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
@@ -121,6 +122,18 @@ def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
         there = Spell(neighbour=part, from_s=chance.uniform(0, plan.calm_at_s), for_s=chance.uniform(5, 120))
         return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, spells=(*faults.spells, there)))
     return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, neighbour=part))
+
+
+def with_direct(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: all jobs go past the queue, by `/openai/*`. What a service puts in the place of an
+    answer so that it looks like one, nobody can tell from it.
+    """
+    chance = random.Random(f"direct {plan.seed}")
+    if chance.random() >= share or plan.resumable:
+        return plan
+    spells = tuple(msgspec.structs.replace(each, bare_error=0.0) for each in plan.faults.spells)
+    faults = msgspec.structs.replace(plan.faults, bare_error=0.0, spells=spells)
+    return msgspec.structs.replace(plan, direct=True, faults=faults, secrets=False, escalate=())
 
 
 def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:

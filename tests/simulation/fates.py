@@ -8,7 +8,7 @@ from orchestrator.emulator.jobs import Execution, Job, Record, Result, Status, S
 from orchestrator.emulator.world import World
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT
-from tests.simulation.world import without_resume
+from tests.simulation.world import bare
 
 Say = Callable[[str, str, str], None]
 """Puts (who, what, which job) into the trace."""
@@ -67,7 +67,7 @@ class ObservedWorld(World):
         record = super().submit(endpoint, submission, now)
         lost = record.id not in self._jobs
         self.fates[record.id] = Fate(
-            input=without_resume(submission.input), place=_place(submission.input), accepted_at=now, lost=lost
+            input=bare(submission.input), place=_place(submission.input), accepted_at=now, lost=lost
         )
         self.say("service", "accepted and lost" if lost else "accepted", f"{record.id} {_short(submission.input)}")
         return record

@@ -204,6 +204,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many rows of each run may fail, as it is written; None: any number."""
     finish_by_s: float | None = None
     """When each run is to be finished, by its own clock; what would end later is not sent. None: whenever it is."""
+    direct: bool = False
+    """The jobs of all runs go past the queue, by `/openai/*`: what is not answered is never heard of again."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     others: tuple[RunPlan, ...] = ()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
@@ -20,6 +21,7 @@ from anyio.abc import TaskGroup
 from orchestrator.api import run as run_program
 from orchestrator.core.brakes import Canary, MaxFailures
 from orchestrator.core.escalation import Rule, parse_rule, problems_of
+from orchestrator.core.openai import Via
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.policy import Policy
 from orchestrator.core.responses import POINTLESS
@@ -152,6 +154,8 @@ class Play:
         if operation == "status":
             self.facts.questions[remote_id].append(self.facts.true.now())
         raw_input = without_resume(number[: number.index(b"}") + 1]) if operation == "run" else b""
+        if operation == "openai":
+            raw_input = request.content
         if operation == "retry" and (fate := self.facts.fates.get(remote_id)) is not None:
             raw_input = fate.input
         if raw_input:
@@ -338,6 +342,7 @@ class Play:
                 stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else share(plan.retry_budget),
                 resumable=plan.resumable,
+                via=Via.OPENAI if plan.direct else Via.QUEUE,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
         )
@@ -395,8 +400,12 @@ def _service_limit(rate: Rate) -> ServiceLimit:
     return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
 
 
+def _input(plan: Plan, n: int) -> dict[str, Any]:
+    return {"openai_route": "/v1/embeddings", "openai_input": {"n": n}} if plan.direct else {"n": n}
+
+
 def _write_input(plan: Plan, run: RunFacts) -> None:
     s3_config = {"accessId": "env:WORKER_ID", "accessSecret": "env:WORKER_SECRET", "bucketName": "b"}
     more = {"s3Config": s3_config} if plan.secrets else {}
-    rows = ({"custom_id": f"job-{n}", "input": {"n": n}, **more} for n in run.numbers)
+    rows = ({"custom_id": f"job-{n}", "input": _input(plan, n), **more} for n in run.numbers)
     run.source.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))

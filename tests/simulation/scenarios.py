@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.faults import Fault, Faults, Spell
-from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_long_jobs
+from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_direct, with_long_jobs
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -254,6 +254,13 @@ def long_jobs(seed: int) -> Plan:
     return msgspec.structs.replace(plan, scenario="long-jobs")
 
 
+def direct(seed: int) -> Plan:
+    """Jobs that go past the queue, in a world of the swarm."""
+    return msgspec.structs.replace(
+        with_direct(msgspec.structs.replace(swarm(seed), resumable=False), share=1.0), scenario="direct"
+    )
+
+
 WISHFUL = Faults(long_pause=0.1, long_pause_s=15 * MINUTE_S, handler_error=0.1)
 """Of every operation some requests are answered with the wish for a rest that is longer than results are kept."""
 
@@ -286,6 +293,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "clocks": clocks,
         "large": large,
         "long-jobs": long_jobs,
+        "direct": direct,
     }
 )
 """By name, as the command line takes them."""

@@ -35,6 +35,7 @@ QUICK = (
         "neglected",
         "refused",
         "wishful",
+        "direct",
         "asleep",
         "clocks",
         "large",

@@ -27,8 +27,10 @@ from orchestrator.emulator.gate import Gate
 from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.long_work import Act, LongWork
+from orchestrator.emulator.openai_routes import OpenAiApi
 from orchestrator.emulator.routes import JobApi, application, job_routes
 from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.waits import Waits
 from orchestrator.emulator.wire import Wire
 from orchestrator.emulator.world import World
 from orchestrator.errors import OrchestratorError
@@ -57,6 +59,16 @@ def without_resume(raw_input: bytes) -> bytes:
     """The input of a job without what its segment was given."""
     text, resume, _ = raw_input.partition(b',"resume":')
     return text + b"}" if resume else text
+
+
+class _Asked(msgspec.Struct):
+    openai_input: msgspec.Raw = msgspec.Raw()
+
+
+def bare(raw_input: bytes) -> bytes:
+    """The input of a job as its row has it: without what its segment was given, or its way past the queue."""
+    asked = bytes(msgspec.json.decode(raw_input, type=_Asked).openai_input) if b'"openai_input":' in raw_input else b""
+    return asked or without_resume(raw_input)
 
 
 class Delivery(msgspec.Struct):
@@ -94,7 +106,7 @@ class SimulatedService:
         limits: Mapping[Operation, Limit] = CONTRACT_LIMITS,
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
         receiver: Receiver | None = None,
-        tally_by: Callable[[bytes], Hashable] = without_resume,
+        tally_by: Callable[[bytes], Hashable] = bare,
         make_world: Callable[..., World] = World,
         long_work: LongWork | None = None,
     ) -> None:
@@ -126,10 +138,17 @@ class SimulatedService:
         self.told: Callable[[bytes], bytes] = bytes
         """What becomes of a webhook's body on its way."""
 
+        self._waits = Waits(self.world)
+        direct = OpenAiApi(world=self.world, gate=self.gate, clock=clock, waits=self._waits, changed=self._operated)
         self.app: ASGIApp = application(
-            job_routes(
-                JobApi(world=self.world, gate=self.gate, clock=clock, body_bytes_max=1 << 24, changed=self._operated)
-            )
+            [
+                *direct.routes(),
+                *job_routes(
+                    JobApi(
+                        world=self.world, gate=self.gate, clock=clock, body_bytes_max=1 << 24, changed=self._operated
+                    )
+                ),
+            ]
         )
         self._numbers = itertools.count()
         self._busy: dict[str, dict[ExecutionKey, Execution]] = {endpoint: {} for endpoint in endpoints}
@@ -179,7 +198,7 @@ class SimulatedService:
         while self._ends and self._ends[0][0] <= now:
             _, _, endpoint, execution = heapq.heappop(self._ends)
             if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
-                self.world.done(execution, self._work(execution.input, execution.number), now)
+                self.world.done(execution, self._work(bare(execution.input), execution.number), now)
 
         while self._acts and self._acts[0][0] <= now:
             _, _, endpoint, execution, begun_at, acts, act = heapq.heappop(self._acts)
@@ -200,6 +219,7 @@ class SimulatedService:
 
     def _step(self, now: int) -> None:
         due = self.world.step(now)
+        self._waits.notify(due.changed)
         for key in due.stopped:
             for busy in self._busy.values():
                 busy.pop(key, None)

@@ -27,6 +27,14 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/core/test_openai.py::test_a_500_is_an_execution_that_failed",),
     ),
     Fault(
+        name="a request past the queue whose answer was lost is sent again as if it had not left",
+        path="orchestrator/core/openai.py",
+        old="    outcome = of_run(result)\n",
+        new="    outcome = of_run(result if isinstance(result, Answer) else NotSent(str(result)))\n",
+        tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
+        worlds=("direct", 0, 12),
+    ),
+    Fault(
         name="past the queue nobody judges outputs",
         path="orchestrator/engine/sending/direct.py",
         old='        if record.status == "COMPLETED":\n',
