@@ -17,14 +17,13 @@ from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Setting
 from orchestrator.declared_profiles import words_for
 from orchestrator.errors import UsageError
-from orchestrator.formats.replace import is_stream
+from orchestrator.formats.replace import errors_for, is_stream
 from orchestrator.settings import (
     CONFIGURATION_DEFAULT,
     LEDGER_DEFAULT,
     Configuration,
     ConnectionSettings,
     RunRequest,
-    errors_beside,
 )
 
 NOTHING = "/dev/null"
@@ -127,7 +126,7 @@ def _files(request: RunRequest, configuration: Configuration) -> list[str]:
     named = (declared.OUTPUT, declared.ERRORS)
     if not (is_stream(output) or is_stream(errors) or is_half or any(_is_changed(request, each) for each in named)):
         return []
-    beside = errors == errors_beside(output)
+    beside = errors == errors_for(output)
     return [*declared.OUTPUT.words(output), *([] if beside else declared.ERRORS.words(errors))]
 
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from orchestrator import declared
 from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
+from orchestrator.api.file_owners import check_flow_owns
 from orchestrator.api.files import row_batches, write_files
 from orchestrator.api.telling import told_of_run, told_to
 from orchestrator.api.user_commands import carry_out
@@ -43,7 +44,7 @@ from orchestrator.engine.upkeep.command_stage import CommandFailed, PrintedLine
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of
 from orchestrator.formats.reading import Places, Reading
-from orchestrator.formats.replace import check_writable
+from orchestrator.formats.replace import check_writable, errors_for
 from orchestrator.formats.rows import Problem
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows import Flow, StageRow
@@ -59,7 +60,6 @@ from orchestrator.settings import (
     InputSettings,
     OutputSettings,
     RunSettings,
-    errors_beside,
 )
 from orchestrator.units import MIB, SECOND_US
 
@@ -182,13 +182,16 @@ class LocalFiles:
         output, errors = self._outputs(flow, pipeline, stage)
         if output is None:
             return settings
-        errors = errors or errors_beside(output)
+        errors = errors or errors_for(output)
         writing = _writing(stage)
         include = _choices(stage)[declared.INCLUDE]
         forms_of(output, errors, writing, include or ())
-        for each in (output if writing.split is None else part_of(output, 1), errors):
+        files = (output if writing.split is None else part_of(output, 1), errors)
+        for each in files:
             _make_folder(each)
             check_writable(each)
+        named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (declared.OUTPUT, declared.ERRORS))
+        await check_flow_owns(self.ledger, flow, dict.fromkeys(files, named))
         return replace(settings, output=str(output), errors=str(errors), files_at=self.ledger.now())
 
     async def _made(self, name: str, stage: Stage, told: str, settings: RunSettings) -> Run:
@@ -298,7 +301,7 @@ class LocalFiles:
             await self.finish(flow, pipeline, stage, run)
             return str(output)
         there = beside / f"{stage.name}.jsonl"
-        await write_files(self.ledger, run.id, there, errors_beside(there), include=())
+        await write_files(self.ledger, run.id, there, errors_for(there), include=())
         return str(there)
 
     # --- results
@@ -314,7 +317,7 @@ class LocalFiles:
                 self.ledger,
                 run.id,
                 output,
-                errors or errors_beside(output),
+                errors or errors_for(output),
                 include=include,
                 writing=_writing(stage),
             )

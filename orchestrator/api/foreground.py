@@ -18,6 +18,7 @@ from orchestrator import declared
 from orchestrator.api import files, messages
 from orchestrator.api.continuing import continue_command, resume_command
 from orchestrator.api.controlling import asked, beside
+from orchestrator.api.file_owners import Seen, check_not_appeared, seen
 from orchestrator.api.flow_files import files_of
 from orchestrator.api.following import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.growing import Growing
@@ -102,6 +103,7 @@ class Foreground:
         self._gave_up = ""
         """Why the run was given up, if it was."""
 
+        self._seen: Seen = {}
         self._is_patient = False
         self._growing: Growing | None = None
         self._is_taken_in = anyio.Event()
@@ -148,6 +150,7 @@ class Foreground:
             ) from error
         if request.output is not None and request.errors is not None:
             self._files = absolute(request.output), absolute(request.errors)
+        self._seen = seen(map(absolute, outputs_of(request)))
         if recalled.words:
             self._view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
 
@@ -411,6 +414,8 @@ class Foreground:
 
     async def _write_files(self, ledger: Ledger, run: Run, output: Path, errors: Path) -> None:
         include, writing = self._request.include, self._request.writing
+        if not self._request.overwrite:
+            await check_not_appeared(ledger, run, self._seen, output, writing.format)
         growing = self._growing or Growing(ledger, run.id, output, include, self._view.warn)
         try:
             await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)

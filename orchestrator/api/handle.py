@@ -19,9 +19,9 @@ from orchestrator.api.selecting import failures_of, where_of
 from orchestrator.api.summary import snapshot_of
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.formats.replace import errors_for
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands import Action, CancelledRun, Retried
-from orchestrator.settings import errors_beside
 from orchestrator.units import MIB, SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import ClusterRow, Snapshot
@@ -281,7 +281,7 @@ class Run:
         writing, more = writing_of(
             format=format, order=order, split=split, flatten=flatten, on_misfit=on_misfit, include=include
         )
-        beside = errors_beside(output) if errors is None else Path(errors)
+        beside = errors_for(output) if errors is None else Path(errors)
         ledger, run = self._host.ledger, self._attached.run
         return await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
 

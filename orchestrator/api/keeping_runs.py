@@ -16,10 +16,11 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of, parts_pattern
+from orchestrator.formats.replace import errors_for
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import AS_NAMED, Include, OutputSettings, errors_beside
+from orchestrator.settings import AS_NAMED, Include, OutputSettings
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
 
@@ -150,7 +151,7 @@ async def exported(
 
 def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Path]:
     if output is not None:
-        return output, errors or errors_beside(output)
+        return output, errors or errors_for(output)
     if run.settings.output is None or run.settings.errors is None:
         raise UsageError(f"{run.name} was never written to files; name one for its results with {declared.OUTPUT}")
     return Path(run.settings.output), errors or Path(run.settings.errors)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator import declared
+from orchestrator.api.file_owners import owner_of, written_by_other
 from orchestrator.api.naming import run_named
 from orchestrator.core.policy import Policy
 from orchestrator.core.profiles import is_same_account
@@ -22,7 +23,7 @@ from orchestrator.engine.local import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of, parts_of, parts_pattern
 from orchestrator.formats.reading import sources_of
-from orchestrator.formats.replace import holds_data, is_stream, same_file
+from orchestrator.formats.replace import errors_for, holds_data, is_stream, same_file
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
@@ -34,7 +35,6 @@ from orchestrator.settings import (
     OutputSettings,
     RunRequest,
     RunSettings,
-    errors_beside,
     partial_of,
 )
 
@@ -154,14 +154,14 @@ def _with_files(request: RunRequest, before: RunSettings) -> RunRequest:
     if request.output is not None or before.output is None:
         return request
     output = Path(before.output)
-    errors = errors_beside(output) if before.errors is None else Path(before.errors)
+    errors = errors_for(output) if before.errors is None else Path(before.errors)
     return msgspec.structs.replace(request, output=output, errors=errors)
 
 
 def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
     if found is named or found.output is None or found.errors is None:
         return ()
-    beside = found.errors == errors_beside(found.output)
+    beside = found.errors == errors_for(found.output)
     return [*declared.OUTPUT.words(found.output), *([] if beside else declared.ERRORS.words(found.errors))]
 
 
@@ -191,11 +191,9 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
         if is_stream(path) or not holds_data(path):
             continue
-        owner = _owner(path, known, run)
+        owner = owner_of(path, known, run)
         if owner is not None and owner != run:
-            raise UsageError(
-                f"{path}: the run {owner.name!r} of this ledger has written this file; write to another, or move it"
-            )
+            raise written_by_other(path, owner)
         if owner is None and not request.overwrite:
             raise UsageError(
                 f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
@@ -215,23 +213,6 @@ def _check_has_output(configuration: Configuration) -> None:
 def _is_input(path: Path, run: Run) -> bool:
     sources = sources_of(run.source.splitlines(), missing_ok=True)
     return any(each != STANDARD_INPUT and same_file(path, Path(each)) for each in sources)
-
-
-def _owner(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:
-    """Which run has written to `path` last, as far as the ledger knows."""
-    owners = [each for each in known if any(same_file(path, file) for file in _files_of(each))]
-    return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
-
-
-def _files_of(run: Run) -> Iterator[Path]:
-    settings = run.settings
-    if settings.output is not None:
-        output = Path(settings.output)
-        yield from (output, partial_of(output))
-        if declared.SPLIT.key in settings.told:
-            yield from parts_of(output)
-    if settings.errors is not None:
-        yield Path(settings.errors)
 
 
 def outputs_of(request: RunRequest) -> Sequence[Path]:

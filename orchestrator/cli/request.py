@@ -21,7 +21,7 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.compression import bare_name
 from orchestrator.formats.outcome_files import forms_of
 from orchestrator.formats.reading import sources_of
-from orchestrator.formats.replace import is_stream, same_file
+from orchestrator.formats.replace import errors_for, same_file
 from orchestrator.settings import (
     LEDGER_DEFAULT,
     LOCAL,
@@ -34,7 +34,6 @@ from orchestrator.settings import (
     RunSettings,
     ServeRequest,
     VerifyRequest,
-    errors_beside,
     partial_of,
 )
 from orchestrator.units import MILLISECOND_US
@@ -206,15 +205,11 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
                 f"{choices.origin(declared.ERRORS)} needs {declared.OUTPUT}: the two files are written together"
             )
         return None, None
-    if errors is None and is_stream(output):
-        raise UsageError(
-            f"{choices.origin(declared.OUTPUT)}: {output} is no file to put another beside; give {declared.ERRORS} too"
-        )
     if output == written.STANDARD_OUTPUT and choices.is_on(declared.JSON):
         raise UsageError(
             f"{declared.JSON} and {choices.origin(declared.OUTPUT)} would both write to standard output; leave one out"
         )
-    return output, errors or errors_beside(output)
+    return output, errors or errors_for(output)
 
 
 def _check_files(request: RunRequest) -> None:

@@ -23,6 +23,7 @@ from orchestrator.cli.resend import add_resend
 from orchestrator.cli.retry import add_retry
 from orchestrator.cli.status import JsonOfOne, add_list_and_show
 from orchestrator.core.wording import counted
+from orchestrator.formats.replace import NOWHERE
 from orchestrator.settings import OutputSettings, ServeRequest
 
 _WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS)
@@ -126,8 +127,11 @@ async def _export(load: Callable[[], App], name: str | None, where: str, choices
     )
     if choices.is_on(declared.JSON):
         printing.put_json(found)
+    to_errors = f"in {found.errors}"
+    if found.errors == str(NOWHERE) and errors is None:
+        to_errors = f"written nowhere ({declared.ERRORS} names a file)"
     printing.say(
         f"{found.run}: {counted(found.results, 'result')} in {found.output},"
-        f" {counted(found.failures, 'error')} in {found.errors}"
+        f" {counted(found.failures, 'error')} {to_errors}"
     )
     return 0

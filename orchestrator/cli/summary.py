@@ -17,6 +17,7 @@ from orchestrator.cli.figures import (
     stuck_text,
 )
 from orchestrator.core.wording import counted, shortened
+from orchestrator.formats.replace import NOWHERE
 from orchestrator.settings import RunRequest
 from orchestrator.views import Snapshot, Summary
 
@@ -114,9 +115,10 @@ def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
     failures = summary.jobs.get("failed", 0) + summary.jobs.get("cancelled", 0)
     if summary.output is not None:
         yield "results", summary.output
-        if failures:
+        if failures and summary.errors != str(NOWHERE):
             yield "errors", str(summary.errors)
-        return
-    yield "results", f"{results_command(summary.run, request)} > results.jsonl"
+            return
+    else:
+        yield "results", f"{results_command(summary.run, request)} > results.jsonl"
     if failures:
         yield "errors", f"{results_command(summary.run, request, declared.ERRORS)} > errors.jsonl"

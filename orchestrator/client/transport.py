@@ -29,6 +29,7 @@ from orchestrator.client.places import Places
 from orchestrator.client.proxies import proxy_of
 from orchestrator.clock import Clock
 from orchestrator.core.addresses import is_loopback
+from orchestrator.core.compact import without_mark
 from orchestrator.core.pacing import RETRY_AFTER_S_MAX
 from orchestrator.core.responses import Answer
 from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError, bare
@@ -157,7 +158,7 @@ class Transport:
         now, status = self._clock.now(), carried.status
         return Answer(
             status=status,
-            body=carried.body,
+            body=without_mark(carried.body),
             sent_at=sent_at,
             answered_at=now,
             retry_after_s=None if status <= OK_MAX else _retry_after_s(carried.headers, now),

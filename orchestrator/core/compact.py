@@ -1,6 +1,17 @@
 """JSON text with its insignificant white space removed and every token left as it came."""
 
+from typing import Final
+
 import msgspec
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+def without_mark(body: bytes) -> bytes:
+    """`body`, which some other program has written, without the byte order mark that some begin text with: JSON has
+    none (RFC 8259, 8.1), and whoever reads it may leave one away.
+    """
+    return body.removeprefix(BYTE_ORDER_MARK)
 
 
 def compact(raw: bytes) -> bytes:

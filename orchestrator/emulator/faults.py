@@ -61,6 +61,7 @@ class Fault(StrEnum):
     STALE_PROGRESS = auto()
     LONG_PAUSE = auto()
     NEIGHBOUR = auto()
+    MARKED_ANSWER = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +142,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     stale_progress: float = 0.0
     """An update of a job in progress is overtaken by the one before it, which is what is shown until the next."""
 
+    marked_answer: float = 0.0
+    """The answer's JSON begins with a byte order mark."""
     long_pause: float = 0.0
     """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
 

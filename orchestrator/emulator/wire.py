@@ -15,6 +15,9 @@ from orchestrator.units import SECOND_US
 
 BARE_ERROR = b'{"error":"something went wrong"}'
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some programs, and proxies that write an answer anew, begin text with."""
+
 
 def key_in(authorization: str) -> str:
     """The key in a header: `Bearer KEY`, or the bare key, which the service takes as well (as observed); or ""."""
@@ -109,6 +112,8 @@ class Wire:
             answer = msgspec.structs.replace(answer, body=BARE_ERROR, more=None)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
+        if answer.body.startswith((b"{", b"[")) and self._dice.strikes(Fault.MARKED_ANSWER):
+            answer = msgspec.structs.replace(answer, body=BYTE_ORDER_MARK + answer.body)
         answer = self._shortened(answer)
         if answer.body and answer.more is None and self._dice.strikes(Fault.BOMB_ANSWER):
             answer = bombed(answer, round(self._dice.faults.bomb_bytes))

@@ -82,6 +82,10 @@ def format_of(path: Path) -> OutputFormat | None:
 
 
 def _check(path: Path, form: Form) -> None:
+    if form.split is not None and path.is_dir():
+        raise UsageError(
+            f"cannot write {path}: it is a folder; name a file in it, for example {path / 'results.jsonl'}"
+        )
     is_stream_of_several = form.split is not None and is_stream(path)
     if is_stream_of_several:
         raise UsageError(f"{declared.SPLIT} {form.split}: {path} is one stream; name a file, or leave that out")
@@ -304,7 +308,7 @@ def parts_pattern(path: Path) -> Path:
 
 def _numbered(path: Path, number: str) -> Path:
     bare = Path(bare_name(path.name))
-    return path.with_name(f"{bare.stem}-{number}{bare.suffix}{path.name[len(bare.name) :]}")
+    return path.parent / f"{bare.stem}-{number}{bare.suffix}{path.name[len(bare.name) :]}"
 
 
 def parts_of(path: Path, first: int = 1) -> Iterator[Path]:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.settings import errors_beside
 from orchestrator.units import MIB
 
 BUFFER_BYTES: Final = MIB
@@ -226,7 +227,15 @@ def is_stream(path: Path) -> bool:
 
 
 def _temporary(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    return target.parent / f".{target.name}.{os.getpid()}.tmp"  # of "/", too, which has no name to replace
+
+
+NOWHERE: Final = Path(os.devnull)
+
+
+def errors_for(output: Path) -> Path:
+    """Where errors are written whose file is not named: beside the results, and nowhere where these are a stream."""
+    return NOWHERE if is_stream(output) else errors_beside(output)
 
 
 def _open_stream(path: Path) -> BinaryIO:

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.client.patience import Patience, Watch
 from orchestrator.client.places import LARGE_BYTES, Place, Places
 from orchestrator.clock import Clock
+from orchestrator.core.compact import without_mark
 from orchestrator.core.notice import HOOKS_PATH, SELF_TESTS, Notice, NoticeSink, self_test_answer, submission_of
 from orchestrator.core.responses import Record, plausible, read_record
 from orchestrator.errors import OrchestratorError
@@ -177,7 +178,7 @@ class Webhooks(BaseRoute):
             self._bytes_held -= size
 
     def _notice(self, submission: int, token: str, body: bytes | None) -> Notice:
-        record = None if body is None else read_record(self._scrub(body), token=token)
+        record = None if body is None else read_record(self._scrub(without_mark(body)), token=token)
         if record is not None and record.is_misnamed:
             record = _OF_ANOTHER
         elif record is not None and not record.status:

@@ -188,10 +188,8 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint abc1 --serverless-url http://h/v2/", "--serverless-url: leave /v2 out of the URL; it is added"),
         ("run i.jsonl --endpoint local:f.py:f --errors e", "--errors needs --output: the two files are written together"),
         ("run i.jsonl --endpoint local:f.py:f --output ", "--output: this is no file name"),
-        ("run i.jsonl --endpoint local:f.py:f --output -", "--output: /dev/stdout is no file to put another beside; give --errors too"),
         ("run i.jsonl --endpoint local:f.py:f --output - --errors e --json", "--json and --output would both write to standard output; leave one out"),
         ("run o.partial --endpoint local:f.py:f --output o", "what --output grows in and the input are the same file, o.partial; choose another for one of them"),
-        ("run i.jsonl --endpoint local:f.py:f --output /dev/null", "--output: /dev/null is no file to put another beside; give --errors too"),
         ("run i.jsonl --endpoint local:f.py:f --output i.jsonl", "--output and the input are the same file, i.jsonl; choose another for one of them"),
         ("run i.jsonl --endpoint local:f.py:f --output ./x/../orchestrator.db", "--output and the ledger are the same file, x/../orchestrator.db; choose another for one of them"),
         ("run i.jsonl --endpoint local:f.py:f --output o --errors o", "--errors and --output are the same file, o; choose another for one of them"),
@@ -337,3 +335,10 @@ def test_a_key_of_a_service_that_is_none_is_told_by_its_number_and_never_shown(g
     found = refused("run", "p.jsonl", "--endpoint", "abc123", *keys, **KEY)
     assert found.startswith(f"--service-key: {told}")
     assert "secret" not in found
+
+
+@pytest.mark.parametrize("stream", ["-", "/dev/null"])
+def test_beside_a_stream_errors_go_nowhere_unless_a_file_is_named(stream: str) -> None:
+    words = ("--endpoint", "local:f.py:f", "--output", stream)
+    assert asked(*words).errors == Path("/dev/null")
+    assert asked(*words, "--errors", "e").errors == Path("e")

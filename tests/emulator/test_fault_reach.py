@@ -109,6 +109,16 @@ async def test_an_answer_can_lose_its_body_or_half_of_it_and_still_look_whole(in
 
 
 @every_interface
+async def test_an_answer_can_begin_with_a_byte_order_mark(interface: Interface) -> None:
+    subject = emulator()
+    async with talking_to(subject) as http:
+        whole = await interface.ask_it(http)
+        subject.dice.faults = Faults(marked_answer=1.0)
+        marked = await interface.ask_it(http)
+    assert (marked.status_code, marked.content) == (200, b"\xef\xbb\xbf" + whole.content)
+
+
+@every_interface
 async def test_an_answer_can_be_a_bomb(interface: Interface) -> None:
     subject = emulator(faults=Faults(bomb_answer=1.0, bomb_bytes=5e6))
     async with talking_to(subject) as http:

@@ -160,3 +160,11 @@ async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_
 )
 def test_the_time_to_collect_again_is_rounded_down(left_s: float | None, text: str) -> None:
     assert safe_text(left_s) == text
+
+
+async def test_answers_that_begin_with_a_byte_order_mark_are_answers(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, faults=Faults(marked_answer=1.0), workers=50)
+    async with service.serving():
+        summary = await program(tmp_path, service, clock, view, jobs=20)
+    assert (summary.jobs["succeeded"], summary.uncertain.seen, service.paid) == (20, 0, 20)

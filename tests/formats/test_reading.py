@@ -345,3 +345,50 @@ def test_what_a_row_carries_is_no_part_of_its_input(put: Put) -> None:
 def test_what_a_row_carries_has_to_be_an_object_of_some_size(put: Put, metadata: str, told: str) -> None:
     [(line, text)] = problems(put("a.jsonl", f'{{"input":{{"a":1}},"metadata":{metadata}}}'))
     assert (line, text) == (1, told)
+
+
+def test_parquet_has_single_nanoseconds_and_maps_that_have_a_key_twice(put: Put, tmp_path: Path) -> None:
+    at = 1_700_000_000_000_000_123
+    table = pa.table(
+        {
+            "custom_id": ["1", "2"],
+            "at": pa.array([at, at - 123], pa.timestamp("ns")),
+            "zoned": pa.array([at, None], pa.timestamp("ns", "Europe/Berlin")),
+            "clock": pa.array([3_600_000_000_001, 1_000], pa.time64("ns")),
+            "took": pa.array([86_401_500_000_001, -1_000_000_001], pa.duration("ns")),
+            "map": pa.array([[("k", 1), ("k", 2)], None], pa.map_(pa.string(), pa.int64())),
+            "by_number": pa.array([[(7, [at])], []], pa.map_(pa.int64(), pa.list_(pa.timestamp("ns")))),
+            "nested": pa.array([[{"at": at}], []], pa.list_(pa.struct([("at", pa.timestamp("ns"))]))),
+            "often": pa.array(["x", "y"]).dictionary_encode(),
+        }
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    told = "2023-11-14T22:13:20.000000123"
+    assert inputs(str(tmp_path / "a.parquet")) == [
+        (
+            "1",
+            {
+                "at": told,
+                "zoned": f"{told}Z",
+                "clock": "01:00:00.000000001",
+                "took": "P1DT1.500000001S",
+                "map": {"k": 2},
+                "by_number": {"7": [told]},
+                "nested": [{"at": told}],
+                "often": "x",
+            },
+        ),
+        (
+            "2",
+            {
+                "at": "2023-11-14T22:13:20",
+                "zoned": None,
+                "clock": "00:00:00.000001",
+                "took": "-PT1.000000001S",
+                "map": None,
+                "by_number": {},
+                "nested": [],
+                "often": "y",
+            },
+        ),
+    ]

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.formats.replace import Replacement, _unwritable, check_writable, same_file
+from orchestrator.formats.outcome_files import form_of
+from orchestrator.formats.replace import NOWHERE, Replacement, _unwritable, check_writable, errors_for, same_file
+from orchestrator.settings import OutputSettings
 
 
 def write(path: Path, data: bytes) -> None:
@@ -226,3 +228,17 @@ def test_links_that_lead_in_a_circle_are_no_other_file_and_cannot_be_written(tmp
     assert not same_file(circle, tmp_path / "ledger.db")
     with pytest.raises(UsageError, match="circle"):
         check_writable(circle)
+
+
+def test_the_root_is_a_folder_like_any_other() -> None:
+    with pytest.raises(UsageError, match=r"cannot write /: it is a folder; name a file in it, for example /results"):
+        check_writable(Path("/"))
+    with pytest.raises(UsageError, match="cannot write /: it is a folder"), Replacement(Path("/")):
+        pass
+    with pytest.raises(UsageError, match="cannot write /: it is a folder"):
+        form_of(Path("/"), OutputSettings(split=2), (), is_errors=False)
+
+
+def test_errors_go_beside_a_file_and_nowhere_beside_a_stream() -> None:
+    assert errors_for(Path("a/o.csv")) == Path("a/o.csv.errors.jsonl")
+    assert [errors_for(Path(each)) for each in ("/dev/null", "/dev/stdout", "/dev/fd/1")] == [NOWHERE] * 3

@@ -86,7 +86,7 @@ PAUSES_S = (5.0, 60.0, HOUR_S)
 OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 """What befalls work that outlives its worker."""
 
-APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR})
+APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER})
 """Those that are drawn by themselves."""
 
 HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | APART)
@@ -104,11 +104,11 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets; in one of eight answers are bombs, in as many somebody else uses the same
-    limits, in one of five the service wants a rest now and then.
+    nearly as many canaries and budgets; in one of eight answers are bombs, in as many they begin with a byte
+    order mark, in as many somebody else uses the same limits, in one of five the service wants a rest now and then.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_bombs(plan)))))
+    plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
     return with_direct(plan)
 
 
@@ -151,6 +151,15 @@ def with_bombs(plan: Plan, *, share: float = 1 / 8) -> Plan:
         return plan
     rate = chance.choice((0.02, 0.1))
     return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, bomb_answer=rate))
+
+
+def with_marks(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: some answers, or all of them, begin with a byte order mark, which is no news at all."""
+    chance = random.Random(f"marks {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    rate = chance.choice((0.1, 1.0))
+    return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, marked_answer=rate))
 
 
 def with_pauses(plan: Plan, *, share: float = 1 / 5) -> Plan:

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 _OUTPUTS = "tests/formats/test_outcome_files.py"
+_BOUNDS = "tests/formats/test_template_bounds.py"
 _CORRECTED = "tests/engine/test_corrected_input.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -70,5 +71,47 @@ FAULTS: tuple[Fault, ...] = (
         old='    await connection.execute(_METADATA_SET, {**page, "run": intake.run})\n',
         new="",
         tests=("tests/conformance/test_corrections.py::test_rows_carry_what_is_never_sent_and_say_anew_what_that_is",),
+    ),
+    Fault(
+        name="a flow replaces what its pipeline has not written",
+        path="orchestrator/api/flow_files.py",
+        old="        await check_flow_owns(self.ledger, flow, dict.fromkeys(files, named))\n",
+        new="",
+        tests=("tests/engine/test_file_owners.py::test_a_flow_does_not_replace_what_its_pipeline_has_not_written",),
+    ),
+    Fault(
+        name="a run replaces a file that has appeared while it went on",
+        path="orchestrator/api/file_owners.py",
+        old="        if path == partial_of(output) or _state(path) in (None, was):\n",
+        new="        if True:\n",
+        tests=("tests/engine/test_file_owners.py::test_a_run_does_not_replace_a_file_that_appears_while_it_goes_on",),
+    ),
+    Fault(
+        name="beside a stream a file of errors appears",
+        path="orchestrator/formats/replace.py",
+        old="    return NOWHERE if is_stream(output) else errors_beside(output)\n",
+        new="    return errors_beside(output)\n",
+        tests=("tests/cli/test_request.py::test_beside_a_stream_errors_go_nowhere_unless_a_file_is_named",),
+    ),
+    Fault(
+        name="an answer behind a byte order mark is no news",
+        path="orchestrator/client/transport.py",
+        old="            body=without_mark(carried.body),\n",
+        new="            body=carried.body,\n",
+        tests=("tests/engine/test_program.py::test_answers_that_begin_with_a_byte_order_mark_are_answers",),
+    ),
+    Fault(
+        name="an operation of a template is carried out before it is looked at",
+        path="orchestrator/formats/sandbox.py",
+        old="        _allowance.spend(checked_operation(operator, left, right))\n",
+        new="",
+        tests=(f"{_BOUNDS}::test_an_operation_is_looked_at_before_it_is_carried_out",),
+    ),
+    Fault(
+        name="turns of loops cost nothing",
+        path="orchestrator/formats/sandbox.py",
+        old='        node.body.insert(0, nodes.ExprStmt(_called("turn", [nodes.Const(size)])))\n',
+        new="",
+        tests=(f"{_BOUNDS}::test_what_a_loop_makes_is_paid_for_at_each_turn",),
     ),
 )
