@@ -150,7 +150,7 @@ class Foreground:
             ) from error
         if request.output is not None and request.errors is not None:
             self._files = absolute(request.output), absolute(request.errors)
-        self._seen = seen(map(absolute, outputs_of(request)))
+        self._seen = {} if request.overwrite else seen(map(absolute, outputs_of(request)))
         if recalled.words:
             self._view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
 
@@ -414,8 +414,7 @@ class Foreground:
 
     async def _write_files(self, ledger: Ledger, run: Run, output: Path, errors: Path) -> None:
         include, writing = self._request.include, self._request.writing
-        if not self._request.overwrite:
-            await check_not_appeared(ledger, run, self._seen, output, writing.format)
+        await check_not_appeared(ledger, run, self._seen, output, writing.format)
         growing = self._growing or Growing(ledger, run.id, output, include, self._view.warn)
         try:
             await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
