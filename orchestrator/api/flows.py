@@ -45,6 +45,9 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """Why it is held, or ended as it did."""
 
+    braked: bool = False
+    """It is held by a brake of one of its runs, and goes on by itself once that lets it."""
+
     late: bool
     """It was told that it had not ended by the time that its schedule allows."""
 
@@ -188,6 +191,7 @@ def status_of(flow: Flow) -> FlowStatus:
         ended_at=flow.ended_at,
         why=flow.why,
         late=flow.is_late,
+        braked=flow.is_braked,
     )
 
 

@@ -53,6 +53,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         is_low_priority=bool(run.settings.policy.low_priority),
         sending=_sending(run, present),
         refused=refused,
+        hold=seen.brakes.get(run.id),
         refused_us=max(0, now - refused_at),
         asked=tuple(dict.fromkeys(command.action for command in asked)),
         asked_us=max(0, now - asked[0].asked_at) if asked else 0,

@@ -169,6 +169,8 @@ def _status(
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
     said = present.runs.get(run.id, RunSaid())
+    held = seen.brakes.get(run.id)
+    left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
@@ -186,7 +188,7 @@ def _status(
         janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=wishes.pause,
         cancelled=wishes.cancel,
-        held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held,
+        held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held,
         finding=finding,
         jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
         held_by=held_by,

@@ -86,7 +86,7 @@ async def wait_for_flow(
             flow = await _followed(ledger, name, stop)
         if flow.state in ENDED or stop.is_set():
             return flow
-        if flow.state is FlowState.HELD:
+        if flow.state is FlowState.HELD and not (flow.braked and holder(request.ledger) is None):
             raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator continue {flow.name}")
         try:
             with dependencies.lock(request.ledger, now=dependencies.clock.now(), doing=f"orchestrator trigger {name}"):
@@ -180,7 +180,7 @@ class WorkingOff:
             while True:
                 seen = scheduler.changes
                 flow = await engine.ledger.flows.named(name)
-                if flow is None or flow.state in {*ENDED, FlowState.HELD}:
+                if flow is None or flow.state in ENDED or (flow.state is FlowState.HELD and not flow.is_braked):
                     return
                 if scheduler.stuck and (scheduler.is_idle or name in {work.flow.name for work in scheduler.stuck}):
                     raise _stopped(scheduler)

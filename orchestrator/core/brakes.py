@@ -5,8 +5,9 @@ over restarts. Shares are in millionths of the whole; times are microseconds UTC
 """
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -55,6 +56,26 @@ class MaxFailures(msgspec.Struct, frozen=True):
         if self.rows is not None:
             return failed > self.rows
         return self.share is not None and ended >= JUDGED_FROM and failed * WHOLE > self.share * ended
+
+
+class Brake(StrEnum):
+    """A brake of a run, in their order."""
+
+    BREAKER = "breaker"
+    FAILURES = "failures"
+    CANARY = "canary"
+    BUDGET = "budget"
+    DEADLINE = "deadline"
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """What holds a run: nothing more comes of it by itself, or single jobs at most."""
+
+    brake: str
+    """One of `Brake`; what another program wrote may be more."""
+
+    why: str
+    """In a sentence."""
 
 
 class CanaryFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -267,6 +288,21 @@ BRAKES: Final[tuple[Callable[[BrakeFacts, int], Passage], ...]] = (failures, can
 def of_brakes(brakes: BrakeFacts, now: int) -> list[Passage]:
     """What the brakes of a run say, in their order."""
     return [brake(brakes, now) for brake in BRAKES]
+
+
+def hold(passages: Sequence[Passage], *, at_service: int, is_tripped: bool) -> Hold | None:
+    """Which brake holds a run, of which so many jobs are outstanding; `passages` are those of the brakes in their
+    order, and `is_tripped` says whether the breaker is not closed. What is outstanding may end a budget's by itself.
+    """
+    for brake, passage in zip(Brake, passages, strict=True):
+        if brake is Brake.BREAKER:
+            is_held = is_tripped
+        else:
+            is_lasting = brake is Brake.BUDGET or getattr(passage, "until", 0) is None
+            is_held = isinstance(passage, Closed) and not at_service and is_lasting
+        if is_held and passage.why is not None:
+            return Hold(brake, passage.why.removeprefix(f"{STOPPED}: "))
+    return None
 
 
 def stops(passages: Iterable[Passage], *, at_service: int) -> str | None:

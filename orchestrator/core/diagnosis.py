@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from orchestrator.core import gates, service_rules
+from orchestrator.core.brakes import Brake, Hold
 from orchestrator.core.facts import Facts, LedgerState, RunState, Sending, WebhookState
 from orchestrator.core.findings import RANK, Cause, Finding
 from orchestrator.core.policy import rough_duration
@@ -130,7 +131,7 @@ def _nobody(facts: Facts) -> Iterator[Finding]:
                 yield _no_process(facts, run, UNSERVED, (facts.ledger.held_by or "",))
         elif _refusal(facts, run) is not None:
             continue  # that is why nobody does
-        elif run.at_service or (run.queued and not (run.is_paused or run.is_cancelled)):
+        elif run.at_service or (run.queued and not (run.is_paused or run.is_cancelled) and run.hold is None):
             yield _no_process(facts, run, NOBODY, _asked(run))
         elif run.asked:
             yield _no_process(facts, run, ASKED, _asked(run))
@@ -186,8 +187,30 @@ def _held(facts: Facts) -> Iterator[Finding]:
             )
         elif run.held is not None and not run.is_paused and facts.is_worked_on:
             yield from _of_gate(facts, run, run.held)
+        elif not facts.is_worked_on and not run.is_paused and run.hold is not None and run.queued:
+            yield _of_hold(facts, run, run.hold)
         elif not facts.is_worked_on and not run.is_paused and (refusal := _refusal(facts, run)) is not None:
             yield _of_refusal(facts, run, refusal)
+
+
+def _of_hold(facts: Facts, run: RunState, hold: Hold) -> Finding:
+    """A brake has stopped it, and nobody works any more: to resume it alone would stop it again."""
+    if hold.brake in _CHANGED:
+        lift = f"give it {_CHANGED[hold.brake]}, by the flag of: {facts.command('brakes', 'set', run.name)}"
+    else:
+        lift = f"mend what it says, and have it go on: {facts.command('continue', run.name)}"
+    return Finding(
+        cause=Cause.RUN_HELD,
+        about=run.name,
+        sentence=f"{gates.STOPPED}: {hold.why}",
+        evidence=(f"{hold.brake} stopped it when somebody worked on it last; {run.queued:,} queued",),
+        advice=f"{lift}; then {facts.resume(run)}",
+        needs_person=True,
+    )
+
+
+_CHANGED: Final[Mapping[str, str]] = {Brake.BUDGET: "a larger amount", Brake.DEADLINE: "a later time"}
+"""The brakes past which nobody goes without changing them, each with what it needs."""
 
 
 def _refusal(facts: Facts, run: RunState) -> str | None:

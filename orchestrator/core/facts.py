@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.brakes import Hold
 from orchestrator.core.health import Health
 from orchestrator.core.lifecycle import State
 from orchestrator.core.profiles import endpoint_at
@@ -83,6 +84,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     refused_us: int = 0
     """How long ago that was."""
+
+    hold: Hold | None = None
+    """Which brake stopped it when somebody worked on it last; None for none, or where people have lifted it since."""
 
     asked: tuple[str, ...] = ()
     """What people have asked that only a process at work can do, and none has done."""

@@ -19,7 +19,7 @@ class FlowState(StrEnum):
     """It has begun: it waits for its input, or its runs are served."""
 
     HELD = "held"
-    """Nothing more of it is sent until a person continues it."""
+    """Nothing more of it is sent until a person continues it, or the brake that holds it lets it go on."""
 
     SUCCEEDED = "succeeded"
     """Every job has a result."""
@@ -46,6 +46,9 @@ class FlowEvent(StrEnum):
     CANCELLED = "cancelled"
     """By a person, or by the flow that replaces it."""
 
+    RELEASED = "released"
+    """What held it is over by itself."""
+
     SKIPPED = "skipped"
     """A newer one takes the turn that it waited for."""
 
@@ -71,7 +74,9 @@ TRANSITIONS: Final[Mapping[FlowState, Mapping[FlowEvent, FlowState]]] = MappingP
             }
         ),
         FlowState.RUNNING: MappingProxyType({FlowEvent.HELD: FlowState.HELD, **_ENDS}),
-        FlowState.HELD: MappingProxyType({FlowEvent.CONTINUED: FlowState.RUNNING, **_ENDS}),
+        FlowState.HELD: MappingProxyType(
+            {FlowEvent.CONTINUED: FlowState.RUNNING, FlowEvent.RELEASED: FlowState.RUNNING, **_ENDS}
+        ),
         FlowState.SUCCEEDED: _AGAIN,
         FlowState.PARTIAL: _AGAIN,
         FlowState.FAILED: _AGAIN,

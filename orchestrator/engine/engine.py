@@ -317,7 +317,7 @@ class Engine:
         finally:
             await self.workers.end()
         await self.endpoints.write_down()
-        await self.runs.brakes.write_down()
+        await self.runs.brakes.write_down(is_last=True)
         await self.ledger.flush()
         self.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:

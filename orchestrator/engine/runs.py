@@ -79,6 +79,17 @@ class RunSession(Standing):
         return reasons[0] if reasons and None not in reasons else None
 
     @property
+    def why_held(self) -> str | None:
+        """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;
+        None where all goes as it should, or people asked for it.
+        """
+        if self.progress.unfinished == 0 or self.is_released or self.wishes.pause or self.wishes.cancel:
+            return None
+        if (hold := self.own.sending.hold) is not None:
+            return hold.why
+        return self.why_stopped if self.is_over else None
+
+    @property
     def is_uncollectable(self) -> bool:
         """Whether even `/status` is refused, wherever anything is to be collected."""
         shut = [part.endpoint.uncollectable is not None for part in self._parts]

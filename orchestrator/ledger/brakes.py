@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
+from orchestrator.core.brakes import Hold
 from orchestrator.core.breaker import Execution, State
 from orchestrator.core.costs import Took
 from orchestrator.core.executions import FAILED
@@ -46,10 +47,12 @@ class OfRun(msgspec.Struct, frozen=True):
 
 
 _kept: Final = msgspec.json.Decoder(Kept)
+_hold: Final = msgspec.json.Decoder(Hold)
 _canary: Final = msgspec.json.Decoder(tuple[int, ...])
 
-_KEEP: Final = upsert(brakes, lambda new: {"kept": new.kept})
+_KEEP: Final = upsert(brakes, lambda new: {"kept": new.kept, "held_by": new.held_by})
 _CHOOSE: Final = upsert(brakes, lambda new: {"canary": new.canary})
+_HELD: Final = select(brakes.c.run_id, brakes.c.held_by).where(brakes.c.held_by.is_not(None))
 _CONTINUED: Final = select(brakes.c.run_id, brakes.c.continued_at).where(brakes.c.continued_at > 0)
 
 _in_line = (
@@ -121,9 +124,14 @@ class Brakes(Noun):
         rows = await self._doors.rows(select(brakes).where(brakes.c.run_id == run))
         return _of_row(rows[0]) if rows else OfRun(Kept(), None, 0)
 
-    async def keep(self, run: int, kept: Kept) -> None:
-        """Writes down how they stand. Raises `StorageError`."""
-        await self._doors.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept)})
+    async def keep(self, run: int, kept: Kept, held_by: Hold | None = None) -> None:
+        """Writes down how they stand, and which one holds the run, if any. Raises `StorageError`."""
+        hold = None if held_by is None else msgspec.json.encode(held_by)
+        await self._doors.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
+
+    async def held(self) -> Mapping[int, Hold]:
+        """The runs that a brake holds, as whoever worked on them last has found, and nobody has lifted since."""
+        return {row[0]: _hold.decode(row[1]) for row in await self._doors.rows(_HELD)}
 
     async def choose(self, run: int, most: int) -> tuple[int, ...]:
         """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input, where it has any."""

@@ -23,7 +23,7 @@ from orchestrator.core.lifecycle import TERMINAL, State
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.wording import counted
 from orchestrator.declared_brakes import BRAKES, check_brakes
-from orchestrator.ledger.control import continue_write, grace_set, progress_add, wish_set
+from orchestrator.ledger.control import continue_write, grace_set, lift_write, progress_add, wish_set
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.heartbeats import this_process
 from orchestrator.ledger.kinds import Restated, failures_restate
@@ -406,6 +406,8 @@ async def _set_brakes(connection: AsyncConnection, command: Command, _now: int) 
         return Reply(str(error), is_refused=True)
     change = update(runs).where(runs.c.id == command.run).values(settings=msgspec.json.encode(settings))
     await connection.execute(change)
+    assert command.run is not None
+    await lift_write(connection, command.run)
     return Reply("they are in force")
 
 

@@ -19,7 +19,8 @@ _VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
     Wish.CANCEL: {"cancel_requested": 1},
 }
 
-_CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at})
+_CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at, "held_by": new.held_by})
+_LIFT: Final = update(brakes).where(brakes.c.run_id == bindparam("run")).values(held_by=None)
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,4 +116,9 @@ async def progress_add(connection: AsyncConnection, command: int, changed: int) 
 
 async def continue_write(connection: AsyncConnection, run: int, *, at: int) -> None:
     """People have `run` go on."""
-    await connection.execute(_CONTINUE, {"run_id": run, "continued_at": at})
+    await connection.execute(_CONTINUE, {"run_id": run, "continued_at": at, "held_by": None})
+
+
+async def lift_write(connection: AsyncConnection, run: int) -> None:
+    """People have changed what a brake of `run` goes by: who works on it next finds out whether it still holds it."""
+    await connection.execute(_LIFT, {"run": run})

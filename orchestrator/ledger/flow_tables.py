@@ -114,6 +114,7 @@ flows = Table(
     Column("is_overruled", INTEGER, nullable=False, server_default="0"),  # a person went on past `max-failed`
     Column("is_late", INTEGER, nullable=False, server_default="0"),  # that it was late was told
     Column("due_at", INTEGER, nullable=False, server_default="0"),  # it does not begin before: its fire, and the jitter
+    Column("is_braked", INTEGER, nullable=False, server_default="0"),  # it is held by a brake, and nothing is paused
     UniqueConstraint("pipeline_id", "fire_at", "again", name="flows_once"),
     CheckConstraint(one_of("kind", FlowKind), name="flows_kind_known"),
     CheckConstraint(one_of("state", FlowState), name="flows_state_known"),

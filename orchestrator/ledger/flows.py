@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, insert, literal_column, select, update
+from sqlalchemy import bindparam, case, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, after, before, late_from
@@ -12,10 +12,12 @@ from orchestrator.core.notifications import OF_EVENT
 from orchestrator.core.overlap import Live
 from orchestrator.core.pipelines import News, Schedule, flow_name, run_name
 from orchestrator.core.policy import format_duration
-from orchestrator.ledger.control import UNFINISHED, wish_set
+from orchestrator.ledger.control import UNFINISHED, continue_write, wish_set
 from orchestrator.ledger.doors import Noun
-from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, schedules, stages
-from orchestrator.ledger.outbox import flow_owe, pause_owe
+from orchestrator.ledger.failing_flows import schedule_pause
+from orchestrator.ledger.flow_holds import BRAKED, PAUSED, WHY_BRAKED
+from orchestrator.ledger.flow_tables import LIVE_ONLY, flows, pipelines, stages
+from orchestrator.ledger.outbox import flow_owe
 from orchestrator.ledger.records import values
 from orchestrator.ledger.removal import run_take_back
 from orchestrator.ledger.reruns import followers_leave
@@ -53,6 +55,9 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     due_at: int
     """It does not begin before."""
+
+    is_braked: bool
+    """It is held by a brake of one of its runs until that lets it go on: nothing of it is paused."""
 
     def why_late(self, schedule: Schedule | None, now: int) -> str | None:
         """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
@@ -138,17 +143,18 @@ _FLOWS: Final = select(
     flows.c.is_overruled,
     flows.c.is_late,
     flows.c.due_at,
+    flows.c.is_braked,
 ).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
 
 
 def _step(event: FlowEvent) -> Any:
     """The UPDATE by which `event` happens to the flow `of`, where it may."""
     state = after(event)
-    change: dict[str, Any] = {"state": state.value, "why": bindparam("because")}
+    change: dict[str, Any] = {"state": state.value, "why": bindparam("because"), "is_braked": 0}
     if state in ENDED:
         change["ended_at"] = bindparam("now")
     elif event is FlowEvent.CONTINUED:
-        change["is_overruled"] = 1
+        change["is_overruled"] = case((flows.c.is_braked == 1, flows.c.is_overruled), else_=1)
     elif event in (FlowEvent.STARTED, FlowEvent.REOPENED):
         change |= {"started_at": bindparam("now"), "ended_at": None, "is_cancelled": 0}
         if event is FlowEvent.REOPENED:
@@ -342,9 +348,27 @@ class Flows(Noun):
 
     async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
-        where it does not run.
+        where it does not run, and no brake holds it.
         """
         return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why, short=short)
+
+    async def brake(self, flow: int, why: str) -> bool:
+        """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
+        for another reason, or does not run.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            done = await _happens(transaction.connection, flow, FlowEvent.HELD, why, self._doors.now())
+            await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
+            return done
+
+        return await self._doors.write(block)
+
+    async def release(self, flow: int) -> bool:
+        """No brake holds it any more; False where none did."""
+        if not (await self._doors.rows(select(flows.c.id).where(flows.c.id == flow, flows.c.is_braked == 1))):
+            return False
+        return await self.step(flow, FlowEvent.RELEASED)
 
     async def proceed(self, flow: int) -> bool:
         """A held flow and its runs go on; False where it is not held."""
@@ -353,9 +377,12 @@ class Flows(Noun):
     async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str, *, short: int | None = None) -> bool:
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
-            done = await _happens(connection, flow, event, why, self._doors.now())
+            now = self._doors.now()
+            done = await _happens(connection, flow, event, why, now)
+            if not done and wish is Wish.PAUSE:
+                done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
             if done:
-                await _wish_of_runs(connection, flow, wish)
+                await _wish_of_runs(connection, flow, wish, at=now)
                 await connection.execute(_SHORT, {"flow": flow, "run": short})
             return done
 
@@ -411,7 +438,7 @@ class Flows(Noun):
             connection, now = transaction.connection, self._doors.now()
             if not await _happens(connection, flow, event, why, now) or pause_after is None:
                 return False
-            return event is FlowEvent.FAILED and await _pause(connection, flow, pause_after, now)
+            return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
 
         return await self._doors.write(block)
 
@@ -458,34 +485,9 @@ async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why
     return True
 
 
-async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish) -> None:
+async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish, *, at: int | None = None) -> None:
+    """Asks something of all of them; to continue `at` that time goes past their brakes, too."""
     for run in (await connection.execute(_RUNS_OF, {"flow": flow})).scalars().all():
         await wish_set(connection, run, wish)
-
-
-async def _pause(connection: AsyncConnection, flow: int, after_failures: int, now: int) -> bool:
-    """Pauses the schedule of the flow's pipeline where its last flows have all failed; whether it did."""
-    of = select(flows.c.pipeline_id).where(flows.c.id == flow).scalar_subquery()
-    ended = flows.c.kind == FlowKind.SCHEDULED.value, flows.c.ended_at.is_not(None)
-    last = (
-        select(flows.c.state)
-        .join(schedules, schedules.c.pipeline_id == flows.c.pipeline_id)
-        .where(flows.c.pipeline_id == of, *ended, flows.c.ended_at > schedules.c.continued_at)
-        .where(flows.c.state != FlowState.CANCELLED.value)
-        .order_by(flows.c.ended_at.desc(), flows.c.id.desc())
-        .limit(after_failures)
-    )
-    states = (await connection.execute(last)).scalars().all()
-    if len(states) < after_failures or set(states) != {FlowState.FAILED.value}:
-        return False
-    note = f"{after_failures} failed flows in a row"
-    paused = (
-        update(schedules)
-        .where(schedules.c.pipeline_id == of, schedules.c.paused_at.is_(None))
-        .values(paused_at=now, note=note)
-        .returning(schedules.c.pipeline_id)
-    )
-    pipeline = (await connection.execute(paused)).scalar()
-    if pipeline is not None:
-        await pause_owe(connection, pipeline, note, None, now)
-    return pipeline is not None
+        if wish is Wish.CONTINUE and at is not None:
+            await continue_write(connection, run, at=at)

@@ -4,7 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from orchestrator.core.brakes import Hold
 from orchestrator.core.learned import Learned
+from orchestrator.ledger.brakes import Brakes
 from orchestrator.ledger.commands import Command, Commands
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.doors import Doors
@@ -31,6 +33,9 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     learned: Mapping[int, Learned]
     """By endpoint, not by run."""
 
+    brakes: Mapping[int, Hold]
+    """What holds them, as whoever worked on them last has found."""
+
     pending: Mapping[int, Sequence[Command]]
     """What people have asked and nobody has done, in the order in which they asked."""
 
@@ -56,6 +61,7 @@ async def overview(doors: Doors, *, ends_from: int | None, among: Collection[int
             wishes={run: asked.wishes for run, asked in (await Runs(view).asked()).items()},
             heartbeats=await Heartbeats(view).all(),
             learned=await LearnedOfEndpoints(view).all(),
+            brakes=await Brakes(view).held(),
             pending=_by_run(await Commands(view).pending()),
             ends={} if ends_from is None else await History(view).ends_since(ends_from),
         )

@@ -28,7 +28,7 @@ from orchestrator.core.lifecycle import TERMINAL, Event, State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0025"
+SCHEMA_VERSION: Final = "0026"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -398,6 +398,7 @@ brakes = Table(
     Column("kept", BLOB),  # `brakes.Kept` as JSON
     Column("canary", BLOB),  # the numbers of the jobs that go first, as JSON; NULL: none were chosen
     Column("continued_at", INTEGER, nullable=False, server_default="0"),  # when people last had it go on
+    Column("held_by", BLOB),  # `core.brakes.Hold` as JSON: what stops it; NULL: nothing, as far as is known
 )
 """How the brakes of runs stand."""
 

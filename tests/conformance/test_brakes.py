@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from orchestrator.core import job as transitions
+from orchestrator.core.brakes import Hold
 from orchestrator.core.breaker import Phase
 from orchestrator.core.breaker import State as BreakerState
 from orchestrator.core.costs import Took
@@ -75,6 +76,17 @@ async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> Non
         assert not command.is_refused
         assert found.kept == kept, "whoever works on it goes by it"
         assert found.continued_at == (await ledger.brakes.continued())[run.id] > 0
+
+
+async def test_what_holds_a_run_is_kept_until_people_lift_it(open_backend: OpenBackend) -> None:
+    held = Hold("budget", "it is spent")
+    async with open_backend() as ledger:
+        run = await a_run(ledger)
+        for action, argument in ((Action.CONTINUE, None), (Action.BRAKES, NewBrakes({"max-failures": "9"}))):
+            await ledger.brakes.keep(run.id, Kept(), held)
+            assert await ledger.brakes.held() == (await ledger.overview(ends_from=None)).brakes == {run.id: held}
+            assert not (await obeyed(ledger, action, run=run.id, argument=argument)).is_refused
+            assert await ledger.brakes.held() == {}
 
 
 async def test_brakes_are_changed_together_or_not_at_all(open_backend: OpenBackend) -> None:

@@ -281,6 +281,37 @@ async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_backen
         assert not await ledger.flows.cancel(flow.id, "twice")
 
 
+async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        flow = await a_flow(ledger, state=FlowState.RUNNING)
+        run = await a_run(ledger, name=f"{flow.name}/caption")
+        await ledger.flows.begin_stage(flow.id, "caption", run=run.id, source="/in", sha256="x")
+
+        async def stands() -> tuple[str, bool, str, bool]:
+            [now] = await ledger.flows.live()
+            return now.state, now.is_braked, now.why, (await ledger.runs.wishes(run.id)).pause
+
+        assert not await ledger.flows.release(flow.id)
+        assert await ledger.flows.brake(flow.id, "spent")
+        assert not await ledger.flows.brake(flow.id, "all spent"), "it is told once"
+        assert await stands() == ("held", True, "all spent", False)
+        assert await ledger.flows.release(flow.id)
+        assert await stands() == ("running", False, "", False)
+
+        assert await ledger.flows.brake(flow.id, "spent")
+        assert await ledger.flows.pause(flow.id, "looked at")
+        assert await stands() == ("held", False, "looked at", True)
+        assert not await ledger.flows.brake(flow.id, "spent")
+        assert not await ledger.flows.release(flow.id), "people hold it"
+        assert await stands() == ("held", False, "looked at", True)
+        assert await ledger.flows.proceed(flow.id)
+        assert await ledger.flows.brake(flow.id, "spent")
+        assert await ledger.flows.proceed(flow.id)
+        assert await stands() == ("running", False, "", False)
+        assert run.id in await ledger.brakes.continued(), "people go past the brakes of its runs"
+        assert [each.news for each in await ledger.outbox.of_flow(flow.id)] == []
+
+
 async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_with_its_runs(
     open_backend: OpenBackend,
 ) -> None:

@@ -8,11 +8,14 @@ import pytest
 from orchestrator.core.brakes import (
     FIRST_OUT,
     SHOWN_AFTER_US,
+    Brake,
     BrakeFacts,
     BudgetFacts,
     CanaryFacts,
     DeadlineFacts,
+    Hold,
     MaxFailures,
+    hold,
     lateness,
     of_brakes,
     stops,
@@ -177,6 +180,26 @@ def test_before_it_is_known_how_fast_it_goes_few_go_where_none_may_be_late() -> 
     unknown: dict[str, Any] = {"stops_late": True, "jobs_per_s": None, "typical_us": None}
     assert only(deadline=due(**unknown, at_service=10)) == Open(30)
     assert only(deadline=due(**unknown, at_service=99)) == Open(0)
+
+
+def test_which_brake_holds_a_run() -> None:
+    def held(*passages: Passage, at_service: int = 0, is_tripped: bool = False) -> Hold | None:
+        rest = [ANY] * (len(Brake) - len(passages))
+        return hold([*passages, *rest], at_service=at_service, is_tripped=is_tripped)
+
+    single = Open(1, "most failed: one a minute")
+    assert held() is None
+    assert held(single) is None, "half a minute after the first ones went"
+    assert held(single, is_tripped=True, at_service=1) == Hold("breaker", "most failed: one a minute")
+    assert held(Open(1), is_tripped=True) is None
+    failed = Closed(f"{STOPPED}: too many failed")
+    assert held(ANY, failed) == Hold("failures", "too many failed")
+    assert held(ANY, failed, at_service=1) is None, "what is outstanding may change it"
+    assert held(ANY, ANY, Closed("the canary is out", NOW)) is None
+    assert held(ANY, ANY, ANY, Closed(f"{STOPPED} before 00:00 UTC", NOW)) == Hold(
+        "budget", f"{STOPPED} before 00:00 UTC"
+    )
+    assert held(ANY, ANY, ANY, Open(3), Closed("late")) == Hold("deadline", "late")
 
 
 def test_a_run_is_stopped_where_nothing_changes_by_itself() -> None:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core import diagnosis, gates
+from orchestrator.core.brakes import Brake, Hold
 from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending, ServiceState, WebhookState
 from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
@@ -50,6 +51,21 @@ def test_a_silent_process_is_told_from_none_and_from_one_that_has_just_spoken() 
     [finding] = of(RUN, replace(AT_WORK, silent_us=5 * MINUTE_US))
     assert (finding.cause, finding.about) == (Cause.LEDGER_HELD, "l.db")
     assert finding.evidence == ("process 7 since noon; it has said nothing for 5 min",)
+
+
+def test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_process() -> None:
+    queued = replace(RUN, counts={"queued": 10})
+    [finding] = of(replace(queued, hold=Hold(Brake.BREAKER, "the first 20 executions failed")), NOBODY)
+    assert (finding.cause, finding.sentence) == (Cause.RUN_HELD, f"{gates.STOPPED}: the first 20 executions failed")
+    lift, resume = "orchestrator continue 'night run'", "orchestrator resume 'night run'"
+    assert finding.advice == f"mend what it says, and have it go on: {lift}; then {resume}"
+    held = Hold(Brake.DEADLINE, "it would end too late")
+    [finding] = of(replace(queued, hold=held), NOBODY)
+    assert "give it a later time, by the flag of: orchestrator brakes set 'night run'; then" in finding.advice
+    assert found(replace(RUN, hold=held), NOBODY) == [Cause.NO_PROCESS, Cause.RUN_HELD], "results are to be collected"
+    assert found(replace(queued, hold=held, is_paused=True), NOBODY) == [Cause.PAUSED]
+    assert found(replace(queued, hold=held)) == []
+    assert found(replace(queued, counts={"succeeded": 1}, hold=held), NOBODY) == []
 
 
 def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:

@@ -14,8 +14,8 @@ import msgspec
 from orchestrator import declared_brakes
 from orchestrator.clock import Clock, local_zone
 from orchestrator.core import brakes as rules
-from orchestrator.core.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, MaxFailures
-from orchestrator.core.breaker import Breaker, Execution
+from orchestrator.core.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, Hold, MaxFailures
+from orchestrator.core.breaker import Breaker, Execution, Phase
 from orchestrator.core.costs import Costs, Took
 from orchestrator.core.executions import Ended, ended_by
 from orchestrator.core.gates import Closed, Passage
@@ -74,7 +74,11 @@ class RunBrakes:
         self._sending_since: int | None = None
         self._ends: deque[int] = deque()
         self._late_told_at: int | None = None
-        self._is_stopped = False
+        self._stood = False, False
+        """Whether it was stopped, and held, when that was looked at last."""
+
+        self._held_by: Hold | None = None
+        """What held it when that was looked at last."""
 
     async def load(self) -> None:
         """Goes on from what the ledger has."""
@@ -183,19 +187,24 @@ class RunBrakes:
         self._breaker.go_on()
         self._kept = msgspec.structs.replace(self._kept, overruled=overruled, continued_at=at, judged_from=now)
 
-    async def write_down(self) -> None:
-        """Leaves to the next process what has changed, and says what people should hear. Raises `StorageError`."""
+    async def write_down(self, *, is_last: bool = False) -> None:
+        """Leaves to the next process what has changed, or all where that `is_last`, and says what people should hear.
+        Raises `StorageError`.
+        """
         self._tell_late()
-        self._tell_whether_stopped()
+        held_by = self.hold(None) if self._left else None
         kept = msgspec.structs.replace(self._kept, breaker=self._breaker.state)
-        if kept != self._written:
-            await self._ledger.brakes.keep(self.run.id, kept)
+        if kept != self._written or held_by != self._held_by or is_last:
+            await self._ledger.brakes.keep(self.run.id, kept, held_by)
             self._written = kept
+        self._held_by = held_by
+        self._tell_whether_stopped()
 
     def _tell_whether_stopped(self) -> None:
         """Whoever waits for the end of the run looks again where time alone has stopped it, which no step tells."""
-        if (is_stopped := self.why_stopped is not None) is not self._is_stopped:
-            self._is_stopped = is_stopped
+        stands = self.why_stopped is not None, self._held_by is not None
+        if stands != self._stood:
+            self._stood = stands
             self._progress.nudge()
 
     def _tell_late(self) -> None:
@@ -250,6 +259,16 @@ class RunBrakes:
         """Why nothing more comes of the run before somebody does something."""
         at_service = self._progress.at_service + self._claiming
         return rules.stops(self.passages(None), at_service=at_service)
+
+    def hold(self, endpoint: Endpoint | None, *, at_endpoint: int = 0) -> Hold | None:
+        """Which of them holds the run: nothing more comes of it by itself, or single jobs at most. The budget of a day
+        counts where its endpoint is told.
+        """
+        return rules.hold(
+            self.passages(endpoint, at_endpoint=at_endpoint),
+            at_service=self._progress.at_service + self._claiming,
+            is_tripped=bool(self._settings().breaker.first) and self._breaker.state.phase is not Phase.CLOSED,
+        )
 
     def only(self) -> Sequence[int] | None:
         """The jobs of which alone any may be claimed; None for all."""
@@ -397,10 +416,10 @@ class Brakes:
             if run in self._runs:
                 self._runs[run].go_on(at)
 
-    async def write_down(self) -> None:
-        """Leaves to the next process what has changed. Raises `StorageError`."""
+    async def write_down(self, *, is_last: bool = False) -> None:
+        """Leaves to the next process what has changed, or all where that `is_last`. Raises `StorageError`."""
         for each in list(self._runs.values()):
-            await each.write_down()
+            await each.write_down(is_last=is_last)
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
         now = self._clock.now()

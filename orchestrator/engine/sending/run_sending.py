@@ -8,6 +8,7 @@ import anyio
 
 from orchestrator.core import gates
 from orchestrator.core.admission import Outlook, Prospect
+from orchestrator.core.brakes import Hold
 from orchestrator.core.fair_share import weight_of
 from orchestrator.core.gates import Passage
 from orchestrator.core.job import Job, Transition
@@ -125,6 +126,11 @@ class RunSending:
     def why_stopped(self) -> str | None:
         """Why nothing more of it is sent here before somebody does something."""
         return self._endpoint.why_stopped(self.run) or self.brakes.why_stopped
+
+    @property
+    def hold(self) -> Hold | None:
+        """Which brake holds the run; see `RunBrakes.hold`."""
+        return self.brakes.hold(self._endpoint, at_endpoint=self._at_endpoint())
 
     @property
     def crawl_s(self) -> float | None:

@@ -89,6 +89,11 @@ class FlowWork:
         """Why, in a few words."""
         return self.flow.why or next((stage.why_stuck for stage in self.stages if stage.is_stuck), "")
 
+    @property
+    def _is_paused(self) -> bool:
+        """Whether it is held until people have it go on."""
+        return self.flow.state is FlowState.HELD and not self.flow.is_braked
+
     async def carry_out(self) -> None:
         """From wherever it stands to its end. What makes it fail is said with the flow."""
         with self.scope:
@@ -170,12 +175,29 @@ class FlowWork:
         return end_of(succeeded=succeeded, others=others), why
 
     async def _look(self, work: StageWork) -> None:
-        """Holds the flow once too many rows of a stage have failed, or too few have succeeded for another one."""
+        """Holds the flow once too many rows of a stage have failed, or too few have succeeded for another one, and
+        while a brake of a run holds that.
+        """
         if is_barrier(work.stage) and not work.is_let_through:
             await self._let_through(work)
-        if self.flow.is_overruled or self.flow.state is FlowState.HELD or (why := work.failed_too_many()) is None:
+        await self._look_at_brakes()
+        if self.flow.is_overruled or self._is_paused or (why := work.failed_too_many()) is None:
             return
         await self._hold(why)
+
+    async def _look_at_brakes(self) -> None:
+        """A brake pauses nothing, and may let the flow go on by itself: who is told is told once."""
+        why = next((why for stage in self.stages if (why := stage.why_held) is not None), None)
+        is_news = self.flow.state is FlowState.RUNNING or (self.flow.is_braked and why != self.flow.why)
+        if why is not None and is_news and not self.flow.is_cancelled:
+            if await self.ledger.flows.brake(self.flow.id, why):
+                self.notifier.on_change()
+                self.warn(f"{self.flow.name} is held: {why}")
+            await self.look_again()
+        elif why is None and self.flow.is_braked:
+            if await self.ledger.flows.release(self.flow.id):
+                self.say(f"{self.flow.name} goes on")
+            await self.look_again()
 
     async def _let_through(self, work: StageWork) -> None:
         """Lets a stage begin that waits for all of those before it, once these are over, and with enough rows."""
@@ -185,7 +207,7 @@ class FlowWork:
         why = await self._too_few(work)
         if self.flow.is_cancelled:
             work.let_through()
-        elif self.flow.state is FlowState.HELD:
+        elif self._is_paused:
             work.is_short = True
         elif why is None:
             work.let_through()

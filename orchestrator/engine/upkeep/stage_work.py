@@ -61,6 +61,11 @@ class StageWork(ABC):
     def why_stuck(self) -> str:
         """Why, in a few words."""
 
+    @property
+    def why_held(self) -> str | None:
+        """Why nothing of it, or single jobs at most, are sent though nobody asked for that; None where they are."""
+        return None
+
     @abstractmethod
     def failed_too_many(self) -> str | None:
         """In words, where more rows have failed than may."""
@@ -144,6 +149,14 @@ class ServedStage(StageWork):
             return held.why
         return "" if self.session is None else self.session.why_stopped or self.session.held_up or ""
 
+    @property
+    def why_held(self) -> str | None:
+        """Which of the brakes of its run, or what else, keeps it from being sent."""
+        if self.session is not None:
+            return self.session.why_held
+        held = self.serving.runs.held.get(self.run.id)
+        return None if held is None else held.why
+
     def failed_too_many(self) -> str | None:
         """In words, where more rows have failed than may."""
         if self.stage.max_failed is None or self.session is None:
@@ -158,7 +171,7 @@ class ServedStage(StageWork):
     async def until_over(self, look: Look) -> None:
         """Until no row of it is left and none can come. `look` is called after each change."""
         while True:
-            session = await self._served()
+            session = await self._served(look)
             while self.serving.runs.sessions.get(self.run.id) is session:
                 seen = session.progress.changes
                 await look(self)
@@ -182,7 +195,7 @@ class ServedStage(StageWork):
         super().let_through()
         self.relay.let_through(self.run.id)
 
-    async def _served(self) -> RunSession:
+    async def _served(self, look: "Look") -> RunSession:
         """Once somebody can: the engine, too, tries again what it holds. Raises `UsageError` where it was deleted."""
         while True:
             if not (now := await self.ledger.runs.all([self.run.id])) or not now[0].accepted:
@@ -191,4 +204,5 @@ class ServedStage(StageWork):
             self.changed()
             if self.session is not None:
                 return self.session
+            await look(self)
             await anyio.sleep(AGAIN_S)

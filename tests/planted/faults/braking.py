@@ -5,9 +5,46 @@ from tests.planted.faults.fault import Fault
 BREAKER = "tests/core/test_breaker.py::"
 BRAKES = "tests/core/test_brakes.py::"
 COSTS = "tests/core/test_costs.py::"
+DIAGNOSIS = "tests/core/test_diagnosis.py::"
+COMMAND = "tests/engine/test_brakes_command.py::"
+FLOWS = "tests/engine/test_braked_flows.py::"
 ENGINE = "tests/engine/test_brakes.py::"
 
 FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a flow of which a brake stops a run is said to be running",
+        path="orchestrator/engine/upkeep/flow_work.py",
+        old="        await self._look_at_brakes()\n",
+        new="",
+        tests=(
+            FLOWS + "test_a_breaker_that_opens_holds_the_flow_is_told_once_and_lets_it_go_on_by_itself",
+            FLOWS + "test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on",
+        ),
+    ),
+    Fault(
+        name="a flow that a brake has held stays held though the brake lets it go on",
+        path="orchestrator/engine/upkeep/flow_work.py",
+        old="        elif why is None and self.flow.is_braked:\n",
+        new="        elif False:\n",
+        tests=(FLOWS + "test_to_continue_a_flow_goes_past_the_brakes_of_its_runs",),
+    ),
+    Fault(
+        name="where a brake has stopped a run and nobody works, resume is advised alone",
+        path="orchestrator/core/diagnosis.py",
+        old=" and run.hold is None):\n",
+        new="):\n",
+        tests=(
+            DIAGNOSIS + "test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_process",
+            COMMAND + "test_after_a_brake_has_stopped_a_run_and_nobody_works_it_is_named_with_what_lifts_it",
+        ),
+    ),
+    Fault(
+        name="what people have lifted is still said to hold the run",
+        path="orchestrator/ledger/control.py",
+        old='{"run_id": run, "continued_at": at, "held_by": None}',
+        new='{"run_id": run, "continued_at": at, "held_by": b\'{"brake":"breaker","why":"it is open"}\'}',
+        tests=("tests/conformance/test_brakes.py::test_what_holds_a_run_is_kept_until_people_lift_it",),
+    ),
     Fault(
         name="what people retry meets a breaker that failures of before have tripped",
         path="orchestrator/engine/sending/brakes.py",
@@ -162,8 +199,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="nobody hears that time alone has stopped a run",
         path="orchestrator/engine/sending/brakes.py",
-        old="            self._is_stopped = is_stopped\n            self._progress.nudge()\n",
-        new="            self._is_stopped = is_stopped\n",
+        old="            self._stood = stands\n            self._progress.nudge()\n",
+        new="            self._stood = stands\n",
         tests=("tests/engine/test_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
     ),
     Fault(
