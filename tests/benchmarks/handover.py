@@ -53,7 +53,7 @@ def _figure(name: str, value: float, at_least: float | None = ROWS_A_SECOND_MIN)
     return Figure(benchmark="pipelines", name=name, value=value, unit="rows/s", at_least=at_least)
 
 
-class _Files:
+class Files:
     """What makes the rows of a stage, without a process around it."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -79,8 +79,8 @@ async def _measured(number: int, step: str | None) -> tuple[float, float]:
         path = empty_ledger(folder / "ledger.db")
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.serve)
-            to_run = await _owed(ledger, folder, number, step)
-            relay = StageRelay(ledger=ledger, files=_Files(ledger), session_of=lambda _: None, warn=print)
+            to_run = await owed_to(ledger, folder, number, step)
+            relay = StageRelay(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
             began, cpu_began = time.perf_counter(), time.process_time()
             await group.start(relay.serve)
             while await ledger.handovers.is_owed(to_run.id):  # noqa: ASYNC110  nothing tells of a run without a session
@@ -91,7 +91,7 @@ async def _measured(number: int, step: str | None) -> tuple[float, float]:
     return took
 
 
-async def _owed(ledger: Ledger, folder: Path, number: int, step: str | None) -> Run:
+async def owed_to(ledger: Ledger, folder: Path, number: int, step: str | None) -> Run:
     """A run to which so many rows are owed, all of which have just ended."""
     stages = (
         Stage(name="one", from_=("input",), settings={"endpoint": ("ep",)}),

@@ -8,11 +8,19 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
+from orchestrator.clock import SystemClock
+from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.engine.user_functions import CheckCall, CheckLoad, StepCall, UserProcessDied
 from orchestrator.engine.user_process import UserProcess, user_code
+from orchestrator.ledger import open_ledger
+from tests.benchmarks.handover import Files, owed_to
+from tests.engine.rows import empty_ledger
 from tests.raising import IN_THREADS, file_of_functions
+
+pytestmark = pytest.mark.anyio
 
 BOLD = """
 import os, signal, sys, time
@@ -93,6 +101,28 @@ def test_a_step_that_hangs_can_be_left(tmp_path: Path, code: UserProcess) -> Non
     code.close()
     thread.join(10)
     assert ended == ["its process was ended by SIGKILL"]
+
+
+async def test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    async with (
+        open_ledger(empty_ledger(tmp_path / "ledger.db"), clock=SystemClock()) as ledger,
+        anyio.create_task_group() as group,
+    ):
+        await group.start(ledger.serve)
+        run = await owed_to(ledger, tmp_path, 1, "steps.py:hangs_there")
+        (tmp_path / "steps.py").write_text(f"{BOLD}\ndef hangs_there(row):\n    hangs({{'begun': {str(begun)!r}}})\n")
+        relay = StageRelay(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
+        await group.start(relay.serve)
+        with anyio.fail_after(30):
+            await anyio.to_thread.run_sync(lambda: begun.open().close())  # waits until it has begun
+            relay.leave(run.id)
+            while await ledger.handovers.is_owed(run.id):
+                await ledger.flush()
+        counts = await ledger.runs.counts(run.id)
+        assert {state: count for state, count in counts.items() if count} == {"failed": 1}
+        group.cancel_scope.cancel()
 
 
 def test_its_process_ends_with_ours_whatever_it_does(tmp_path: Path, code: UserProcess) -> None:

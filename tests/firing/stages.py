@@ -23,14 +23,18 @@ from orchestrator.units import WHOLE
 from tests.engine.flowing import Flowing, a_pipeline, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.engine.test_stages import Killing, triggered
+from tests.raising import IN_THREADS
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
 from tests.simulation.world import ENDPOINT
 
 STEPS = """
+from tests.raising import raises
+
+
 def spread(row):
     if row["input"]["raises"]:
-        raise ValueError("as it was drawn")
+        raises(row["input"]["raises"])
     return [{"of": row["custom_id"], "number": number} for number in range(row["output"])]
 
 
@@ -48,6 +52,11 @@ Ends = dict[str, Counter[tuple[str, str]]]
 """By stage, its rows and how they have ended."""
 
 
+def how_it_raises(seed: int, row: int) -> str:
+    """One of all the ways in which a step may end otherwise than by returning."""
+    return random.Random(f"{seed}/{row}").choice(sorted(IN_THREADS))
+
+
 def drawn(folder: Path, seed: int) -> Pipeline:
     """The pipeline of a seed, with its input."""
     chance = random.Random(seed)
@@ -57,7 +66,11 @@ def drawn(folder: Path, seed: int) -> Pipeline:
     rows = [
         {
             "custom_id": f"r{n}",
-            "input": {"fan": chance.randrange(6), "raises": chance.random() < 0.15, "fails": chance.random() < 0.15},
+            "input": {
+                "fan": chance.randrange(6),
+                "raises": how_it_raises(seed, n) if chance.random() < 0.15 else "",
+                "fails": chance.random() < 0.15,
+            },
         }
         for n in range(chance.randrange(3, 6))
     ]

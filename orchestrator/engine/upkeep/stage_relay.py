@@ -96,6 +96,11 @@ class StageRelay:
         self._let_through.add(run)
         self.wake()
 
+    def leave(self, run: int) -> None:
+        """Nobody wants what is handed over to `run` any more: a function that never returns keeps nobody waiting."""
+        if run in self._busy and (maker := self._makers.get(run)) is not None:
+            maker.leave()
+
     def forget(self, run: int) -> None:
         """Nothing more is to be handed over to `run`, as far as can be told."""
         if (maker := self._makers.pop(run, None)) is not None:

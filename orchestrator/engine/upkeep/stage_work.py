@@ -189,6 +189,7 @@ class ServedStage(StageWork):
 
     def cancel(self) -> None:
         """Its flow is to end: its run hears of it by itself."""
+        self.relay.leave(self.run.id)
 
     def let_through(self) -> None:
         """It may begin."""

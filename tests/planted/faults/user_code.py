@@ -2,7 +2,6 @@
 
 from tests.planted.faults.fault import Fault
 
-_STAGES = "tests/engine/test_stages.py"
 _PUMP = "tests/engine/test_pump.py"
 _DOOR = "tests/test_user_code.py"
 _PROCESS = "tests/engine/test_user_process.py"
@@ -14,7 +13,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/user_code.py",
         old="return error if isinstance(error, KeyboardInterrupt) and _may_be_ctrl_c() else UserCodeError(error)",
         new="return UserCodeError(error) if isinstance(error, Exception) else error",
-        tests=(f"{_STAGES}::test_a_step_that_raises_no_ordinary_error_stops_no_hand_over",),
+        tests=(f"{_DOOR}::test_whatever_is_raised_comes_out_as_one_error_and_is_raised_plainly_to_its_caller",),
     ),
     Fault(
         name="people's code is taken for a scope of ours that ends where it raises a cancellation",
@@ -64,6 +63,13 @@ FAULTS: tuple[Fault, ...] = (
         old="            os._exit(0)\n",
         new="            return\n",
         tests=(f"{_PROCESS}::test_its_process_ends_with_ours_whatever_it_does",),
+    ),
+    Fault(
+        name="people's code that hangs is waited for though nobody wants its rows any more",
+        path="orchestrator/engine/upkeep/stage_relay.py",
+        old="            maker.leave()\n\n    def forget",
+        new="            pass\n\n    def forget",
+        tests=(f"{_PROCESS}::test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more",),
     ),
     Fault(
         name="people's code in a command prints two rows of one name, and both are taken",
