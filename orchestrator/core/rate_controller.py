@@ -103,7 +103,7 @@ RISE_WINDOWS: Final = 0.7
 RISE_SEEN_MAX: Final = 80
 """So many requests at the higher rate are enough, whatever the step."""
 
-MOVED: Final = (0.7, 1.4)
+MOVED: Final = (0.88, 1.4)
 """A ceiling that has become less, or more, than this of itself has moved."""
 
 TRIED_AGAIN: Final = 4
@@ -301,7 +301,7 @@ class RateController:
             refused = max(self._refused, self.stray)
             self._rounds, self._deeper = 0, CUT_LESS_MAX
             self._ceiling = max(self._base, self._as_share(self._taken))
-            to = min(0.92, BELOW * (1 - refused)) * self._sent_share()
+            to = min(0.92, max(0.5, 1 - CUT * refused)) * self._sent_share()
             self._cut(now, to, self._trial_of(now, refused, refused, sure=SURE_VERIFIED))
 
     # --- trials
@@ -357,7 +357,7 @@ class RateController:
             self._ceiling = min(self._ceiling, self._as_share(self._taken))
             again = self._trial_of(now, seen, seen)
             again.share = trial.share
-            self._cut(now, self._sent_share() * max(0.5, BELOW * (1 - seen)), again)
+            self._cut(now, self._sent_share() * max(0.5, 1 - CUT * seen), again)
             return
         if seen > self._verified + 0.02:
             self._verified_since = now
@@ -368,7 +368,6 @@ class RateController:
             self.phase = Phase.FREE if trial.share >= 1 else Phase.BOUND
             self._base = trial.share
             self._go_on(now, trial.share, self._steady_alarm())
-            self._put_off_rising(now)
         else:
             self._rise_from(now)
 
@@ -388,9 +387,6 @@ class RateController:
         least, most = MOVED
         if self._stood_share == 1 or not least < share / self._stood_share < most:
             self._stood_share, self._stood_since = share, now
-        self._put_off_rising(now)
-
-    def _put_off_rising(self, now: int) -> None:
         self._rise_at = now + max(round(RISE_WINDOWS * self._window_us), (now - self._stood_since) // TRIED_AGAIN)
 
     def _try_more(self, now: int) -> None:

@@ -33,6 +33,13 @@ def test_at_a_quarter_of_the_limit_few_are_refused_from_the_second_minute_on() -
         assert outcome.used >= 0.88, way
 
 
+@pytest.mark.parametrize("way", ["sliding log", "fixed window"])
+def test_a_limit_that_is_raised_among_strays_is_found(way: str) -> None:
+    """To verify again and again that strays are strays once put off what was to be tried beside, for ever."""
+    world = World(limit=LIMIT, way=way, stray=0.05, true=((0.0, 0.5), (900.0, 1.0)), seconds=1800)
+    assert play(world).used >= 0.8
+
+
 # --- single rules
 
 WINDOW = 10_000_000

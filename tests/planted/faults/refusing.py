@@ -36,6 +36,16 @@ FAULTS: tuple[Fault, ...] = (
         tests=(WORLDS,),
     ),
     Fault(
+        name="to verify strays puts off trying more",
+        path="orchestrator/core/rate_controller.py",
+        old="            self._base = trial.share\n            self._go_on(now, trial.share, self._steady_alarm())\n",
+        new=(
+            "            self._base = trial.share\n            self._go_on(now, trial.share, self._steady_alarm())\n"
+            "            self._rise_at = now + (now - self._stood_since) // TRIED_AGAIN\n"
+        ),
+        tests=(f"{CONTROLLER}::test_a_limit_that_is_raised_among_strays_is_found",),
+    ),
+    Fault(
         name="a ceiling is never tried again",
         path="orchestrator/core/rate_controller.py",
         old="        elif self.phase is Phase.BOUND and now >= self._rise_at:\n",
