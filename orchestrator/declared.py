@@ -10,7 +10,7 @@ from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_brakes import BRAKES, NOTIFY
-from orchestrator.declared_inputs import INPUTS, REPLACE_INPUT
+from orchestrator.declared_inputs import ALLOW_ENV, INPUTS, REPLACE_INPUT
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
@@ -471,7 +471,7 @@ KEPT: Final[Settings] = (*_LINE, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_B
 RUN: Final[Settings] = (
     *(ENDPOINT, PROFILE, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER),
-    *(*INPUTS, REPLACE_INPUT),
+    *(*INPUTS, REPLACE_INPUT, ALLOW_ENV),
     *(OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),
@@ -485,7 +485,7 @@ RUN: Final[Settings] = (
     *(DRY_RUN, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),
 )
 RESUME: Final[Settings] = (
-    *(PROFILE, *_LINE, LEDGER, OUTPUT, ERRORS, INCLUDE),
+    *(PROFILE, *_LINE, LEDGER, ALLOW_ENV, OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),
     *(RETRY_FAILED, DETACH, LOG_FILE, LOG_FORMAT, JSON, QUIET),

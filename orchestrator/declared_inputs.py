@@ -1,10 +1,13 @@
 """The settings of how an input is read, each declared once, as those in `declared`."""
 
+import shlex
 from typing import Any, Final
 
 from orchestrator import written
+from orchestrator.core.row_variables import RefusedVariables
+from orchestrator.core.s3_config import UnusableVariables
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, one_of, text, whole
-from orchestrator.settings import InputFormat, InputSettings, RunRequest
+from orchestrator.settings import InputFormat, InputSettings, RunRequest, RunSettings
 
 INPUT: Final = "Input"
 
@@ -61,5 +64,23 @@ REPLACE_INPUT: Final = Setting(
     of=RunRequest,
     panel=INPUT,
 )
+ALLOW_ENV: Final[Setting[tuple[str, ...]]] = Setting(
+    "allow-env",
+    Form(Kind.LIST, "NAME", written.allowed_variables, tuple),
+    "A variable that the rows of the input may name in their `s3Config`, or how such begin, as in `S3_*`. Repeatable.",
+    more="[Keys of this program's own](#secrets-that-rows-name) they never get.",
+    of=RunSettings,
+    default="none",
+    panel=INPUT,
+)
 
 INPUTS: Final[tuple[Setting[Any], ...]] = (FORMAT, ID_FIELD, INPUT_FIELD, MAP, TYPES, MAX_INPUT_BYTES)
+
+
+def unusable_variables(error: UnusableVariables) -> str:
+    """What is wrong with a row that refers to variables it cannot have, and what lets it."""
+    if not isinstance(error, RefusedVariables):
+        return str(error)
+    if error.are_ours:
+        return f"{error}; name another variable in the row"
+    return f"{error}; if that is meant, add {shlex.join(ALLOW_ENV.words(error.names))}"

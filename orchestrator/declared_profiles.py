@@ -1,10 +1,13 @@
 """What the configuration file says of an account, in a table of its own: `[profile.work]`."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from orchestrator import written
 from orchestrator.core.profiles import parse_profile, profile_of
+from orchestrator.core.row_variables import OwnKeys
 from orchestrator.declaration import Setting, parsed
+from orchestrator.settings import ConnectionSettings
 
 PROFILE: Final[Setting[str]] = Setting(
     "profile",
@@ -35,3 +38,12 @@ def whose(place: str) -> str:
     if profile is None:
         return f"was begun without a profile: leave {PROFILE} and its variable out"
     return f"belongs to the profile {profile}: add {PROFILE} {profile}"
+
+
+def own_keys(
+    connection: ConnectionSettings, environ: Mapping[str, str], others: frozenset[str] = frozenset()
+) -> OwnKeys:
+    """What must not leave for a row; `others` are more variables that hold a secret of ours."""
+    named = {key.removeprefix("env:") for key in connection.keys.values() if key.startswith("env:")}
+    values = {connection.api_key, *(connection.key_for(url, environ) for url in connection.keys)}
+    return OwnKeys(names=connection.key_variables | others | named, values=frozenset(values - {""}))

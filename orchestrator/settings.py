@@ -135,6 +135,7 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     """The function that outputs have to please."""
     workers_max: int | None = None  # of its endpoint, while it is at work; None: as it is
     workers_min: int | None = None
+    allow_env: tuple[str, ...] = ()  # which environment variables its rows may name (`core.row_variables`)
     resumable: bool = False
     """Whether its jobs outlive their submissions: each goes on from its newest checkpoint (`core.resuming`)."""
 
@@ -198,6 +199,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_url: str | None = None
     """Under which URL the service reaches the listener; None: the listener's own, for a service on loopback."""
 
+    key_variables: frozenset[str] = frozenset()  # what holds keys of ours beside those that `keys` names
     limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
     pacing: Pacing = "even"
     rest_url: str = REST_URL_DEFAULT
@@ -398,7 +400,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing is taken over from the last command of the run."""
     replace_input: bool = False
     """Whether jobs that are no longer in the input are dropped, if they have not succeeded."""
-
+    allow_env: tuple[str, ...] = ()  # besides what the run's settings have
     only_rows: frozenset[int] | None = None  # that are taken in, counted from 1; None: all
     configuration: Configuration | None = None
     """What the next command has without a flag; None: the request was not made by a command line."""

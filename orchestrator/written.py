@@ -21,6 +21,7 @@ from orchestrator.core.escalation import Rule, format_rule, parse_rule
 from orchestrator.core.moments import parse_moment, written_moment
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
+from orchestrator.core.row_variables import parse_allowed
 from orchestrator.core.s3_config import REFERENCE
 from orchestrator.declaration import Form, Kind, duration, parsed
 from orchestrator.settings import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
@@ -123,6 +124,11 @@ def keys(texts: Sequence[str]) -> Mapping[str, str]:
             raise ValueError(f"number {number}, for {address}: {_KEY_FORM}")
         found[address] = variable
     return found
+
+
+def allowed_variables(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names of variables, or how they begin; several may stand in one text, with commas between them."""
+    return tuple(parse_allowed(each.strip()) for text in texts for each in text.split(","))
 
 
 def variable(text: str) -> str:

@@ -129,6 +129,7 @@ class Choices:
         profiles: Sequence[str] = (),
         endpoints: Sequence[str] = (),
         no_profile: UsageError | None = None,
+        key_variables: Iterable[str] = (),
     ) -> None:
         self._section = section
         self._given = {**file, **environment, **(profile or {}), **flags}
@@ -142,6 +143,9 @@ class Choices:
 
         self.profiles = profiles
         """The accounts that the file has tables for."""
+
+        self.key_variables = frozenset(key_variables)
+        """Which hold the keys of these accounts."""
 
         self.endpoints = endpoints
         """The endpoints, by id or name, that it has tables for."""
@@ -233,6 +237,7 @@ def choose(
         profiles=tuple(tables[PROFILES_TABLE]),
         endpoints=tuple(tables[ENDPOINTS_TABLE]),
         no_profile=no_profile,
+        key_variables=(_key_variable(members) for members in tables[PROFILES_TABLE].values()),
     )
 
 
@@ -321,6 +326,10 @@ def _of_profile(path: Path | None, tables: Mapping[str, object], chosen: Given |
                 f" give {declared_profiles.PROFILE} {others[0]}, or leave {given.origin} out"
             )
     return found[name]
+
+
+def _key_variable(members: object) -> str:
+    return str(members.get(declared_profiles.KEY.key)).removeprefix("env:") if isinstance(members, dict) else ""
 
 
 def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer:

@@ -35,6 +35,7 @@ def connection_of(
         connection,
         serverless_url=place(connection.serverless_url, choices[declared_profiles.PROFILE]),
         api_key=key_of(choices, environment, needed=False) if key is None else key,
+        key_variables=choices.key_variables,
     )
 
 

@@ -22,6 +22,7 @@ from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
 from orchestrator.api.file_owners import check_flow_owns
 from orchestrator.api.files import row_batches, write_files
+from orchestrator.api.taking_in import row_variables
 from orchestrator.api.telling import told_of_run, told_to
 from orchestrator.api.user_commands import carry_out
 from orchestrator.core import pipelines
@@ -31,9 +32,10 @@ from orchestrator.core.placeholders import Moment, Word, expanded, placeholders,
 from orchestrator.core.policy import format_duration
 from orchestrator.core.profiles import address_of, place, profile_of
 from orchestrator.core.reusing import Reuse
+from orchestrator.core.row_variables import RowVariables
 from orchestrator.core.stages import on_the_way
 from orchestrator.declared_pipelines import run_settings
-from orchestrator.declared_profiles import PROFILE, whose
+from orchestrator.declared_profiles import PROFILE, own_keys, whose
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.intake import InputBatch, Intake, turn_to_take_in
@@ -148,7 +150,11 @@ class LocalFiles:
         return RowMaker(
             stage=stage,
             folder=Path(pipeline.folder),
-            environ=self.dependencies.environ,
+            variables=RowVariables(
+                self.dependencies.environ,
+                settings.allow_env,
+                own_keys(self.connection, self.dependencies.environ, pipeline.secret_variables),
+            ),
             policy=settings.policy,
             is_resumable=settings.resumable,
             webhook_bytes=self.webhook_bytes(),
@@ -225,7 +231,7 @@ class LocalFiles:
         choices, places = _choices(stage), Places()
         reading = Reading(
             settings=InputSettings(**choices.fields(InputSettings)),
-            environ=self.dependencies.environ,
+            variables=await row_variables(self.ledger, self.connection, settings, self.dependencies.environ),
             run_policy=settings.policy,
             webhook_bytes=self.webhook_bytes(),
             body_bytes_max=choices[declared.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,

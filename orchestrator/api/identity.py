@@ -153,6 +153,8 @@ def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     what no command can say: that a stage of a flow takes results again.
     """
     before = run.settings
+    if more := [each for each in request.allow_env if each not in before.allow_env]:
+        before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
     settings = msgspec.structs.replace(
         request.settings or before, told=told(request), reuse=before.reuse, takes_over=before.takes_over
     )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.options import OF_INPUT, Function
 from orchestrator.api.outcomes import Job
+from orchestrator.core.row_variables import RowVariables
 from orchestrator.engine.pump import Pump
 from orchestrator.errors import UsageError
 from orchestrator.formats.jsonl import RowReader
@@ -51,7 +52,7 @@ def source_of(inputs: Inputs) -> str:
 def pump_of(
     inputs: Inputs,
     *,
-    environ: Mapping[str, str],
+    variables: RowVariables,
     settings: RunSettings,
     reading: InputSettings,
     webhook_bytes: int,
@@ -65,7 +66,7 @@ def pump_of(
             [str(inputs)],
             Reading(
                 settings=reading,
-                environ=environ,
+                variables=variables,
                 run_policy=settings.policy,
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=body_bytes_max,
@@ -76,7 +77,7 @@ def pump_of(
         return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
-        return RowReader(environ, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
+        return RowReader(variables, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
 
     values = ValueReader(reader(), reader())
 

@@ -43,6 +43,7 @@ class RunOptions(TypedDict, total=False):
     schema: str | PathLike[str] | None
     check: str | None
     escalate: str | Sequence[str] | None
+    allow_env: str | Sequence[str] | None
     retry_budget: str | None
     on_stuck: Literal["report", "resubmit"] | None
     events_kept: Duration | None

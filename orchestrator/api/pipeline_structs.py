@@ -116,6 +116,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     schema: str | PathLike[str] | None = None
     check: StepFunction | str | None = None
     escalate: str | Sequence[str] | None = None
+    allow_env: str | Sequence[str] | None = None
     retry_budget: str | None = None
     price_per_second: float | None = None
     resumable: bool | None = None

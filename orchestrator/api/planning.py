@@ -24,7 +24,9 @@ from orchestrator.core.health import Health
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.core.planning import Batch, Plan
 from orchestrator.core.planning import plan as planned
+from orchestrator.core.row_variables import RowVariables
 from orchestrator.declared_plan import PlanRequest
+from orchestrator.declared_profiles import own_keys
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.local import absolute, is_local
 from orchestrator.engine.observers.view import Silent, View
@@ -179,7 +181,7 @@ def _counted(request: PlanRequest, settings: RunSettings, environ: Mapping[str, 
     assert asked.source is not None
     reading = Reading(
         settings=asked.reading,
-        environ=environ,
+        variables=RowVariables(environ, settings.allow_env, own_keys(asked.connection, environ)),
         run_policy=settings.policy,
         body_bytes_max=asked.body_bytes_max,
         is_resumable=settings.resumable,

@@ -16,6 +16,7 @@ from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
 from orchestrator.api.naming import run_named
 from orchestrator.api.options import Function, named, settings_from
+from orchestrator.api.taking_in import row_variables
 from orchestrator.api.usable import check_usable
 from orchestrator.core.addresses import leads_to_loopback
 from orchestrator.core.profiles import endpoint_at, is_same_account
@@ -182,7 +183,7 @@ class Submission:
         first = await ledger.intakes.last_line(run.id) if self.appends else 0
         pump = pump_of(
             self.inputs,
-            environ=self.host.dependencies.environ,
+            variables=await row_variables(ledger, self.host.connection, settings, self.host.dependencies.environ),
             settings=settings,
             reading=InputSettings(**self.choices.fields(InputSettings)),
             webhook_bytes=await self.host.webhook_bytes(),

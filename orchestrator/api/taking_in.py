@@ -4,20 +4,29 @@ from collections.abc import Mapping
 
 from orchestrator.api import files
 from orchestrator.api.remembering import own_outputs
+from orchestrator.core.row_variables import RowVariables
+from orchestrator.declared_profiles import own_keys
 from orchestrator.engine.observers.view import View
 from orchestrator.formats.reading import Reading
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.corrections import Gone
 from orchestrator.ledger.runs import Run
-from orchestrator.settings import RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
 
 
-def reading_of(
-    request: RunRequest, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
-) -> Reading:
+async def row_variables(
+    ledger: Ledger, connection: ConnectionSettings, settings: RunSettings, environment: Mapping[str, str]
+) -> RowVariables:
+    """What the rows of a run with these settings may name, whose process reaches its service by `connection`."""
+    keys = own_keys(connection, environment, await ledger.pipelines.secret_variables())
+    return RowVariables(environment, settings.allow_env, keys)
+
+
+def reading_of(request: RunRequest, settings: RunSettings, variables: RowVariables, *, webhook_bytes: int) -> Reading:
     """How the input of `request` is read for a run with `settings`."""
     return Reading(
         settings=request.reading,
-        environ=environ,
+        variables=variables,
         run_policy=settings.policy,
         webhook_bytes=webhook_bytes,
         body_bytes_max=request.body_bytes_max,

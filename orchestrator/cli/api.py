@@ -14,15 +14,19 @@ import typer
 
 from orchestrator import declared
 from orchestrator.api.config import Choices
+from orchestrator.api.connecting import connection_of
 from orchestrator.cli import access, api_calls
 from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.api_calls import Work
 from orchestrator.cli.endpoint_names import is_looked_up
 from orchestrator.cli.execution import App
-from orchestrator.cli.job_input import JobInput, object_text, read_job_input
+from orchestrator.cli.job_input import JobInput, is_typed, object_text, read_job_input
 from orchestrator.cli.options import flags_of
 from orchestrator.cli.request import ledger_of, policy_of
 from orchestrator.core.policy import parse_duration
+from orchestrator.core.row_variables import EVERYTHING, RowVariables
+from orchestrator.declared_inputs import ALLOW_ENV
+from orchestrator.declared_profiles import own_keys
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US
 
@@ -74,7 +78,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = a
     _add_openai(operations)
 
 
-_policy: Final = flags_of(declared.TTL, declared.EXECUTION_TIMEOUT, declared.LOW_PRIORITY)
+_policy: Final = flags_of(declared.TTL, declared.EXECUTION_TIMEOUT, declared.LOW_PRIORITY, ALLOW_ENV)
 
 
 def _add_submits(api: Noun) -> None:
@@ -152,7 +156,11 @@ def _at(endpoint: str, choices: Choices, work: Work) -> Command:
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:
-    return read_job_input(given, policy=policy_of(choices), webhook=webhook, environment=os.environ)
+    # What somebody types, he names himself; what comes out of a file may be anybody's.
+    allowed = (EVERYTHING,) if is_typed(given) else choices[ALLOW_ENV] or ()
+    connection = connection_of(choices, os.environ, among=())
+    variables = RowVariables(os.environ, allowed, own_keys(connection, os.environ))
+    return read_job_input(given, policy=policy_of(choices), webhook=webhook, variables=variables)
 
 
 def _milliseconds(wait: str) -> int:

@@ -13,7 +13,9 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.policy import Policy, decode_policy, merge_policies
-from orchestrator.core.s3_config import S3Config, decode_s3_config, resolve_s3_config
+from orchestrator.core.row_variables import RowVariables
+from orchestrator.core.s3_config import S3Config, UnusableVariables, decode_s3_config
+from orchestrator.declared_inputs import unusable_variables
 from orchestrator.errors import UsageError
 from orchestrator.formats.json_text import json_problem, kind_of
 from orchestrator.settings import STANDARD_INPUT
@@ -40,7 +42,7 @@ class JobInput(msgspec.Struct, frozen=True, kw_only=True):
         return f"JobInput(input={self.input[:80]!r}, policy={self.policy!r})"
 
 
-def read_job_input(given: str, *, policy: Policy, webhook: str | None, environment: Mapping[str, str]) -> JobInput:
+def read_job_input(given: str, *, policy: Policy, webhook: str | None, variables: RowVariables) -> JobInput:
     """The job that `--input` describes; what the flags say (`policy`, `webhook`) wins. Raises `UsageError`."""
     text = object_text(given)
     members = _members.decode(text)
@@ -49,13 +51,15 @@ def read_job_input(given: str, *, policy: Policy, webhook: str | None, environme
             raise UsageError(f"--input: its input must be an object, not {kind_of(bytes(members['input']))}")
         return JobInput(input=text, policy=policy, webhook=webhook)
     try:
-        return _job_request(members, policy, webhook, environment)
+        return _job_request(members, policy, webhook, variables)
+    except UnusableVariables as error:
+        raise UsageError(f"--input: {unusable_variables(error)}") from None
     except ValueError as error:
         raise UsageError(f"--input: {error}") from None
 
 
 def _job_request(
-    members: Mapping[str, msgspec.Raw], policy: Policy, webhook: str | None, environment: Mapping[str, str]
+    members: Mapping[str, msgspec.Raw], policy: Policy, webhook: str | None, variables: RowVariables
 ) -> JobInput:
     for key in members:
         if key not in _KEYS:
@@ -71,7 +75,7 @@ def _job_request(
         webhook = msgspec.json.decode(given["webhook"], type=str)
     s3_config = None
     if "s3Config" in given:
-        s3_config = resolve_s3_config(decode_s3_config(given["s3Config"]), environment)
+        s3_config = variables.resolve(decode_s3_config(given["s3Config"]))
     return JobInput(input=given["input"], policy=policy, webhook=webhook, s3_config=s3_config)
 
 
@@ -90,8 +94,13 @@ def object_text(given: str) -> bytes:
     return text
 
 
+def is_typed(given: str) -> bool:
+    """Whether it is the JSON text itself rather than the name of a file."""
+    return given.lstrip().startswith(("{", "["))
+
+
 def _read(given: str) -> bytes:
-    if given.lstrip().startswith(("{", "[")):
+    if is_typed(given):
         return given.encode("utf-8", "surrogateescape")
     try:
         if given == STANDARD_INPUT:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared, written
+from orchestrator import declared, declared_inputs, written
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener, connection_of, key_of
 from orchestrator.api.options import check_together
@@ -81,6 +81,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             name=name,
             source=None,
             endpoint=choices[declared.ENDPOINT] if choices.is_told(declared.ENDPOINT) else None,
+            allow_env=choices[declared_inputs.ALLOW_ENV] or (),
             writing=OutputSettings(**choices.fields(OutputSettings, declared.RESUME)),
             connection=connection_of(choices, environment, among=declared.RESUME),
             configuration=choices.configuration,

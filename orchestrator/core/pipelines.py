@@ -134,6 +134,12 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stages: tuple[Stage, ...]
     notify: Notify | None = None
 
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """The variables that hold secrets of its own."""
+        secret = None if self.notify is None else self.notify.secret
+        return frozenset() if secret is None else frozenset({secret.removeprefix("env:")})
+
     def stage(self, name: str) -> Stage:
         """The stage of that name. Raises `LookupError`."""
         found = [stage for stage in self.stages if stage.name == name]

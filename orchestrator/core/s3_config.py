@@ -73,20 +73,29 @@ def _literal(key: str) -> str:
     )
 
 
-class MissingVariables(ValueError):
-    """Environment variables to which an s3Config refers are not set."""
+class UnusableVariables(ValueError):
+    """Environment variables to which an s3Config refers, and which a row cannot have."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(f"s3Config refers to {' and '.join(names)}, which the environment does not set")
+    def __init__(self, told: str, names: Sequence[str]) -> None:
+        super().__init__(told)
         self.names = tuple(names)
 
 
-def resolve_s3_config(config: S3Config, environ: Mapping[str, str]) -> S3Config:
-    """`config` with the secrets that its references name. Raises `MissingVariables`."""
+class MissingVariables(UnusableVariables):
+    """They are not set."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"s3Config refers to {' and '.join(names)}, which the environment does not set", names)
+
+
+def names_in(config: S3Config) -> list[str]:
+    """The variables to which `config` refers."""
     references = [REFERENCE.fullmatch(value) for value in (config.access_id, config.access_secret) if value is not None]
-    names = [reference[1] for reference in references if reference]
-    if missing := [name for name in names if not environ.get(name)]:
-        raise MissingVariables(missing)
+    return list(dict.fromkeys(reference[1] for reference in references if reference))
+
+
+def resolve_s3_config(config: S3Config, environ: Mapping[str, str]) -> S3Config:
+    """`config` with the secrets that its references name, which are set and may be: `RowVariables` sees to both."""
     return msgspec.structs.replace(
         config, access_id=_resolved(config.access_id, environ), access_secret=_resolved(config.access_secret, environ)
     )

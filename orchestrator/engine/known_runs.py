@@ -76,6 +76,7 @@ class KnownRuns:
         self.brakes = brakes
         self._clock = clock
         self._environ = environ
+        self._signs_with: frozenset[str] = frozenset()
         self._services = services
         self._endpoints = endpoints
         self._listener = listener
@@ -163,6 +164,7 @@ class KnownRuns:
         self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], Said]
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
+        self._signs_with = await self._ledger.pipelines.secret_variables()
         progress = await self._progress_of(run)
         brakes = await self.brakes.of(run, progress)
         session = self.sessions[run.id] = RunSession(
@@ -199,6 +201,7 @@ class KnownRuns:
                 self._listener.webhook,
                 run_key=f"{run.created_at}/{run.id}",
                 here_us=served.endpoint.here_us,
+                keys=lambda: self._services.own_keys(self._signs_with),
             ),
             wishes=lambda: control.wishes(run.id),
             at_service=lambda: progress.at_service,

@@ -13,6 +13,7 @@ import msgspec
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pipelines import Stage
 from orchestrator.core.policy import Policy
+from orchestrator.core.row_variables import RowVariables
 from orchestrator.engine.user_functions import NoRowError, PerformsTasks, StepCall, UserProcessDied, no_row
 from orchestrator.engine.user_process import user_code
 from orchestrator.formats.jsonl import RowReader
@@ -48,7 +49,7 @@ class RowMaker:
     folder: Path
     """From which the path of its function counts."""
 
-    environ: Mapping[str, str]
+    variables: RowVariables
     policy: Policy
     webhook_bytes: int
     body_bytes_max: int
@@ -133,7 +134,7 @@ class RowMaker:
 
     def _rows(self, parent: str, line: int, texts: Sequence[bytes]) -> Iterator[Row]:
         """Their ids are their parent's, with a number where there are several."""
-        reader = RowReader(self.environ, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
+        reader = RowReader(self.variables, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
         for number, text in enumerate(texts):
             row = reader.read(number + 1, text)
             if not isinstance(row, Row):

@@ -12,7 +12,8 @@ from orchestrator.client.allowance import within_connections
 from orchestrator.client.descriptors import requests_part
 from orchestrator.core.pacing import Limit, Operation
 from orchestrator.core.profiles import is_same_account
-from orchestrator.declared_profiles import whose
+from orchestrator.core.row_variables import OwnKeys
+from orchestrator.declared_profiles import own_keys, whose
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import View
 from orchestrator.errors import UsageError
@@ -92,6 +93,10 @@ class Services:
         """All that there are, by the URL of their service; "" for the one that needs no name."""
         further = self._connection.keys
         return {"": self._connection.api_key} | {url: key for url in further if (key := self._key_for(url))}
+
+    def own_keys(self, others: frozenset[str]) -> OwnKeys:
+        """What must not leave for a row; `others` are more variables that hold a secret of ours."""
+        return own_keys(self._connection, self._dependencies.environ, others)
 
     def _key_for(self, url: str) -> str:
         return self._connection.key_for(url, self._dependencies.environ)

@@ -25,7 +25,9 @@ from orchestrator.core.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.openai import Via, asked
 from orchestrator.core.policy import Policy, decode_policy, encode_policy, merge_policies
 from orchestrator.core.resuming import RESUME, RESUME_BYTES
-from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
+from orchestrator.core.row_variables import RowVariables
+from orchestrator.core.s3_config import UnusableVariables, decode_s3_config
+from orchestrator.declared_inputs import unusable_variables
 from orchestrator.formats.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.json_text import canonical, json_problem, kind_of
 from orchestrator.formats.lines import TOO_LARGE_ADVICE
@@ -76,7 +78,7 @@ def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | Problem:
 class RowReader:
     """Reads line after line; remembers which form the file is in, and since which line.
 
-    `environ` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
+    `variables` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
     a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `via`: how the jobs
     are to reach their worker, which not every row can.
@@ -84,14 +86,14 @@ class RowReader:
 
     def __init__(
         self,
-        environ: Mapping[str, str],
+        variables: RowVariables,
         run_policy: Policy,
         webhook_bytes: int,
         body_bytes_max: int,
         is_resumable: bool = False,
         via: Via = Via.QUEUE,
     ) -> None:
-        self._environ = environ
+        self._variables = variables
         self._run_policy = run_policy
         self._run_policy_bytes = _policy_bytes(run_policy)
         self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
@@ -205,7 +207,10 @@ class RowReader:
         if raw is None:
             return None, 0
         config = decode_s3_config(raw)
-        resolved = resolve_s3_config(config, self._environ)
+        try:
+            resolved = self._variables.resolve(config)
+        except UnusableVariables as error:
+            raise ValueError(unusable_variables(error)) from None
         return msgspec.json.encode(config), len(b',"s3Config":') + len(msgspec.json.encode(resolved))
 
     def _check_size(self, part_bytes: int) -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from orchestrator import declared_inputs
 from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
+from orchestrator.core.row_variables import NO_VARIABLES, RowVariables
 from orchestrator.errors import UsageError
 from orchestrator.formats import folder, json_array, openai_batch, parquet, tables
 from orchestrator.formats.compression import DamagedInputError, bare_name, is_compressed, unpacked
@@ -53,7 +54,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are read, and what they are checked against; the others are `RowReader`'s."""
 
     settings: InputSettings = InputSettings()
-    environ: Mapping[str, str]
+    variables: RowVariables = NO_VARIABLES
     run_policy: Policy = NO_POLICY
     webhook_bytes: int = 0
     body_bytes_max: int = BODY_BYTES_MAX
@@ -69,7 +70,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     def rows(self) -> RowReader:
         """What checks the rows of one file."""
         return RowReader(
-            self.environ,
+            self.variables,
             self.run_policy,
             self.webhook_bytes,
             self.body_bytes_max,

@@ -101,6 +101,10 @@ class Pipelines(Noun):
                     self._bodies[row[0]] = _decoder.decode(row[1])
         return {number: self._bodies[number] for number in wanted}
 
+    async def secret_variables(self) -> frozenset[str]:
+        """The variables that hold what messages of pipelines are signed with."""
+        return frozenset().union(*(each.pipeline.secret_variables for each in await self.all()))
+
     async def version(self, definition: int) -> int:
         """Which version of its pipeline that is."""
         return int(await self._doors.value(select(definitions.c.version).where(definitions.c.id == definition)))

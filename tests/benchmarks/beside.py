@@ -149,7 +149,7 @@ def _holder(descriptor: int) -> int:
 async def _take_in(ledger: Path, url: str) -> None:
     """Takes the rows in for a run of its own, as a second `orchestrator run` does."""
     source = str(ledger.with_name("more.jsonl"))
-    batches = row_batches(source, Reading(environ={}))
+    batches = row_batches(source, Reading())
     hold = Dependencies().holding_intakes(ledger)
     async with (
         command_ledger(ledger, clock=SystemClock()) as opened,

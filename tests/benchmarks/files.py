@@ -111,7 +111,7 @@ def _figure(name: str, value: float, unit: str, **bounds: float | None) -> Figur
 
 
 def _read(path: Path) -> int:
-    reading = Reading(environ={}, settings=InputSettings())
+    reading = Reading(settings=InputSettings())
     return sum(isinstance(item, Row) for item in read_inputs([str(path)], reading))
 
 

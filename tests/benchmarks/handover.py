@@ -15,6 +15,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.flows import FlowKind
 from orchestrator.core.pipelines import Pipeline, Stage
 from orchestrator.core.policy import Policy
+from orchestrator.core.row_variables import NO_VARIABLES
 from orchestrator.engine.row_maker import RowMaker
 from orchestrator.engine.upkeep.stage_relay import StageRelay
 from orchestrator.ledger import Ledger, open_ledger
@@ -63,7 +64,7 @@ class Files:
         return RowMaker(
             stage=stage,
             folder=Path(pipeline.folder),
-            environ={},
+            variables=NO_VARIABLES,
             policy=Policy(),
             webhook_bytes=0,
             body_bytes_max=BODY_BYTES_MAX_DEFAULT,

@@ -487,12 +487,12 @@ def test_nothing_that_could_end_up_in_a_traceback_shows_a_secret() -> None:
     from orchestrator.cli.access import Access, Interface
     from orchestrator.cli.job_input import read_job_input
     from orchestrator.core.policy import Policy
+    from orchestrator.core.row_variables import RowVariables
 
     access = Access(urls={Interface.JOBS: "http://h"}, key=KEY)
     request = '{"input":{"n":1},"s3Config":{"accessSecret":"env:S"}}'
-    job = read_job_input(request, policy=Policy(), webhook=None, environment={"S": KEY})
-    assert job.s3_config is not None
-    assert KEY not in f"{access!r} {job!r}"
+    job = read_job_input(request, policy=Policy(), webhook=None, variables=RowVariables({"S": KEY}, ["S"]))
+    assert job.s3_config is not None and KEY not in f"{access!r} {job!r}"  # noqa: PT018
 
 
 def test_quiet_in_the_environment_leaves_only_the_data() -> None:

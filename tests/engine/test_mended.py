@@ -13,6 +13,7 @@ from orchestrator.core.pacing import Operation
 from orchestrator.ledger.commands import Action
 from orchestrator.ledger.control import Wishes
 from orchestrator.ledger.heartbeats import STALE_US
+from orchestrator.settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
@@ -120,10 +121,15 @@ async def test_nobody_probes_an_endpoint_that_is_well(tmp_path: Path) -> None:
         assert transport.of("health") == []
 
 
+ALLOWED = RunSettings(allow_env=("WHO", "SECRET"))
+
+
 async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_set(tmp_path: Path) -> None:
     environ = {"WHO": "me"}
     transport = Scripted(run=numbered(), status=COMPLETED)
-    async with process(tmp_path / "db", transport, jobs=rows(30, s3_config=SECRET), environ=environ) as p:
+    async with process(
+        tmp_path / "db", transport, jobs=rows(30, s3_config=SECRET), environ=environ, settings=ALLOWED
+    ) as p:
         p.endpoint.on_change(p.progress.nudge)
         await p.begin()
         await anyio.sleep(100)

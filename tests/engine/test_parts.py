@@ -67,7 +67,7 @@ def test_a_changed_policy_applies_from_the_next_body() -> None:
 def test_secrets_are_looked_up_at_the_last_moment_and_a_missing_one_is_named_but_not_shown() -> None:
     references = b'{"accessId":"env:WHO","accessSecret":"env:SECRET","bucketName":"b"}'
     environ = {"WHO": "me", "SECRET": "hush"}
-    bodies = RequestBuilder(RunSettings, environ, None)
+    bodies = RequestBuilder(lambda: RunSettings(allow_env=("WHO", "SECRET")), environ, None)
     body = msgspec.json.decode(bodies.body(claim(s3_config=references)))
     assert body["s3Config"] == {"accessId": "me", "accessSecret": "hush", "bucketName": "b"}
     del environ["SECRET"]

@@ -5,6 +5,7 @@ import pytest
 
 from orchestrator.core.job import Job
 from orchestrator.core.lifecycle import State
+from orchestrator.core.row_variables import OwnKeys, RefusedVariables
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.ledger import Claim
 from orchestrator.ledger.payloads import Payload
@@ -12,6 +13,7 @@ from orchestrator.settings import RunSettings
 
 SECRET = 'a/b+c"d\\e=='
 ENVIRON = {"S3_ID": "AKIA123", "S3_SECRET": SECRET}
+ALLOWED = RunSettings(allow_env=("S3_*",))
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def claim() -> Claim:
 
 
 def test_a_body_holds_the_secrets_that_its_references_name(claim: Claim) -> None:
-    body = RequestBuilder(RunSettings, ENVIRON, None).body(claim)
+    body = RequestBuilder(lambda: ALLOWED, ENVIRON, None).body(claim)
     assert msgspec.json.decode(body)["s3Config"] == {
         "accessId": "AKIA123",
         "accessSecret": SECRET,
@@ -32,4 +34,13 @@ def test_a_body_holds_the_secrets_that_its_references_name(claim: Claim) -> None
 
 def test_without_the_variable_there_is_no_body(claim: Claim) -> None:
     with pytest.raises(ValueError, match="S3_ID and S3_SECRET"):
-        RequestBuilder(RunSettings, {}, None).body(claim)
+        RequestBuilder(lambda: ALLOWED, {}, None).body(claim)
+
+
+def test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has(claim: Claim) -> None:
+    with pytest.raises(RefusedVariables, match="refers to S3_ID and S3_SECRET, which no row may have unasked"):
+        RequestBuilder(RunSettings, ENVIRON, None).body(claim)  # as of a ledger from before
+    with pytest.raises(RefusedVariables, match="refers to S3_SECRET, a key of this program's own"):
+        RequestBuilder(lambda: ALLOWED, ENVIRON, None, keys=lambda: OwnKeys(values=frozenset({SECRET}))).body(claim)
+    assert not RequestBuilder(RunSettings, ENVIRON, None).is_set("S3_ID")
+    assert RequestBuilder(lambda: ALLOWED, ENVIRON, None).is_set("S3_ID")

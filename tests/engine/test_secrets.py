@@ -25,6 +25,9 @@ ROWS = [a_row(n, payload=b'{"n":%d}' % n, s3_config=CONFIG) for n in (1, 2, 3, 4
 BROKEN = Reply(body=b'{"id":"r-3","status":"COMPLETED","output":[NaN,"%b"]}' % SECRET.encode())
 
 
+ALLOWED = RunSettings(allow_env=("*",))
+
+
 def kept(path: Path) -> str:
     with sqlite3.connect(path) as connection:
         return "\n".join(connection.iterdump()) + "".join(
@@ -41,7 +44,7 @@ def answers(asked: Asked) -> Reply:
 
 
 async def test_what_a_worker_echoes_is_scrubbed_before_it_is_kept(tmp_path: Path) -> None:
-    settings = RunSettings(max_attempts=1, retention_us=60_000_000)
+    settings = RunSettings(allow_env=("*",), max_attempts=1, retention_us=60_000_000)
     transport = Scripted(run=numbered(), status=answers)
     async with process(tmp_path / "db", transport, jobs=ROWS, settings=settings, webhooks=True, environ=ENVIRON) as p:
         await p.begin()
@@ -66,7 +69,7 @@ async def test_what_a_worker_echoes_is_scrubbed_before_it_is_kept(tmp_path: Path
 async def test_what_a_worker_reports_is_scrubbed_before_it_is_kept(tmp_path: Path) -> None:
     report = {"seq": 1, "message": f"at {SECRET}", "checkpoint": {"url": SECRET}}
     transport = Scripted(status=in_turn(says("IN_PROGRESS", output=report), COMPLETED))
-    settings = RunSettings(resumable=True)
+    settings = RunSettings(allow_env=("*",), resumable=True)
     async with process(tmp_path / "db", transport, jobs=ROWS[:1], settings=settings, environ=ENVIRON) as p:
         await p.begin()
         await p.finish()
@@ -78,18 +81,22 @@ async def test_what_a_worker_reports_is_scrubbed_before_it_is_kept(tmp_path: Pat
 
 
 async def test_the_next_process_knows_what_an_earlier_one_has_handed_out(tmp_path: Path) -> None:
-    async with process(tmp_path / "db", Scripted(run=numbered()), jobs=ROWS[:1], environ=ENVIRON) as p:
+    async with process(
+        tmp_path / "db", Scripted(run=numbered()), jobs=ROWS[:1], settings=ALLOWED, environ=ENVIRON
+    ) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
         assert p.ledger.claims.secret_names == {"S3_ID", "S3_SECRET"}
-    async with process(tmp_path / "db", Scripted(status=answers), environ=ENVIRON) as p:
+    async with process(tmp_path / "db", Scripted(status=answers), settings=ALLOWED, environ=ENVIRON) as p:
         await p.begin()
         await p.finish()
         assert SECRET.encode() not in ((await p.results())[0].output or b"wJalr/XUtn+FEMI")
 
 
 async def test_a_notice_is_scrubbed_before_it_is_made_durable(tmp_path: Path) -> None:
-    async with process(tmp_path / "db", Scripted(), jobs=ROWS[:1], webhooks=True, environ=ENVIRON) as p:
+    async with process(
+        tmp_path / "db", Scripted(), jobs=ROWS[:1], settings=ALLOWED, webhooks=True, environ=ENVIRON
+    ) as p:
         await p.start("dispatcher")  # nobody goes through the notices
         await p.until(State.OUTSTANDING)
         await tell(p, await submission_of(p), says("FAILED", error=f"{'x' * 1_990}{SECRET}"))

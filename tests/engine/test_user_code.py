@@ -11,6 +11,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.core.pipelines import Stage
 from orchestrator.core.policy import Policy
 from orchestrator.core.responses import Record
+from orchestrator.core.row_variables import NO_VARIABLES
 from orchestrator.emulator.calls import run_handler
 from orchestrator.emulator.handlers import Handler
 from orchestrator.engine.collecting.validators import Validators
@@ -29,7 +30,7 @@ def maker(folder: Path, step: str) -> RowMaker:
     return RowMaker(
         stage=Stage(name="embed", from_=("caption",), step=f"steps.py:{step}", settings={}),
         folder=folder,
-        environ={},
+        variables=NO_VARIABLES,
         policy=Policy(),
         webhook_bytes=0,
         body_bytes_max=1 << 20,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
+from orchestrator.core.row_variables import EVERYTHING, RowVariables
 from orchestrator.formats.lines import read_lines
 from orchestrator.formats.reading import Places, Reading, read_inputs, until_unreadable
 from orchestrator.formats.rows import Problem, Row
@@ -21,12 +22,12 @@ def read(
 
 def reading_of(body_bytes_max: int = 100_000, **settings: Any) -> Reading:
     """How the files of the tests are read."""
-    return Reading(environ={}, settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
+    return Reading(settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
 
 
 def read_rows(stream: BinaryIO, *, environ: Mapping[str, str], **options: Any) -> Iterator[Row | Problem]:
     """The rows of JSON lines; the options are those of `Reading`."""
-    reading = Reading(environ=environ, **options)
+    reading = Reading(variables=RowVariables(environ, (EVERYTHING,)), **options)
     rows = read_lines(stream, reading.rows().read, line_bytes_max=reading.line_bytes_max)
     return until_unreadable(rows)
 

@@ -310,7 +310,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_pipe_is_read_as_it_comes() -> None:
     descriptor, into = os.pipe()
     os.write(into, b'{"a":1}\n{"a":2}\n')
-    rows = read_inputs([f"/dev/fd/{descriptor}"], Reading(environ={}))
+    rows = read_inputs([f"/dev/fd/{descriptor}"], Reading())
     assert [next(rows).line, next(rows).line] == [1, 2]
     os.close(into)
     assert list(rows) == []

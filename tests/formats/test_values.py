@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.policy import Policy
+from orchestrator.core.row_variables import RowVariables
 from orchestrator.formats.jsonl import RowReader
 from orchestrator.formats.rows import Problem, Row
 from orchestrator.formats.values import Given, ValueReader
@@ -14,7 +15,7 @@ from tests.formats.input_files import read_rows
 
 
 def reader() -> ValueReader:
-    mappings, jobs = (RowReader({"KEY": "secret"}, Policy(), 0, 1_000) for _ in range(2))
+    mappings, jobs = (RowReader(RowVariables({"KEY": "secret"}, ("KEY",)), Policy(), 0, 1_000) for _ in range(2))
     return ValueReader(mappings, jobs)
 
 

@@ -320,6 +320,7 @@ class Play:
                 limits=limits,
             ),
             settings=RunSettings(
+                allow_env=("WORKER_*",),
                 policy=Policy(
                     execution_timeout_ms=round(plan.execution_timeout_s * plan.time_scale * 1000),
                     ttl_ms=round(plan.ttl_s * plan.time_scale * 1000),

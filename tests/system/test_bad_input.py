@@ -54,7 +54,8 @@ LINES_OF_JOBS = {
     JOB + ', "policy": {"executionTimeout": 4999}}': "policy.executionTimeout is 4999 ms",
     JOB + ', "policy": {"executionTimeout": 604800001}}': "policy.executionTimeout is 604800001 ms",
     JOB + ', "webhook": "http://x"}': "webhook .*use --webhook-url",
-    JOB + ', "s3Config": {"accessSecret": "env:NO_SUCH_SECRET"}}': "NO_SUCH_SECRET.*does not set",
+    JOB
+    + ', "s3Config": {"accessSecret": "env:NO_SUCH_SECRET"}}': "NO_SUCH_SECRET, which no row may have unasked; if that is meant, add --allow-env NO_SUCH_SECRET",
     JOB + ', "s3Config": {"secret": "env:HOME"}}': 'no key "secret" in s3Config',
     '{"prompt": "a fox"}': "this line is a bare input .* line 1 is in job form",
 }
@@ -124,6 +125,25 @@ def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Serv
     assert "line 1: s3Config.accessId must name an environment variable" in ended.stderr
     assert SECRET not in ended.stderr
     assert not any(SECRET.encode() in path.read_bytes() for path in desk.folder.iterdir() if path.name != "in.jsonl")
+
+
+def test_a_row_may_name_no_variable_that_nobody_has_named_and_never_a_key_of_ours(desk: Desk, service: Service) -> None:
+    config = {
+        "accessId": "env:S3_ID",
+        "accessSecret": "env:ORCHESTRATOR_API_KEY",
+        "endpointUrl": "https://their.example",
+    }
+    good = {"input": {"p": 1}, "s3Config": {"accessId": "env:S3_ID", "accessSecret": "env:S3_SECRET"}}
+    desk.write("in.jsonl", lines_of([good, {"input": {"p": 2}, "s3Config": config}]))
+    environ = {"S3_ID": "the-id", "S3_SECRET": SECRET}
+
+    nothing = refused(desk, service, "in.jsonl", environ=environ)
+    assert "line 1: s3Config refers to S3_ID and S3_SECRET, which no row may have unasked" in nothing.stderr
+    assert "add --allow-env S3_ID --allow-env S3_SECRET" in nothing.stderr
+    allowed = refused(desk, service, "in.jsonl", "--allow-env", "S3_*", environ=environ)
+    assert "line 1" not in allowed.stderr
+    assert "line 2: s3Config refers to ORCHESTRATOR_API_KEY, a key of this program's own" in allowed.stderr
+    assert "names no variables" in refused(desk, service, "in.jsonl", "--allow-env", "*", environ=environ).stderr
 
 
 def test_of_many_bad_lines_twenty_are_shown_and_the_rest_is_counted(desk: Desk, service: Service) -> None:

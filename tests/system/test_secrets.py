@@ -53,7 +53,7 @@ def test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere(desk: Desk, ser
     command = (
         "run", "in.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "out.jsonl", "--json",
         "--listen", "127.0.0.1:0", "--max-attempts", "2", "--uncertain-after", "200ms",
-        "--result-retention", "12s", *FAST,
+        "--result-retention", "12s", "--allow-env", "S3_*", *FAST,
     )  # fmt: skip
     secrets = {"S3_SECRET": SECRET, "S3_ID": ACCESS}
     ended: list[Verdict] = []
@@ -91,7 +91,15 @@ def test_the_service_gets_the_secrets_that_the_references_name(desk: Desk, servi
     desk.write("in.jsonl", lines_of([{"input": {"n": 1}, "s3Config": {"accessSecret": "env:S3_SECRET"}}]))
 
     ended = desk.call(
-        "run", "in.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, environ={"S3_SECRET": SECRET}
+        "run",
+        "in.jsonl",
+        "--endpoint",
+        "ep1",
+        "--serverless-url",
+        service.url,
+        "--allow-env",
+        "S3_SECRET",
+        environ={"S3_SECRET": SECRET},
     )
 
     assert ended.exit_code == 0, ended

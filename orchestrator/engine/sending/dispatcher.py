@@ -34,7 +34,8 @@ from orchestrator.core.responses import (
     of_retry,
     of_run,
 )
-from orchestrator.core.s3_config import MissingVariables
+from orchestrator.core.s3_config import UnusableVariables
+from orchestrator.declared_inputs import unusable_variables
 from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.endpoint import Endpoint
 from orchestrator.engine.sending.answers import answered, deferred, interrupted, rejected
@@ -308,9 +309,9 @@ class Dispatcher:
         sent_at = self._clock.now()
         try:
             result: Answer | NotSent | Unanswered = await self._request(claim, permit, builder)
-        except MissingVariables as error:  # one went since the input was checked
+        except UnusableVariables as error:  # one went since the input was checked, or nobody had to allow any then
             permit.give_back()
-            self._endpoint.lack(job.run, str(error), error.names)
+            self._endpoint.lack(job.run, unusable_variables(error), error.names)
             return deferred(job, due_at=sent_at, reason=str(error), now=sent_at)
         except UnusableInputError as error:
             permit.give_back()

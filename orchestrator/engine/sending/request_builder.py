@@ -17,7 +17,8 @@ from orchestrator.core.policy import (
     merge_policies,
 )
 from orchestrator.core.resuming import Resume, long_policy, resumed_input, soft_us, until_us
-from orchestrator.core.s3_config import decode_s3_config, resolve_s3_config
+from orchestrator.core.row_variables import OwnKeys, RowVariables
+from orchestrator.core.s3_config import decode_s3_config
 from orchestrator.formats.templates import remade
 from orchestrator.ledger import Claim
 from orchestrator.ledger.payloads import Payload
@@ -64,7 +65,7 @@ class RequestBuilder:
     `settings` is asked each time: a changed policy applies from the next submission. `webhook` is the key and the base
     URL under which the service reaches the listener, or None. `run_key` tells the run from those of other ledgers, and
     `here_us` is how long a time of the service's lasts here. Secrets are looked up in `environ` now, at the last
-    moment, and stand in nothing that is kept.
+    moment, and stand in nothing that is kept; none of our own `keys` is among them.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class RequestBuilder:
         *,
         run_key: str = "",
         here_us: Callable[[int], int] = int,
+        keys: Callable[[], OwnKeys] = OwnKeys,
     ) -> None:
+        self._keys = keys
         self._settings = settings
         self._environ = environ
         self._webhook = webhook
@@ -96,8 +99,8 @@ class RequestBuilder:
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
     def body(self, claim: Claim) -> bytes:
-        """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone, and
-        `UnusableInputError` where its input cannot be made.
+        """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone,
+        `RefusedVariables` where a row may not have it, and `UnusableInputError` where its input cannot be made.
         """
         claim = _with_input(claim)
         payload, given = claim.payload, claim.job.escalated
@@ -106,7 +109,7 @@ class RequestBuilder:
         if policy != NO_POLICY:
             parts += [b',"policy":', encode_policy(policy)]
         if payload.s3_config is not None:
-            resolved = resolve_s3_config(decode_s3_config(payload.s3_config), self._environ)
+            resolved = self._variables.resolve(decode_s3_config(payload.s3_config))
             parts += [b',"s3Config":', msgspec.json.encode(resolved)]
         if self._webhook is not None and claim.job.submission is not None:
             key, base = self._webhook
@@ -124,9 +127,13 @@ class RequestBuilder:
         within_us = self._policy(payload, given=claim.job.escalated).timeout_ms * MILLISECOND_US
         return Question(request.route, request.body, self._here_us(within_us) / SECOND_US)
 
+    @property
+    def _variables(self) -> RowVariables:
+        return RowVariables(self._environ, self._settings().allow_env, self._keys())
+
     def is_set(self, name: str) -> bool:
-        """Whether the environment variable `name` is set."""
-        return bool(self._environ.get(name))
+        """Whether the environment variable `name` is set, and rows may have it."""
+        return self._variables.has(name)
 
     def _policy(self, payload: Payload, resume: Resume | None = None, given: bytes | None = None) -> Policy:
         settings = self._settings()

@@ -63,4 +63,21 @@ FAULTS: tuple[Fault, ...] = (
         new="            with anyio.move_on_after(CLEAR_S_MAX), suppress(StorageError):\n",
         tests=(f"{_TURNS}::test_a_refused_or_cancelled_intake_and_the_run_that_was_made_for_it_are_removed_at_once",),
     ),
+    Fault(
+        name="a row may name any variable",
+        path="orchestrator/core/row_variables.py",
+        old="        if others := [name for name in names if not self._allows(name)]:\n",
+        new="        if others := []:\n",
+        tests=(
+            "tests/core/test_row_variables.py::test_whatever_nobody_has_allowed_is_refused_set_or_not",
+            "tests/engine/test_request_builder.py::test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has",
+        ),
+    ),
+    Fault(
+        name="a row may name a key of ours that is in another variable",
+        path="orchestrator/core/row_variables.py",
+        old=' or (value != "" and value in self.values)',
+        new="",
+        tests=("tests/core/test_row_variables.py::test_no_row_gets_a_key_of_ours_whatever_is_allowed",),
+    ),
 )

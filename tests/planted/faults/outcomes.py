@@ -101,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
         path="orchestrator/engine/sending/dispatcher.py",
-        old="            self._endpoint.lack(job.run, str(error), error.names)\n",
+        old="            self._endpoint.lack(job.run, unusable_variables(error), error.names)\n",
         new="            self._endpoint.stop_submitting(str(error))\n",
         tests=(
             "tests/engine/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
