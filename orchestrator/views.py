@@ -5,6 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from orchestrator.core.lending import RaisedWorkers
+
 
 class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Submissions whose answer never came, and what became of them."""
@@ -301,6 +303,7 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
 
     owed_problem: str = ""
     """Why the latest of these of a run could not be sent so far."""
+    raised_workers: Sequence[RaisedWorkers] = ()  # that nobody has put back yet
 
 
 class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -112,6 +112,8 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     return Facts(
         ledger=ledger_state(ledger.path, seen, held_by, now),
         webhook_url=present.webhook_url,
+        raised_workers=[each.shown for each in await ledger.loans.all()],
+        now=now,
         runs=[await state(run) for run in runs],
     )
 

@@ -32,7 +32,7 @@ from orchestrator.api.remembering import outputs_of, recall, written_to
 from orchestrator.api.rescue import rescuing
 from orchestrator.api.standstill import tell_standstills
 from orchestrator.api.summary import snapshot_of, soonest_s, summary_of, with_failures
-from orchestrator.api.taking_in import drops, reading_of, row_variables
+from orchestrator.api.taking_in import drops, reading_of
 from orchestrator.core.policy import format_duration
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.engine import Engine, open_engine
@@ -366,8 +366,7 @@ class Foreground:
         if source is not None:
             places = Places()
             environ = self._dependencies.environ
-            variables = await row_variables(ledger, self._request.connection, settings, environ)
-            reading = reading_of(self._request, settings, variables, webhook_bytes=webhook_bytes)
+            reading = await reading_of(self._request, ledger, settings, environ, webhook_bytes=webhook_bytes)
             batches = files.row_batches(source, reading, places, only=self._request.only_rows)
             self._intake = Intake(ledger, run, source=", ".join(source.splitlines()), place_of=places.of)
             wanted = partial(drops, self._request, run, self._view)

@@ -71,6 +71,7 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
             untold=untold,
             owed=await opened.outbox.count_owed() + await opened.run_outbox.count_owed(),
             owed_problem=await opened.run_outbox.problem(),
+            raised_workers=[each.shown for each in await opened.loans.all()],
         )
 
 

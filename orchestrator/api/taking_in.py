@@ -22,11 +22,13 @@ async def row_variables(
     return RowVariables(environment, settings.allow_env, keys)
 
 
-def reading_of(request: RunRequest, settings: RunSettings, variables: RowVariables, *, webhook_bytes: int) -> Reading:
+async def reading_of(
+    request: RunRequest, ledger: Ledger, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
+) -> Reading:
     """How the input of `request` is read for a run with `settings`."""
     return Reading(
         settings=request.reading,
-        variables=variables,
+        variables=await row_variables(ledger, request.connection, settings, environ),
         run_policy=settings.policy,
         webhook_bytes=webhook_bytes,
         body_bytes_max=request.body_bytes_max,

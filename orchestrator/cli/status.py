@@ -27,6 +27,7 @@ from orchestrator.cli.figures import (
 )
 from orchestrator.cli.options import also
 from orchestrator.core import wording
+from orchestrator.core.lending import RaisedWorkers
 from orchestrator.core.profiles import endpoint_at, with_profile
 from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import SECOND_US
@@ -141,7 +142,17 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
     if shown.owed:
         why = f" ({printing.shown(shown.owed_problem)})" if shown.owed_problem else ""
         said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
+    if not held_by:
+        said += [printing.shown(_raised(each)) for each in shown.raised_workers]
     return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
+
+
+def _raised(workers: RaisedWorkers) -> str:
+    where = with_profile(workers.endpoint, workers.service_url)
+    return (
+        f"{where} still has {workers.raised} instead of {workers.before}, since {_minute(workers.since)} UTC: they are"
+        " paid. Whoever works on this ledger next puts them back; to do that at once: orchestrator runs tidy"
+    )
 
 
 def _more(shown: RunsShown) -> str:

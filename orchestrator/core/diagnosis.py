@@ -354,6 +354,21 @@ def _limits(facts: Facts) -> Iterator[Finding]:
             yield from _sending(facts, run, run.sending)
 
 
+def _raised(facts: Facts) -> Iterator[Finding]:
+    """Workers that were raised for runs, and that nobody who works may still want."""
+    if facts.is_worked_on:
+        return
+    for each in facts.raised_workers:
+        yield Finding(
+            cause=Cause.WORKERS_RAISED,
+            about=each.endpoint,
+            sentence=f"the endpoint still has {each.raised} instead of {each.before}, raised for a run: they are paid",
+            evidence=(f"raised {rough_duration(max(facts.now - each.since, 0))} ago, and not put back",),
+            advice=f"{facts.command('runs', 'tidy')}; whoever works on this ledger next puts them back, too",
+            needs_person=True,
+        )
+
+
 def _stray(facts: Facts) -> Iterator[Finding]:
     """Where the rate stays although requests are answered 429."""
     for run in facts.open_runs:
@@ -416,6 +431,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _unreachable,
     _webhooks,
     _limits,
+    _raised,
     _stray,
     service_rules.way,
     service_rules.answer,

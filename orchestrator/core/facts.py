@@ -8,6 +8,7 @@ import msgspec
 
 from orchestrator.core.brakes import Hold
 from orchestrator.core.health import Health
+from orchestrator.core.lending import RaisedWorkers
 from orchestrator.core.lifecycle import State
 from orchestrator.core.profiles import endpoint_at
 from orchestrator.errors import Hurdle
@@ -187,6 +188,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ledger: LedgerState | None = None
     runs: Sequence[RunState] = ()
     services: Sequence[ServiceState] = ()
+    raised_workers: Sequence[RaisedWorkers] = ()
+    """Of endpoints whose bounds nobody has put back yet."""
+
+    now: int = 0
     webhook_url: str | None = None
     """Under which URL the service reaches the listener of the process at work; None without one."""
 

@@ -38,6 +38,17 @@ class Loan(msgspec.Struct, frozen=True, kw_only=True):
     raised: Bounds
 
 
+class RaisedWorkers(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an endpoint, whose bounds were not put back: its workers are paid, whoever uses them."""
+
+    endpoint: str
+    service_url: str
+    before: Bounds
+    raised: Bounds
+    since: int
+    """Microseconds UTC."""
+
+
 def raised(before: Bounds, wishes: Iterable[Wish]) -> Bounds:
     """The bounds that satisfy all wishes: the largest of each wins."""
     least, most = before.least, before.most

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import delete, select
 
-from orchestrator.core.lending import Bounds, Loan
+from orchestrator.core.lending import Bounds, Loan, RaisedWorkers
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.tables import endpoints, loans
@@ -29,6 +29,19 @@ class LentEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where its bounds are changed."""
 
     loan: Loan
+    lent_at: int
+    """Microseconds UTC."""
+
+    @property
+    def shown(self) -> RaisedWorkers:
+        """For people."""
+        return RaisedWorkers(
+            endpoint=self.endpoint,
+            service_url=self.service_url,
+            before=self.loan.before,
+            raised=self.loan.raised,
+            since=self.lent_at,
+        )
 
 
 class Loans(Noun):
@@ -45,6 +58,7 @@ class Loans(Noun):
                 service_url=row.service_url,
                 endpoint=row.endpoint,
                 rest_url=row.rest_url,
+                lent_at=row.lent_at,
                 loan=Loan(
                     before=Bounds(row.least_before, row.most_before), raised=Bounds(row.least_raised, row.most_raised)
                 ),

@@ -12,6 +12,7 @@ from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import SILENT_US_MAX, Facts, LedgerState, RunState, Sending, ServiceState, WebhookState
 from orchestrator.core.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.health import Health
+from orchestrator.core.lending import Bounds, RaisedWorkers
 from orchestrator.core.responses import POINTLESS
 from orchestrator.units import HOUR_US, MINUTE_US
 
@@ -289,3 +290,16 @@ def test_a_disk_that_is_nearly_full_matters_to_open_runs() -> None:
 def test_a_ledger_on_a_network_disk_is_found_whatever_its_runs_do() -> None:
     [finding] = findings(Facts(ledger=replace(NOBODY, network="nfs4")))
     assert (finding.cause, finding.evidence) == (Cause.LEDGER_ON_NETWORK, ("its file system is nfs4",))
+
+
+def test_workers_that_were_raised_and_are_nobodys_are_told_with_what_puts_them_back() -> None:
+    raised = RaisedWorkers(
+        endpoint="ep", service_url="http://s", before=Bounds(0, 3), raised=Bounds(2, 10), since=3_600_000_000
+    )
+    [found] = findings(Facts(ledger=NOBODY, raised_workers=[raised], now=7_200_000_000))
+    assert (found.cause, found.about, found.needs_person) == (Cause.WORKERS_RAISED, "ep", True)
+    assert "still has 2 to 10 workers instead of 0 to 3" in found.sentence
+    assert found.evidence == ("raised 1 h ago, and not put back",)
+    assert "runs tidy" in found.advice
+    at_work = replace(NOBODY, held_by="process 7", silent_us=0)
+    assert findings(Facts(ledger=at_work, raised_workers=[raised], now=7_200_000_000)) == ()

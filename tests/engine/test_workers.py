@@ -11,11 +11,16 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.doctoring import facts_of
 from orchestrator.api.foreground import run as run_in_foreground
+from orchestrator.api.look import latest
 from orchestrator.api.serving import serve
 from orchestrator.api.tidying import tidy
 from orchestrator.client import Service
 from orchestrator.client.refusals import Refusal, RefusedError
+from orchestrator.clock import SystemClock
+from orchestrator.core.diagnosis import findings
+from orchestrator.core.findings import Cause, Finding
 from orchestrator.core.lending import Bounds
 from orchestrator.emulator.answers import ConnectionCut
 from orchestrator.emulator.endpoints import EndpointInput
@@ -24,6 +29,7 @@ from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.upkeep.heartbeat import BEAT_S
 from orchestrator.engine.upkeep.workers import PutBack
 from orchestrator.errors import LedgerBusyError, StoppedError, UsageError, leading
+from orchestrator.ledger import read_ledger
 from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings, ServeRequest
 from orchestrator.views import Summary
 from tests.emulator.accounts import TEMPLATE
@@ -399,6 +405,25 @@ class Raised(Forbidden):
 
     async def show(self, _endpoint: str) -> Bounds:
         return Bounds(0, 10)
+
+
+async def found_of(ledger: Path) -> tuple[Finding, ...]:
+    """What `doctor` says of it, but for what services answer."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return findings(await facts_of(opened, None))
+
+
+def test_after_a_kill_status_and_doctor_say_what_is_paid_and_until_it_is_put_back_only(place: Place) -> None:
+    killed(place)
+    [raised] = anyio.run(latest, place.folder / "db", None).raised_workers
+    assert (raised.endpoint, raised.before, raised.raised) == (place.endpoint, Bounds(0, 3), Bounds(0, 10))
+    [found] = [each for each in anyio.run(found_of, place.folder / "db") if each.cause is Cause.WORKERS_RAISED]
+    assert found.about == place.endpoint
+    assert "has 0 to 10 workers instead of 0 to 3" in found.sentence
+    assert found.advice.startswith("orchestrator runs tidy")
+    place.world(place.tidy)
+    assert anyio.run(latest, place.folder / "db", None).raised_workers == []
+    assert Cause.WORKERS_RAISED not in {each.cause for each in anyio.run(found_of, place.folder / "db")}
 
 
 def test_what_cannot_be_put_back_is_said_and_kept(place: Place) -> None:

@@ -185,6 +185,7 @@ class Workers:
             endpoint=run.endpoint,
             rest_url=self._rest_url,
             loan=loan,
+            lent_at=self._ledger.now(),
         )
         await self._ledger.loans.write(run.endpoint_id, self._rest_url, loan)
         try:
