@@ -76,13 +76,13 @@ async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
     took: list[float] = []
     apply = ledger.commands.apply
 
-    async def timed(*given: Any) -> frozenset[int]:
+    async def timed(*given: Any, **named: Any) -> frozenset[int]:
         started = time.perf_counter()
-        done = await apply(*given)
+        done = await apply(*given, **named)
         took.append(time.perf_counter() - started)
         return done
 
-    ledger.commands.apply = timed  # type: ignore[method-assign,assignment]
+    ledger.commands.apply = timed  # type: ignore[method-assign]
     asked = await ledger.commands.ask(Action.RECHECK, run=run.id, argument=wanted)
     rechecker = Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
     found = await rechecker.recheck(run, settings, await ledger.commands.one(asked))
